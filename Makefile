@@ -1,0 +1,95 @@
+# Everything a newcomer, a developer and continuous integration run. `make help` lists it.
+# Needs python3 (3.11 to 3.13) and make; the first use of a target installs what it needs into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BENCH_VENV := .venv-bench-jax
+PY := $(VENV)/bin/python
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+# How many tests run at once, and further arguments for pytest: make test JOBS=4 ARGS="-k vmap -x".
+JOBS ?= 2
+ARGS ?=
+# Which benchmark cases to run (all) and how often each: make bench ONLY=eager_ops,trace REPS=3.
+ONLY ?=
+REPS ?=
+
+.PHONY: help demo test test-code test-fast test-slow lint format format-check types size bench clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+demo: $(VENV)/installed-demo ## train a network on real handwritten digits and look at it
+	$(PY) examples/digits.py $(ARGS)
+
+test: test-code lint format-check types size ## all that continuous integration runs (not the slow tests)
+
+test-code: $(VENV)/installed-test ## the tests alone, JOBS at a time
+	$(PY) -m pytest -q -n $(JOBS) $(ARGS)
+
+test-fast: $(VENV)/installed-test ## the quick subset of the tests
+	$(PY) -m pytest -q -n $(JOBS) -m "fast and not slow" $(ARGS)
+
+test-slow: $(VENV)/installed-test ## the tests that take minutes
+	$(PY) -m pytest -q -n $(JOBS) -m slow $(ARGS)
+
+lint: $(VENV)/installed-test ## ruff's checks
+	$(PY) -m ruff check .
+
+format: $(VENV)/installed-test ## rewrite the source in the project's format
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+format-check: $(VENV)/installed-test ## whether the source is in the project's format
+	$(PY) -m ruff format --check .
+
+types: $(VENV)/installed-test ## mypy: strict for the core, lenient elsewhere
+	$(PY) -m mypy
+
+size: $(VENV)/installed-test ## files and lines per folder, and the longest files
+	$(PY) tools/size_report.py
+
+bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into benchmarks/results.md
+	$(PY) benchmarks/run.py --lib jax --python $(BENCH_VENV)/bin/python \
+	  --vs weft --vs-python $(PY) --report benchmarks/results \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(REPS),--reps $(REPS)) $(ARGS)
+
+clean: ## remove the environments and everything that tools leave behind
+	rm -rf .venv .venv-bench-jax .venv-ci-* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- environments ----------------------------------------------------------------------------------
+# A stamp is written when an installation is complete, so an interrupted one starts again.
+
+CHECK_PYTHON := import sys; v = sys.version_info[:2]; \
+  sys.exit(None if (3, 11) <= v < (3, 14) else \
+  "weft needs Python 3.11 to 3.13; %s is %d.%d. Choose another: make PYTHON=python3.12 ..." \
+  % (sys.executable, *v))
+
+$(VENV)/created:
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed-run: $(VENV)/created requirements/run.txt requirements/constraints.txt pyproject.toml
+	$(PY) $(PIP_INSTALL) -r requirements/run.txt
+	$(PY) $(PIP_INSTALL) --no-deps --editable .
+	@touch $@
+
+$(VENV)/installed-demo: $(VENV)/installed-run requirements/demo.txt
+	$(PY) $(PIP_INSTALL) -r requirements/demo.txt
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed-demo requirements/test.txt
+	$(PY) $(PIP_INSTALL) -r requirements/test.txt
+	@touch $@
+
+$(BENCH_VENV)/installed: requirements/bench.txt requirements/constraints.txt
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	rm -rf $(BENCH_VENV)
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python $(PIP_INSTALL) -r requirements/bench.txt
+	@touch $@

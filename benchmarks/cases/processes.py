@@ -1,0 +1,18 @@
+"""Whole processes, timed from outside by the driver: import, first result, first script."""
+
+from cases.registry import case
+
+
+@case(reps=7, process=True)
+def import_time(lib):
+    """Fresh interpreter: import lib, lib.numpy."""
+
+
+@case(reps=7, process=True)
+def first_result(lib):
+    """Fresh interpreter to the first jit(lambda x: x + 1)(1.0)."""
+
+
+@case(reps=7, process=True)
+def first_script(lib):
+    """Fresh interpreter: a short script of unjitted operations and one grad."""

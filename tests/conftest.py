@@ -1,0 +1,39 @@
+"""What holds for every test: eight host devices, checked jaxprs, hypothesis profiles, GPU marks.
+
+The settings are environment variables because weft reads them when it is imported, and a test
+module may import it at its top.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+import hypothesis
+import pytest
+
+if any(name == "weft" or name.startswith("weft.") for name in sys.modules):
+    raise RuntimeError("weft was imported before tests/conftest.py could choose its settings")
+
+# Every test may use a mesh of eight devices, on any machine.
+os.environ["WEFT_NUM_CPU_DEVICES"] = "8"
+# Every jaxpr that a test traces or transforms goes through the type checker.
+os.environ["WEFT_CHECK_JAXPRS"] = "1"
+
+# A first call compiles, so how long an example takes says nothing: no deadline. Continuous
+# integration draws the same examples on every run; a developer's machine draws new ones.
+_profile = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("ci", derandomize=True, print_blob=True, **_profile)
+hypothesis.settings.register_profile("dev", **_profile)
+hypothesis.settings.load_profile(os.environ.get("WEFT_HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `gpu` are skipped on a machine without an NVIDIA GPU."""
+    if pathlib.Path("/dev/nvidiactl").exists():
+        return
+    skip = pytest.mark.skip(reason="needs an NVIDIA GPU, and this machine has none")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(skip)

@@ -1,0 +1,259 @@
+"""The error classes, their texts, and what is trimmed from tracebacks."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import textwrap
+import traceback
+
+import pytest
+
+from weft import config, errors, source
+from weft.errors import Fix, ShapeError, TreeError, WeftError, api_boundary, trim
+
+pytestmark = pytest.mark.fast
+
+
+def here():
+    return sys._getframe(1).f_lineno
+
+
+def files_of(error):
+    return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+
+# ---- text and fields -------------------------------------------------------------------
+
+
+def test_the_text_has_all_fields_in_order():
+    error = ShapeError(
+        "the shapes do not fit",
+        operation="dot",
+        got="f32[2,3]",
+        wanted="f32[4,3]",
+        where="model.py:3 in loss",
+        fix=Fix("transpose", "transpose the second operand", {"axes": (1, 0)}),
+    )
+    assert str(error).splitlines() == [
+        "the shapes do not fit",
+        "  operation: dot",
+        "  got: f32[2,3]",
+        "  wanted: f32[4,3]",
+        "  at model.py:3 in loss",
+        "  Fix: transpose the second operand",
+    ]
+    assert error.fix.data == {"axes": (1, 0)}
+    assert (error.operation, error.got, error.wanted) == ("dot", "f32[2,3]", "f32[4,3]")
+
+
+def test_the_line_of_the_user_is_found():
+    error, line = WeftError("no"), here()
+    assert error.location.endswith(f"test_errors.py:{line} in test_the_line_of_the_user_is_found")
+    assert f"at {error.location}" in str(error)
+
+
+def test_a_recorded_line_stands_for_the_current_one():
+    recorded, line = source.current(), here()
+    with source.override(recorded):
+        error = WeftError("no")
+    assert f":{line} in" in error.location
+
+
+def test_values_that_are_false_are_shown():
+    text = str(WeftError("no", got=0, wanted=(), where="x"))
+    assert "got: 0" in text
+    assert "wanted: ()" in text
+
+
+def test_long_values_are_indented():
+    assert "  got: a\n    b\n" in str(WeftError("no", got="a\nb"))
+
+
+@pytest.mark.parametrize(
+    ("name", "bases"),
+    [
+        ("WeftTypeError", (TypeError,)),
+        ("ShapeError", (TypeError, ValueError)),
+        ("DTypeError", (TypeError,)),
+        ("WeftValueError", (ValueError,)),
+        ("AxisError", (ValueError, IndexError)),
+        ("WeftIndexError", (IndexError,)),
+        ("TreeError", (TypeError, ValueError)),
+        ("ConcretizationError", (TypeError,)),
+        ("TracerBoolConversionError", (errors.ConcretizationError,)),
+        ("TracerIntegerConversionError", (errors.ConcretizationError,)),
+        ("TracerArrayConversionError", (errors.ConcretizationError,)),
+        ("NonConcreteBooleanIndexError", (IndexError,)),
+        ("LeakedTracerError", (TypeError,)),
+        ("DeletedArrayError", (RuntimeError,)),
+        ("MissingRuleError", (NotImplementedError,)),
+        ("WeftNotImplementedError", (NotImplementedError,)),
+        ("JaxprError", (TypeError,)),
+    ],
+)
+def test_errors_are_what_users_catch(name, bases):
+    cls = getattr(errors, name)
+    assert issubclass(cls, WeftError)
+    for base in bases:
+        with pytest.raises(base, match="message"):
+            raise cls("message")
+
+
+def test_errors_can_be_pickled():
+    error = TreeError("no", operation="map", got=1, fix=Fix("keys", "use str", {"path": ("a",)}))
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is TreeError
+    assert str(copy) == str(error)
+    assert copy.fix == error.fix
+
+
+def test_a_fix_is_frozen():
+    with pytest.raises(AttributeError):
+        Fix("a", "b").text = "c"
+
+
+# ---- trimming --------------------------------------------------------------------------
+
+INTERNAL = errors.__file__.replace("errors.py", "pretend.py")
+
+
+def internal_function(text):
+    """A function `f` whose frames count as weft's own."""
+    namespace = {"errors": errors}
+    exec(compile(textwrap.dedent(text), INTERNAL, "exec"), namespace)
+    return namespace["f"]
+
+
+call_it = internal_function("def f(g, *args):\n    return g(*args)\n")
+fails_on_purpose = internal_function("def f():\n    raise errors.ShapeError('no')\n")
+fails_by_mistake = internal_function("def f():\n    return {}['x']\n")
+chains = internal_function(
+    """
+    def f(g):
+        try:
+            g()
+        except ZeroDivisionError as error:
+            raise errors.WeftValueError("no") from error
+    """
+)
+
+
+def user_function():
+    return 1 // 0
+
+
+def test_frames_of_weft_are_removed():
+    with pytest.raises(ZeroDivisionError) as caught:
+        call_it(call_it, user_function)
+    assert files_of(caught.value) == [__file__, INTERNAL, INTERNAL, __file__]
+    assert trim(caught.value) is caught.value
+    assert files_of(caught.value) == [__file__, __file__]
+
+
+def test_the_setting_keeps_all_frames():
+    with pytest.raises(ZeroDivisionError) as caught:
+        call_it(user_function)
+    with config.override(full_traceback=True):
+        trim(caught.value)
+    assert INTERNAL in files_of(caught.value)
+
+
+def test_causes_are_trimmed_too():
+    with pytest.raises(errors.WeftValueError) as caught:
+        chains(lambda: call_it(user_function))
+    trim(caught.value)
+    assert INTERNAL not in files_of(caught.value)
+    cause = caught.value.__cause__
+    assert isinstance(cause, ZeroDivisionError)
+    assert cause.__traceback__ is not None
+    assert INTERNAL not in files_of(cause)
+
+
+def test_groups_are_trimmed_too():
+    with pytest.raises(ZeroDivisionError) as caught:
+        call_it(user_function)
+    group = ExceptionGroup("several", [caught.value])
+    trim(group)
+    assert INTERNAL not in files_of(caught.value)
+
+
+def test_a_chain_that_closes_on_itself_ends():
+    first, second = ValueError("a"), ValueError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert trim(first) is first
+
+
+def test_an_error_on_purpose_ends_at_the_user():
+    with pytest.raises(ShapeError) as caught:
+        call_it(fails_on_purpose)
+    trim(caught.value)
+    assert files_of(caught.value) == [__file__]
+
+
+def test_a_mistake_inside_keeps_its_place():
+    with pytest.raises(KeyError) as caught:
+        call_it(call_it, fails_by_mistake)
+    trim(caught.value)
+    assert files_of(caught.value) == [__file__, INTERNAL]
+
+
+def test_the_boundary_shows_no_frame():
+    outer = api_boundary(call_it)
+    inner = api_boundary(call_it)
+    with pytest.raises(ZeroDivisionError) as caught:
+        outer(inner, user_function)
+    assert files_of(caught.value) == [__file__, __file__]
+
+
+def test_the_boundary_passes_everything_through():
+    def f(x: int, *, y: int = 2) -> int:
+        """Adds."""
+        return x + y
+
+    wrapped = api_boundary(f)
+    assert wrapped(1) == 3
+    assert wrapped(1, y=5) == 6
+    assert (wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__) == ("f", "Adds.", f)
+
+
+@pytest.mark.parametrize("full", ["0", "1"])
+def test_the_hook_trims_what_is_printed(full, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            from weft import errors
+            printed = []
+            before = sys.excepthook
+            def other_hook(kind, error, tb):
+                print("the hook from before was called", file=sys.stderr)
+                before(kind, error, tb)
+            sys.excepthook = other_hook
+            errors.install_excepthook()
+            installed = sys.excepthook
+            errors.install_excepthook()
+            assert sys.excepthook is installed
+            namespace = {{"errors": errors}}
+            code = "def f(g):\\n    return g()\\n"
+            exec(compile(code, {INTERNAL!r}, "exec"), namespace)
+            def user():
+                raise errors.ShapeError("the shapes do not fit")
+            namespace["f"](user)
+            """
+        )
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path), "WEFT_FULL_TRACEBACK": full},
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert "the hook from before was called" in ran.stderr
+    assert "ShapeError: the shapes do not fit" in ran.stderr
+    assert "in user" in ran.stderr
+    assert ("pretend.py" in ran.stderr) == (full == "1")

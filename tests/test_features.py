@@ -1,0 +1,96 @@
+"""docs/features.md tells the truth: every row is there, and every test it names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from source_files import ROOT, parse
+
+pytestmark = pytest.mark.fast
+
+PAGE = ROOT / "docs" / "features.md"
+STATUS = {"works", "partly", "later"}
+ROWS = [
+    *(f"A{i}" for i in range(1, 11)),
+    *(f"B{i}" for i in range(1, 11)),
+    *(f"C{i}" for i in range(1, 9)),
+    *(f"D{i}" for i in range(1, 7)),
+    *(f"E{i}" for i in range(1, 6)),
+    *(f"F{i}" for i in range(1, 8)),
+    "F7a",
+    *(f"F{i}" for i in range(8, 12)),
+]
+
+
+def table(text):
+    """letter -> (what, status, tests) for the rows `| A1 | what | status | tests |`."""
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if re.fullmatch(r"[A-F]\d+a?", cells[0]):
+            assert len(cells) == 4, f"{cells[0]}: four columns, not {len(cells)}"
+            assert cells[0] not in rows, f"{cells[0]} stands there twice"
+            rows[cells[0]] = cells[1:]
+    return rows
+
+
+def names_of_tests(path):
+    """The tests of a file, those in classes as Class::test."""
+    names = set()
+    for node in parse(path).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+            names.update(f"{node.name}::{name}" for name in methods)
+    return {name for name in names if name.split("::")[-1].startswith("test")}
+
+
+def wrong_references(cell):
+    """What is wrong with a row's tests: `tests/test_x.py::test_y`, or a whole file of tests."""
+    for reference in re.findall(r"`([^`]+)`", cell):
+        file, _, name = reference.partition("::")
+        path = ROOT / file
+        if not path.is_file():
+            yield f"there is no {file}"
+        elif name and name not in names_of_tests(path):
+            yield f"{file} has no {name}"
+        elif not name and not names_of_tests(path):
+            yield f"{file} has no tests"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return table(PAGE.read_text(encoding="utf-8"))
+
+
+def test_every_row_is_there(rows):
+    assert list(rows) == ROWS
+
+
+@pytest.mark.parametrize("letter", ROWS)
+def test_a_row_claims_what_a_test_shows(rows, letter):
+    what, status, tests = rows[letter]
+    assert what
+    assert status in STATUS
+    assert not list(wrong_references(tests))
+    named = "`tests/" in tests
+    assert named == (status != "later"), (
+        "a row that works names its tests" if not named else "a row with tests is not 'later'"
+    )
+
+
+def test_a_wrong_reference_is_found():
+    here = "tests/test_features.py"
+    assert not list(wrong_references(f"`{here}::test_every_row_is_there`, `{here}`"))
+    assert list(wrong_references(f"`{here}::test_that_is_not_there`"))
+    assert list(wrong_references("`tests/no_such_file.py`"))
+    assert list(wrong_references("`tests/source_files.py`"))
+
+
+def test_a_double_row_is_found():
+    with pytest.raises(AssertionError, match="twice"):
+        table("| A1 | x | later | – |\n| A1 | y | later | – |")

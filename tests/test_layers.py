@@ -1,0 +1,264 @@
+"""Imports point down: the layers of docs/architecture.md, held by reading the source.
+
+Nothing of weft is imported here, so that these tests speak also about a tree that does not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import textwrap
+
+import pytest
+
+import layers
+from source_files import PACKAGE, module_name, parse, python_files, relative
+
+pytestmark = pytest.mark.fast
+
+FILES = python_files("weft")
+STANDARD_LIBRARY = frozenset(sys.stdlib_module_names)
+KNOWN = frozenset(module_name(path) for path in FILES)
+
+
+def imports(path):
+    return layers.imports_of(parse(path), module_name(path), path.name == "__init__.py")
+
+
+def weft_imports(path):
+    """(line, module of weft) for every import of weft's own modules in a file."""
+    for found in imports(path):
+        if found.module == "weft" or found.module.startswith("weft."):
+            for target in layers.targets(found, KNOWN):
+                yield found.line, target
+
+
+def report(problems):
+    __tracebackhide__ = True
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+def test_there_is_a_package_to_look_at():
+    assert PACKAGE.is_dir() and len(FILES) > 5
+
+
+def test_every_module_has_a_layer():
+    unknown = [name for name in sorted(KNOWN) if layers.layer_of(name) is None]
+    report([f"{name}: give it a place in tests/layers.py" for name in unknown])
+
+
+def test_every_layer_is_used_in_the_table():
+    assert set(layers.LAYER_OF.values()) == set(layers.HEIGHT)
+
+
+def test_imports_point_down():
+    report(
+        [
+            f"{relative(path)}:{line}: imports {needed}: {wrong}"
+            for path in FILES
+            for line, needed in weft_imports(path)
+            if (wrong := layers.upward(module_name(path), needed))
+        ]
+    )
+
+
+def test_imports_name_modules_that_exist():
+    report(
+        [
+            f"{relative(path)}:{line}: there is no module {needed}"
+            for path in FILES
+            for line, needed in weft_imports(path)
+            if needed not in KNOWN and not (needed == "weft" and (PACKAGE / "__init__.py").exists())
+        ]
+    )
+
+
+def test_no_cycle_of_imports():
+    graph = {module_name(path): {needed for _, needed in weft_imports(path)} for path in FILES}
+    # A facade may show a module that shows it again (weft and weft.numpy): only names, no code.
+    inside = {name: needed for name, needed in graph.items() if layers.layer_of(name) != "facade"}
+    found = layers.cycle(inside)
+    assert found is None, " imports ".join(found)
+
+
+def test_imports_stand_at_the_top():
+    report(
+        [
+            f"{relative(path)}:{line}: an import below the top of the file"
+            for path in FILES
+            for line in layers.misplaced_imports(
+                parse(path), module_name(path).startswith("weft.runtime")
+            )
+        ]
+    )
+
+
+def test_only_the_runtime_imports_jaxlib():
+    report(
+        [
+            f"{relative(path)}:{found.line}: imports {found.module}"
+            for path in (*FILES, *python_files("examples"))
+            if not module_name(path).startswith("weft.runtime.")
+            for found in imports(path)
+            if found.module.split(".")[0] == "jaxlib"
+        ]
+    )
+
+
+def test_nothing_imports_jax():
+    report(
+        [
+            f"{relative(path)}:{found.line}: imports {found.module}"
+            for path in python_files("weft", "tests", "examples", "tools", "benchmarks", "docs")
+            for found in imports(path)
+            if found.module.split(".")[0] == "jax"
+        ]
+    )
+
+
+def test_the_package_imports_only_its_dependencies():
+    allowed = {"weft", "jaxlib", "numpy", "ml_dtypes", "opt_einsum"}
+    report(
+        [
+            f"{relative(path)}:{found.line}: {found.module} is no dependency of weft"
+            for path in FILES
+            for found in imports(path)
+            if found.module.split(".")[0] not in allowed | STANDARD_LIBRARY
+        ]
+    )
+
+
+def test_facades_hold_names_only():
+    report(
+        [
+            f"{relative(path)}:{line}: a facade holds names only"
+            for path in FILES
+            if "facade" in (layers.layer_of(module_name(path)), facade_of(path))
+            for line in layers.facade_code(parse(path))
+        ]
+    )
+
+
+def test_the_core_names_no_operation():
+    report(
+        [
+            f"{relative(path)}:{line}: {what}"
+            for path in FILES
+            if layers.layer_of(module_name(path)) == "core"
+            for line, what in layers.named_operations(parse(path))
+        ]
+    )
+
+
+def facade_of(path):
+    return layers.PACKAGE_FACADES.get(module_name(path)) if path.name == "__init__.py" else None
+
+
+# ---- the checks themselves are able to fail --------------------------------------------
+
+
+def tree(text):
+    return ast.parse(textwrap.dedent(text))
+
+
+@pytest.mark.parametrize(
+    ("module", "needed"),
+    [
+        ("weft.util", "weft.core.types"),
+        ("weft.core.trace", "weft.runtime.client"),
+        ("weft.runtime.client", "weft.core.types"),
+        ("weft.core.trace", "weft.ops.declare"),
+        ("weft.sharding.mesh", "weft.core.types"),
+        ("weft.ops.reduce", "weft.transforms.jvp"),
+        ("weft.transforms.jvp", "weft.control.jit"),
+        ("weft.numpy.manipulation", "weft.linalg"),
+        ("weft.random.keys", "weft.nn.functions"),
+        ("weft.api", "weft.testing"),
+        ("weft.control.jit", "weft.lax"),
+        ("weft.api", "weft"),
+    ],
+)
+def test_an_import_that_points_up_is_found(module, needed):
+    assert layers.upward(module, needed)
+
+
+@pytest.mark.parametrize(
+    ("module", "needed"),
+    [
+        ("weft.core.trace", "weft.core.types"),
+        ("weft.core.trace", "weft.errors"),
+        ("weft.runtime.client", "weft.sharding.mesh"),
+        ("weft.tree", "weft.runtime.pytree"),
+        ("weft.nn.functions", "weft.numpy"),
+        ("weft.numpy", "weft.numpy.linalg"),
+        ("weft", "weft.numpy"),
+        ("weft", "weft.lax"),
+    ],
+)
+def test_an_import_that_points_down_is_allowed(module, needed):
+    assert layers.upward(module, needed) is None
+
+
+def test_a_new_top_level_module_is_unknown():
+    assert layers.layer_of("weft.somewhere.else_") is None
+    assert layers.layer_of("weft") == "facade"
+
+
+def test_relative_and_dynamic_imports_are_seen():
+    found = layers.imports_of(
+        tree("from . import types\nfrom ..errors import E\nimportlib.import_module('jaxlib')"),
+        "weft.core.trace",
+    )
+    assert [f.module for f in found] == ["weft.core", "weft.errors", "jaxlib"]
+    (inside,) = layers.imports_of(tree("from .mesh import Mesh"), "weft.sharding", is_package=True)
+    assert inside.module == "weft.sharding.mesh"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    import os",
+        "x = 1\nimport os",
+        "class A:\n    import os",
+        "import os\nos.environ.setdefault('A', 'B')\nimport sys",
+    ],
+)
+def test_a_misplaced_import_is_found(text):
+    assert list(layers.misplaced_imports(tree(text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "in_runtime"),
+    [
+        ('"""Says what it is."""\nfrom __future__ import annotations\nimport os', False),
+        ("import typing\nif typing.TYPE_CHECKING:\n    import os\nimport sys", False),
+        ("import os\nos.environ.setdefault('A', 'B')\nimport sys", True),
+    ],
+)
+def test_a_well_placed_import_is_allowed(text, in_runtime):
+    assert not list(layers.misplaced_imports(tree(text), in_runtime))
+
+
+def test_code_in_a_facade_is_found():
+    text = "'''Doc.'''\nfrom a import b\n__all__ = ['b']\ndef f(): ...\nx = b()\nb()\n"
+    assert list(layers.facade_code(tree(text))) == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eqn.primitive.name == 'add'",
+        "if prim is add_p: pass",
+        "prim.name in ('add', 'mul')",
+        "ops.sin_p",
+        "match primitive.name:\n    case 'add': pass",
+    ],
+)
+def test_a_named_operation_is_found(text):
+    assert list(layers.named_operations(tree(text)))
+
+
+def test_a_cycle_is_found():
+    assert layers.cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert layers.cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None

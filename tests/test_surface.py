@@ -1,0 +1,64 @@
+"""The public surface is what tests/golden/surface.txt records; it changes only on purpose."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from tools import update_surface
+
+
+def test_the_surface_is_as_recorded():
+    recorded = update_surface.GOLDEN.read_text(encoding="utf-8")
+    changed = update_surface.difference(recorded, update_surface.surface())
+    if changed:
+        pytest.fail(
+            "the public surface changed; if that is meant, run `python tools/update_surface.py` "
+            f"and commit the file\n{changed}",
+            pytrace=False,
+        )
+
+
+def test_every_name_that_is_promised_can_be_had():
+    for name in filter(update_surface.exists, update_surface.MODULES):
+        module = update_surface.importlib.import_module(name)
+        missing = [n for n in update_surface.public_names(module) if not hasattr(module, n)]
+        assert not missing, f"{name}.__all__ promises {missing}"
+
+
+@pytest.mark.fast
+def test_a_change_of_a_signature_shows():
+    def before(x: int, *, axis: int = 0) -> int:
+        return x + axis
+
+    def after(x: int, *, axis: int = 1) -> int:
+        return x + axis
+
+    old, new = ("\n".join(update_surface.describe("weft", "f", f)) for f in (before, after))
+    assert old != new
+    assert "-weft.f" in update_surface.difference(old, new)
+
+
+@pytest.mark.fast
+def test_only_stated_names_are_public():
+    module = types.ModuleType("m")
+    module.__dict__.update(a=1, _b=2, c=types)
+    assert update_surface.public_names(module) == ["a"]
+    module.__all__ = ["c", "a"]
+    assert update_surface.public_names(module) == ["a", "c"]
+
+
+@pytest.mark.fast
+def test_addresses_do_not_show():
+    marker = object()
+
+    def f(x=marker):
+        return x
+
+    assert "0x" not in update_surface.signature(f)
+
+
+@pytest.mark.fast
+def test_a_module_that_is_not_there_is_left_out():
+    assert not update_surface.exists("weft.no_such_module.inner")

@@ -1,0 +1,256 @@
+"""The general transformations for users: `jit`, `make_jaxpr`, `eval_shape`, and moving data."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import tree
+from weft.array import Array, as_array, put
+from weft.control.jitted import Jitted, Options, check_results
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.trace import Tracer
+from weft.core.types import ShapeDtypeStruct, type_of
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.runtime import buffers
+from weft.transforms.staging import function_name, trace_to_jaxpr
+
+__all__ = [
+    "block_until_ready",
+    "device_get",
+    "device_put",
+    "eval_shape",
+    "jit",
+    "make_jaxpr",
+]
+
+
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    found = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    for item in found:
+        if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
+            raise WeftTypeError(f"jit takes ints in {what}, not {item!r}", operation="jit")
+    return tuple(int(item) for item in found)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    found = (value,) if isinstance(value, str) else tuple(value)
+    for item in found:
+        if not isinstance(item, str):
+            raise WeftTypeError(f"jit takes strings in {what}, not {item!r}", operation="jit")
+    return found
+
+
+def _both_forms(
+    function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...], what: str
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Completes argument numbers by names and the reverse, from the function's signature."""
+    if not numbers and not names:
+        return (), ()
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return numbers, names
+    kinds = inspect.Parameter
+    positional = [
+        name
+        for name, p in parameters.items()
+        if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters.values())
+    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
+    for number in numbers:
+        if not variadic and not -len(positional) <= number < len(positional):
+            raise WeftValueError(
+                f"jit: {what}_argnums has {number} and the function takes {len(positional)} "
+                "positional arguments",
+                operation="jit",
+                got=f"{what}_argnums={numbers}",
+                wanted=f"numbers below {len(positional)}",
+            )
+    for name in names:
+        if name not in parameters and not takes_any:
+            raise WeftValueError(
+                f"jit: {what}_argnames has {name!r} and the function has no such parameter",
+                operation="jit",
+                got=f"{what}_argnames={names}",
+                wanted=f"names among {', '.join(parameters)}",
+            )
+    full_numbers = {n % len(positional) if n < 0 and positional else n for n in numbers}
+    full_numbers |= {positional.index(name) for name in names if name in positional}
+    full_names = set(names) | {
+        positional[n]
+        for n in full_numbers
+        if n < len(positional) and parameters[positional[n]].kind is not kinds.POSITIONAL_ONLY
+    }
+    return tuple(sorted(full_numbers)), tuple(sorted(full_names))
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compiles a function: it is traced once per types of its arguments and runs as one program.
+
+    Static arguments (by number or name) are Python values that the trace may look at; they must be
+    hashable, and each new value traces anew. Donated arguments give their memory to the results and
+    cannot be used afterwards. `keep_unused` keeps arguments that the program does not read;
+    `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
+    Also usable as a decorator, with or without arguments.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jit(lambda x: x + 1)(1.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            inline=inline,
+            compiler_options=compiler_options,
+        )
+    if not callable(fun):
+        raise WeftTypeError(
+            f"jit takes a function first, not {type(fun).__name__}",
+            operation="jit",
+            got=f"{fun!r:.100}",
+            wanted="a callable",
+        )
+    static = _both_forms(
+        fun,
+        _numbers(static_argnums, "static_argnums"),
+        _names(static_argnames, "static_argnames"),
+        "static",
+    )
+    donated = _both_forms(
+        fun,
+        _numbers(donate_argnums, "donate_argnums"),
+        _names(donate_argnames, "donate_argnames"),
+        "donate",
+    )
+    both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
+    if both:
+        raise WeftValueError(
+            f"jit: arguments {sorted(both)} are both static and donated",
+            operation="jit",
+            fix=Fix("choose", "make each argument static or donated, not both", {}),
+        )
+    options = Options(
+        *static, *donated, keep_unused, inline, tuple(sorted((compiler_options or {}).items()))
+    )
+    return Jitted(fun, options)
+
+
+def make_jaxpr(
+    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+) -> Callable[..., Any]:
+    """A function that traces `fun` on its arguments and answers with the program.
+
+    Arguments may be arrays or ShapeDtypeStructs. Everything that `fun` does is recorded, on
+    constants too. With `return_shape` the answer is a pair with the tree of result types.
+
+    >>> import weft, weft.lax as lax
+    >>> weft.make_jaxpr(lambda x: lax.sin(lax.cos(x)))(1.0)
+    { lambda ; a:f32[]. let
+        b:f32[] = cos a
+        c:f32[] = sin b
+      in (c,) }
+    """
+    numbers = set(_numbers(static_argnums, "static_argnums"))
+    name = function_name(fun)
+
+    @api_boundary
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        dynamic = tuple(None if i in numbers else x for i, x in enumerate(args))
+        leaves, in_tree = tree.flatten((dynamic, kwargs))
+        out_trees: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            given, given_kwargs = in_tree.unflatten(values)
+            full = [args[i] if i in numbers else x for i, x in enumerate(given)]
+            out = fun(*full, **given_kwargs)
+            outs, out_tree = tree.flatten(out)
+            check_results(out, outs, f"make_jaxpr of {name}")
+            out_trees.append(out_tree)
+            return outs
+
+        jaxpr, consts = trace_to_jaxpr(
+            flat, [type_of(x) for x in leaves], transformation="make_jaxpr", name=name
+        )
+        closed = ClosedJaxpr(jaxpr, consts)
+        if not return_shape:
+            return closed
+        shapes = [ShapeDtypeStruct(t.shape, t.dtype) for t in jaxpr.out_types]
+        return closed, out_trees[0].unflatten(shapes)
+
+    return traced
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
+    ShapeDtypeStruct(shape=(2, 2), dtype=f32)
+    """
+    _, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
+    return shapes
+
+
+def device_put(x: Any, device: Any = None) -> Any:
+    """Puts the arrays of a tree on a device (None: the default one, uncommitted).
+
+    Raises WeftTypeError for leaves that are no arrays.
+    """
+    return tree.map(lambda leaf: _put_leaf(leaf, device), x)
+
+
+def _put_leaf(leaf: Any, device: Any) -> Any:
+    if isinstance(leaf, Tracer):
+        return leaf
+    if type(leaf) is Array:
+        if device is None or (leaf.committed and leaf.device == device):
+            return leaf
+        moved = buffers.copy_to_device(leaf._live(), leaf.type, device)
+        return Array(moved, leaf.type, (leaf.type, device))
+    of = type_of(leaf)
+    if device is None:
+        return as_array(leaf)
+    return put(np.asarray(leaf, of.dtype), of, device)
+
+
+def device_get(x: Any) -> Any:
+    """The arrays of a tree as NumPy arrays; other leaves stay as they are."""
+    for leaf in tree.leaves(x):
+        if type(leaf) is Array:
+            leaf.copy_to_host_async()
+    return tree.map(lambda leaf: np.asarray(leaf) if type(leaf) is Array else leaf, x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Waits until all arrays of a tree are computed; answers with the tree."""
+    if type(x) is Array:
+        return x.block_until_ready()
+    arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
+    if arrays:
+        buffers.block_until_ready(arrays)
+    return x

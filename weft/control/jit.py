@@ -1,0 +1,183 @@
+"""The `jit` primitive: a program that is compiled as a unit.
+
+It is initial style: it holds a jaxpr, and a transformation of it is the jit of the transformed
+jaxpr. Each transformed program is derived once and remembered on the program it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.array import Array, as_array
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType
+from weft.errors import JaxprError
+from weft.transforms.dce import dce_jaxpr
+from weft.transforms.eval import Program, compile_program, operand_device, run_program
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.linearize import linearize_jaxpr
+from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
+from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.vmap import vmap_jaxpr
+
+__all__ = ["jit_p", "jit_program"]
+
+jit_p = Primitive("jit", multiple_results=True, memoise=False)
+
+
+def derived(primals: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
+    """Binds a program derived from a jitted one. Donation does not carry over: the derived program
+    may read a donated operand again, as a residual."""
+    return list(jit_p.bind(*primals, jaxpr=jaxpr, name=name, donated=()))
+
+
+def jit_program(
+    jaxpr: Jaxpr, name: str, donated: tuple[bool, ...], device: Any, options: Any = None
+) -> Program:
+    """The compiled form of a program, made once per device and set of options."""
+    found: Program = jaxpr.derived(
+        ("compiled", donated, device, options),
+        lambda: compile_program(
+            jaxpr, name, device, donated=donated or None, compiler_options=options
+        ),
+    )
+    return found
+
+
+def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> list[Array]:
+    arrays = [as_array(x) for x in args]
+    program = jit_program(jaxpr, name, donated, operand_device(arrays, f"jit of {name}"))
+    return list(run_program(program, arrays))
+
+
+def jit_type(
+    *types: ArrayType, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]
+) -> list[ArrayType]:
+    if len(types) != len(jaxpr.inputs) or any(
+        got.shape != want.shape or got.dtype != want.dtype
+        for got, want in zip(types, jaxpr.in_types, strict=False)
+    ):
+        raise JaxprError(
+            f"jit of {name}: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=", ".join(map(str, jaxpr.in_types)),
+        )
+    return jaxpr.out_types
+
+
+def scatter(flags: Sequence[bool], values: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+    """The values in the places that are marked, zeros of the tangent types in the others."""
+    given = iter(values)
+    return [
+        next(given) if flag else Zero(type.tangent())
+        for flag, type in zip(flags, types, strict=True)
+    ]
+
+
+def jit_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str, donated: Any
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    program, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
+    given = [t for t in tangents if type(t) is not Zero]
+    outs = derived([*primals, *given], program, name)
+    n = len(jaxpr.outputs)
+    return outs[:n], scatter(nonzero_out, outs[n:], jaxpr.out_types)
+
+
+def jit_linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str, donated: Any
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    split = linearize_jaxpr(jaxpr, nonzero)
+    outs = derived(primals, split.primal, name)
+    residuals = split.residuals(primals, outs)
+    given = [t for t in tangents if type(t) is not Zero]
+    tangents_out = derived([*residuals, *given], split.linear, name)
+    n = len(jaxpr.outputs)
+    return outs[:n], scatter(split.nonzero_out, tangents_out, jaxpr.out_types)
+
+
+def jit_transpose(
+    cotangents: Sequence[Any], *operands: Any, jaxpr: Jaxpr, name: str, donated: Any
+) -> list[Any]:
+    linear = tuple(type(x) is LinearOperand for x in operands)
+    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    program, nonzero_in = transpose_jaxpr(jaxpr, linear, nonzero)
+    known = [x for x in operands if type(x) is not LinearOperand]
+    given = [ct for ct in cotangents if type(ct) is not Zero]
+    outs = iter(derived([*known, *given], program, name))
+    found = iter([next(outs) if flag else None for flag in nonzero_in])
+    return [next(found) if flag else None for flag in linear]
+
+
+def jit_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    jaxpr: Jaxpr,
+    name: str,
+    donated: Any,
+) -> tuple[list[Any], tuple[int | None, ...]]:
+    program, dims_out = vmap_jaxpr(jaxpr, axis, tuple(dims))
+    return derived(args, program, name), dims_out
+
+
+def jit_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    split = partial_eval_jaxpr(eqn.params["jaxpr"], tuple(unknown))
+    name = eqn.params["name"]
+    known_in = [x for x, flag in zip(eqn.inputs, unknown, strict=True) if not flag]
+    known_out = [v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if not flag]
+    unknown_out = [v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag]
+    residuals = [Var(type) for type in split.residual_types]
+    known = eqn.replace(
+        inputs=known_in,
+        outputs=known_out + residuals,
+        params={"jaxpr": split.known, "name": name, "donated": ()},
+    )
+    rest = [x for x, flag in zip(eqn.inputs, unknown, strict=True) if flag]
+    later = eqn.replace(
+        inputs=residuals + rest,
+        outputs=unknown_out,
+        params={"jaxpr": split.unknown, "name": name, "donated": ()},
+    )
+    return SplitEquation(known, later, split.unknown_out, residuals)
+
+
+def jit_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    jaxpr, reads = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
+    if not jaxpr.outputs and not jaxpr.effects:
+        return [False] * len(eqn.inputs), None
+    donated = eqn.params["donated"]
+    smaller = eqn.replace(
+        inputs=[x for x, use in zip(eqn.inputs, reads, strict=True) if use],
+        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
+        params=eqn.params
+        | {
+            "jaxpr": jaxpr,
+            "donated": tuple(d for d, use in zip(donated, reads, strict=True) if use)
+            if donated
+            else (),
+        },
+    )
+    return list(reads), smaller
+
+
+def jit_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, donated: Any) -> list[Any]:
+    return list(context.call_jaxpr(jaxpr, name, values))
+
+
+rules.impl.register(jit_p, jit_impl)
+rules.type_rule.register(jit_p, jit_type)
+rules.jvp.register(jit_p, jit_jvp)
+rules.linearize.register(jit_p, jit_linearize)
+rules.transpose.register(jit_p, jit_transpose)
+rules.vmap.register(jit_p, jit_vmap)
+rules.partial_eval.register(jit_p, jit_partial_eval)
+rules.dce.register(jit_p, jit_dce)
+rules.lower.register(jit_p, jit_lower)

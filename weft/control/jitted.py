@@ -1,0 +1,462 @@
+"""`jit`: the callable that traces a function once per types of its arguments, compiles, and runs.
+
+A call with known types does four things: flatten the arguments, look the compiled program up, run
+it, wrap the results. Everything else happens on a miss. Under a transformation the same callable
+binds the `jit` primitive instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import logging
+import types as python_types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import config, tree
+from weft import source as sources
+from weft.array import Array, as_array
+from weft.control.jit import jit_p, jit_program
+from weft.core.axes import axis_environment
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, WeftTypeError, WeftValueError, trim
+from weft.transforms.dce import dce_jaxpr
+from weft.transforms.eval import explain_failure, operand_device
+from weft.transforms.staging import function_name, trace_to_jaxpr
+
+__all__ = ["Jitted", "Options", "TracedCall"]
+
+_log = logging.getLogger("weft")
+_flatten = tree.flatten
+_settings = config.settings
+_trace = current_variable.get
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What `jit` was told besides the function; argument numbers are resolved to both forms."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def simple(self) -> bool:
+        """Whether every argument is traced, so that a call need not be sorted."""
+        return not self.static_argnums and not self.static_argnames
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedCall:
+    """A traced function: its program, the closed-over values, and the tree of its results."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+
+
+class Entry:
+    """A compiled program with what a call needs besides: closed-over buffers, kept inputs, trees."""
+
+    __slots__ = (
+        "consts",
+        "donated",
+        "execute",
+        "handlers",
+        "kept",
+        "out_signature",
+        "out_signatures",
+        "out_tree",
+        "out_type",
+        "out_types",
+        "program",
+        "single",
+    )
+
+    def __init__(
+        self,
+        program: Any,
+        consts: list[Array],
+        kept: list[int] | None,
+        donated: list[int],
+        out_tree: Any,
+    ) -> None:
+        self.program = program
+        self.execute = program.execute
+        self.handlers = program.handlers
+        self.consts = consts
+        self.kept = kept
+        self.donated = donated
+        self.out_tree = out_tree
+        self.out_types = program.out_types
+        self.out_signatures = program.out_signatures
+        self.single = out_tree == _LEAF
+        self.out_type = program.out_types[0] if program.out_types else None
+        self.out_signature = program.out_signatures[0] if program.out_types else None
+
+    def run(self, leaves: Sequence[Array]) -> Any:
+        """Runs the program on the leaves of a call's arguments, all of which are arrays."""
+        if self.kept is None:
+            buffers = [x._buffer for x in leaves]
+        else:
+            buffers = [x._buffer for x in self.consts]
+            buffers += [leaves[i]._buffer for i in self.kept]
+        try:
+            outs = self.execute(buffers).consume_with_handlers(self.handlers)
+        except Exception:
+            explain_failure(leaves)
+            explain_failure(self.consts)
+            raise
+        if self.donated:
+            source = sources.current()
+            for i in self.donated:
+                leaves[i]._donated_at = source
+        if self.single:
+            return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
+        return self.out_tree.unflatten(
+            [
+                Array(buffer, type, signature)
+                for buffer, type, signature in zip(
+                    outs, self.out_types, self.out_signatures, strict=True
+                )
+            ]
+        )
+
+
+_LEAF = tree.structure(0)
+# What `trace` calls; `control.stages`, which lies above, sets it.
+_stages: list[Callable[..., Any]] = []
+
+
+def _signature(value: Any) -> Any:
+    found = getattr(value, "signature", None)
+    if found is not None and type(value) is Array:
+        return found
+    if isinstance(value, Tracer):
+        raise leaked(value)
+    return type_of(value)
+
+
+class Jitted:
+    """A function that runs compiled; made by `weft.jit`."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._options = options
+        self._name = function_name(function)
+        self._simple = options.simple
+        self._entries: dict[Any, Entry] = {}
+        self._traces: dict[Any, TracedCall] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # The fast path: no transformation is active and every leaf is an array seen before.
+        if self._simple and _trace(None) is None:
+            leaves, in_tree = _flatten((args, kwargs))
+            try:
+                entry = self._entries[(in_tree, _settings(), *[x.signature for x in leaves])]
+            except (AttributeError, KeyError, TypeError):
+                pass
+            else:
+                return entry.run(leaves)
+        try:
+            return self._general(args, kwargs)
+        except Exception as error:
+            raise trim(error) from error.__cause__
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else python_types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {self._name}>"
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces without running: a `Traced`, with `.jaxpr` and `.lower()`."""
+        return _stages[0](self, args, kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces and lowers without running: a `Lowered`, with `.as_text()` and `.compile()`."""
+        return self.trace(*args, **kwargs).lower()
+
+    def clear_cache(self) -> None:
+        """Forgets all traces and compiled programs."""
+        self._entries.clear()
+        self._traces.clear()
+
+    def _cache_size(self) -> int:
+        """How many signatures have been compiled (or traced under a transformation)."""
+        return len(self._traces)
+
+    # ---- the general path -----------------------------------------------------------------
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        static, dynamic = self._split(args, kwargs)
+        leaves, in_tree = _flatten(dynamic)
+        if current_trace() is not bottom_trace():
+            return self._bind(static, leaves, in_tree)
+        try:
+            signatures = [_signature(x) for x in leaves]
+        except WeftTypeError as error:
+            raise self._bad_argument(dynamic, error) from None
+        key = (in_tree, _settings(), *signatures)
+        if static:
+            key = (static, *key)
+        entry = self._entries.get(key)
+        arrays = [as_array(x) for x in leaves]
+        if entry is None:
+            entry = self._entries[key] = self._compile(static, arrays, in_tree)
+        return entry.run(arrays)
+
+    def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
+        """Binds the primitive, under whatever transformation is active."""
+        try:
+            in_types = [type_of(x) for x in leaves]
+        except WeftTypeError as error:
+            raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
+        traced = self._traced(static, in_types, in_tree)
+        jaxpr = traced.jaxpr
+        if self._options.inline:
+            outs = eval_jaxpr(jaxpr, traced.consts, *leaves)
+        else:
+            donated = (False,) * jaxpr.num_consts + self._donated(in_tree)
+            outs = jit_p.bind(
+                *traced.consts,
+                *leaves,
+                jaxpr=jaxpr,
+                name=self._name,
+                donated=donated if any(donated) else (),
+            )
+        return traced.out_tree.unflatten(outs)
+
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> Entry:
+        traced = self._traced(static, [x.type for x in arrays], in_tree)
+        jaxpr = traced.jaxpr
+        n = jaxpr.num_consts
+        used = (True,) * len(jaxpr.outputs)
+        consts = [as_array(x) for x in traced.consts]
+        donated = (False,) * n + self._donated(in_tree)
+        kept: list[int] | None = None
+        if self._options.keep_unused:
+            reads = (True,) * len(jaxpr.inputs)
+        else:
+            jaxpr, reads = dce_jaxpr(jaxpr, used)
+        if n or not all(reads):
+            kept = [i - n for i, use in enumerate(reads) if use and i >= n]
+            consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
+        program = jit_program(
+            jaxpr,
+            self._name,
+            tuple(d for d, use in zip(donated, reads, strict=True) if use),
+            operand_device([*consts, *arrays], f"jit of {self._name}"),
+            self._options.compiler_options,
+        )
+        donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
+        return Entry(program, consts, kept, donated_leaves, traced.out_tree)
+
+    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+        key = (static, in_tree, _settings(), axis_environment(), *in_types)
+        found = self._traces.get(key)
+        if found is not None:
+            return found
+        if _settings().explain_cache_misses:
+            self._explain(key)
+        traced = self.trace_call(static, in_types, in_tree)
+        # Values of an enclosing trace may differ at the next call: they cannot be remembered.
+        if not any(isinstance(value, Tracer) for value in traced.consts):
+            self._traces[key] = traced
+        return traced
+
+    def trace_call(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+        """Traces the function for leaves of the given types."""
+        out_trees: list[Any] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            args, kwargs = self._join(static, tree.unflatten(in_tree, leaves))
+            out = self._function(*args, **kwargs)
+            outs, out_tree = _flatten(out)
+            out_trees.append(out_tree)
+            check_results(out, outs, f"jit of {self._name}")
+            return outs
+
+        jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="jit", name=self._name)
+        return TracedCall(jaxpr, consts, out_trees[0])
+
+    # ---- static and donated arguments ---------------------------------------------------------
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Static arguments as a hashable key, and the rest as (args, kwargs)."""
+        options = self._options
+        if options.simple:
+            return (), (args, kwargs)
+        numbers = {i % len(args) if i < 0 and args else i for i in options.static_argnums}
+        static: list[tuple[Any, Any]] = []
+        for i, value in enumerate(args):
+            if i in numbers:
+                static.append((i, _hashable(value, f"argument {i}", self._name)))
+        for name in options.static_argnames:
+            if name in kwargs:
+                static.append((name, _hashable(kwargs[name], f"argument {name!r}", self._name)))
+        names = set(options.static_argnames)
+        dynamic = tuple(None if i in numbers else x for i, x in enumerate(args))
+        rest = {name: value for name, value in kwargs.items() if name not in names}
+        return tuple(static), (dynamic, rest)
+
+    def _join(self, static: Any, dynamic: Any) -> tuple[Any, Any]:
+        args, kwargs = dynamic
+        if static:
+            args, kwargs = list(args), dict(kwargs)
+            for place, value in static:
+                if isinstance(place, int):
+                    args[place] = value.value
+                else:
+                    kwargs[place] = value.value
+        return args, kwargs
+
+    def _donated(self, in_tree: Any) -> tuple[bool, ...]:
+        """Which leaves of the arguments are donated."""
+        options = self._options
+        if not options.donate_argnums and not options.donate_argnames:
+            return (False,) * in_tree.num_leaves
+        args_tree, kwargs_tree = in_tree.children()
+        numbers = {i % max(1, len(args_tree.children())) for i in options.donate_argnums}
+        flags: list[bool] = []
+        for i, child in enumerate(args_tree.children()):
+            flags += [i in numbers] * child.num_leaves
+        names = kwargs_tree.node_data()[1] if kwargs_tree.node_data() else ()
+        for name, child in zip(names, kwargs_tree.children(), strict=True):
+            flags += [name in options.donate_argnames] * child.num_leaves
+        return tuple(flags)
+
+    # ---- messages -----------------------------------------------------------------------------
+
+    def _bad_argument(self, dynamic: Any, error: Exception) -> WeftTypeError:
+        """The error for a leaf that is no array, naming it by its path."""
+        for path, leaf in tree.leaves_with_path(dynamic):
+            try:
+                type_of(leaf)
+            except WeftTypeError:
+                which = argument_path(self._function, path)
+                return WeftTypeError(
+                    f"jit of {self._name}: {which} is no array",
+                    operation=f"jit of {self._name}",
+                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    wanted="an array, a number, or a tree of those",
+                    fix=Fix(
+                        "static_argument",
+                        "make the argument static (static_argnums or static_argnames)",
+                        {"path": tree.keystr(path)},
+                    ),
+                )
+        return WeftTypeError(str(error))
+
+    def _explain(self, key: Any) -> None:
+        static, in_tree, settings, axes, *types = key
+        if not self._traces:
+            _log.warning("tracing %s for the first time", self._name)
+            return
+        reasons = []
+        for old in self._traces:
+            static0, tree0, settings0, axes0, *types0 = old
+            reason = []
+            if static != static0:
+                reason.append(f"static arguments {static} instead of {static0}")
+            if in_tree != tree0:
+                reason.append(f"arguments have the structure {in_tree} instead of {tree0}")
+            elif types != types0:
+                paths = tree.leaves_with_path(tree.unflatten(in_tree, range(len(types))))
+                reason += [
+                    f"{argument_path(self._function, path)} is {new!r} instead of {before!r}"
+                    for (path, _), new, before in zip(paths, types, types0, strict=True)
+                    if new is not before
+                ]
+            if settings is not settings0:
+                reason.append("settings changed")
+            if axes != axes0:
+                reason.append(f"bound axes {axes} instead of {axes0}")
+            reasons.append("; ".join(reason))
+        _log.warning("tracing %s again: %s", self._name, min(reasons, key=len))
+
+
+class _Static:
+    """A static argument: hashed and compared by value and class (1, 1.0 and True differ)."""
+
+    __slots__ = ("hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Static)
+            and type(self.value) is type(other.value)
+            and bool(self.value == other.value)
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _hashable(value: Any, which: str, name: str) -> _Static:
+    try:
+        return _Static(value)
+    except TypeError:
+        raise WeftValueError(
+            f"jit of {name}: the static {which} cannot be hashed",
+            operation=f"jit of {name}",
+            got=f"{value!r:.100} of class {type(value).__name__}",
+            wanted="a hashable value",
+            fix=Fix(
+                "hashable",
+                "pass a tuple instead of a list or an array, or do not make the argument static",
+                {"argument": which},
+            ),
+        ) from None
+
+
+def argument_path(function: Any, path: Sequence[Any]) -> str:
+    """How a message calls a leaf of (args, kwargs): by the parameter's name where it is known."""
+    kind, key, *rest = path
+    first = getattr(key, "idx", getattr(key, "key", key))
+    name = repr(first)
+    if getattr(kind, "idx", None) == 0:
+        try:
+            names = list(inspect.signature(function).parameters)
+            name = names[first]
+        except (IndexError, TypeError, ValueError):
+            name = f"argument {first}"
+    else:
+        name = str(first)
+    return f"{name}{tree.keystr(rest)}"
+
+
+def check_results(out: Any, leaves: Sequence[Any], what: str) -> None:
+    """Raises WeftTypeError naming the result that is no array."""
+    for i, leaf in enumerate(leaves):
+        try:
+            type_of(leaf)
+        except WeftTypeError:
+            path, _ = tree.leaves_with_path(out)[i]
+            raise WeftTypeError(
+                f"{what} returned a value that is no array"
+                + (f" at {tree.keystr(path)}" if path else ""),
+                operation=what,
+                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                wanted="arrays, numbers, or a tree of those",
+            ) from None
+
+
+def closed(traced: TracedCall) -> ClosedJaxpr:
+    """The program of a traced call with its closed-over values."""
+    return ClosedJaxpr(traced.jaxpr, traced.consts)

@@ -1,0 +1,100 @@
+"""The type checker of programs: every variable bound once and before use, every equation's results
+of the types that its primitive's type rule gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import source as sources
+from weft.core import rules
+from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, jaxprs_in
+from weft.core.primitive import Primitive
+from weft.core.types import ArrayType
+from weft.errors import JaxprError
+
+__all__ = ["check_jaxpr", "result_types"]
+
+_CACHE_LIMIT = 4096
+
+
+def result_types(
+    primitive: Primitive, in_types: tuple[ArrayType, ...], params: dict[str, Any]
+) -> Any:
+    """The type rule's answer (one type, or a list), remembered where the primitive allows it."""
+    if not primitive.memoise:
+        return rules.type_rule[primitive](*in_types, **params)
+    key = (in_types, tuple(params.items())) if params else in_types
+    cache = primitive.type_cache
+    try:
+        found = cache.get(key)
+    except TypeError:  # a parameter that cannot be hashed: nothing to remember by
+        return rules.type_rule[primitive](*in_types, **params)
+    if found is None:
+        found = rules.type_rule[primitive](*in_types, **params)
+        if len(cache) >= _CACHE_LIMIT:
+            cache.clear()
+        cache[key] = found
+    return found
+
+
+def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
+    """Checks a program and the programs inside its equations.
+
+    Raises JaxprError naming the equation (by number and user's line) that is wrong.
+    """
+    if isinstance(jaxpr, ClosedJaxpr):
+        if len(jaxpr.consts) != jaxpr.jaxpr.num_consts:
+            raise JaxprError(
+                f"the program takes {jaxpr.jaxpr.num_consts} closed-over values "
+                f"and {len(jaxpr.consts)} are given"
+            )
+        jaxpr = jaxpr.jaxpr
+    bound: set[Var] = set()
+    for var in jaxpr.inputs:
+        _bind(var, bound, "an input")
+    for number, eqn in enumerate(jaxpr.eqns):
+        where = f"equation {number} ({eqn.primitive.name}, {sources.describe(eqn.source)})"
+        for atom in eqn.inputs:
+            _check_atom(atom, bound, where)
+        for inner in jaxprs_in(eqn.params):
+            check_jaxpr(inner)
+        _check_results(eqn, where)
+        for var in eqn.outputs:
+            _bind(var, bound, where)
+        if not eqn.effects <= jaxpr.effects:
+            raise JaxprError(f"{where} has effects that the program does not declare")
+    for atom in jaxpr.outputs:
+        _check_atom(atom, bound, "the results")
+
+
+def _bind(var: Any, bound: set[Var], where: str) -> None:
+    if type(var) is not Var:
+        raise JaxprError(f"{where} binds {var!r}, which is not a variable")
+    if var in bound:
+        raise JaxprError(f"{where} binds a variable of type {var.type} a second time")
+    bound.add(var)
+
+
+def _check_atom(atom: Any, bound: set[Var], where: str) -> None:
+    if type(atom) is Literal:
+        if atom.type.shape:
+            raise JaxprError(f"{where} reads a literal with dimensions, {atom.type}")
+    elif type(atom) is not Var:
+        raise JaxprError(f"{where} reads {atom!r}, which is neither a variable nor a literal")
+    elif atom not in bound:
+        raise JaxprError(f"{where} reads a variable of type {atom.type} that nothing has bound")
+
+
+def _check_results(eqn: Equation, where: str) -> None:
+    in_types = tuple(atom.type for atom in eqn.inputs)
+    wanted = rules.type_rule[eqn.primitive](*in_types, **eqn.params)
+    if not eqn.primitive.multiple_results:
+        wanted = [wanted]
+    got = [var.type for var in eqn.outputs]
+    if list(wanted) != got:
+        raise JaxprError(
+            f"{where}: the results have the wrong types",
+            got=", ".join(map(repr, got)),
+            wanted=", ".join(map(repr, wanted)),
+        )

@@ -1,0 +1,231 @@
+"""The program: a jaxpr is a list of typed equations between binders and results.
+
+A jaxpr is closed: every array that the traced function closed over is one of its first
+`num_consts` inputs, and scalars stand in it as literals. A `ClosedJaxpr` carries the values of those
+inputs along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import source as sources
+from weft.core.primitive import Primitive
+from weft.core.types import ArrayType
+
+__all__ = ["ClosedJaxpr", "Equation", "Jaxpr", "Literal", "Var", "eval_jaxpr", "jaxprs_in"]
+
+NO_EFFECTS: frozenset[Any] = frozenset()
+
+
+class Var:
+    """A name for a value: an input of a jaxpr or a result of an equation."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Var({self.type!r})"
+
+
+class Literal:
+    """A scalar known at tracing time (a Python number or a NumPy scalar)."""
+
+    __slots__ = ("type", "value")
+
+    def __init__(self, value: Any, type: ArrayType) -> None:
+        self.value = value
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Literal({self.value!r}, {self.type!r})"
+
+
+Atom = Var | Literal
+
+
+class Equation:
+    """`outputs = primitive[params] inputs`, with the user's line that asked for it."""
+
+    __slots__ = ("effects", "inputs", "outputs", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Atom],
+        params: dict[str, Any],
+        outputs: Sequence[Var],
+        source: sources.Source | None = None,
+        effects: frozenset[Any] = NO_EFFECTS,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = inputs
+        self.params = params
+        self.outputs = outputs
+        self.source = source
+        self.effects = effects
+
+    def replace(self, **changes: Any) -> Equation:
+        """The same equation with some fields changed."""
+        fields = {name: getattr(self, name) for name in Equation.__slots__}
+        return Equation(**(fields | changes))
+
+
+class Jaxpr:
+    """A program: inputs (the first `num_consts` are closed-over arrays), equations, results.
+
+    `memo` holds what transformations derived from this program, so that it lives as long as the
+    program does; nothing in it is part of the program.
+    """
+
+    __slots__ = ("__weakref__", "effects", "eqns", "inputs", "memo", "name", "num_consts", "outputs")
+
+    def __init__(
+        self,
+        inputs: Sequence[Var],
+        eqns: Sequence[Equation],
+        outputs: Sequence[Atom],
+        num_consts: int = 0,
+        name: str = "",
+        effects: frozenset[Any] | None = None,
+    ) -> None:
+        self.inputs = list(inputs)
+        self.eqns = list(eqns)
+        self.outputs = list(outputs)
+        self.num_consts = num_consts
+        self.name = name
+        if effects is None:
+            effects = NO_EFFECTS.union(*(eqn.effects for eqn in self.eqns if eqn.effects))
+        self.effects = effects
+        self.memo: dict[Any, Any] = {}
+
+    @property
+    def in_types(self) -> list[ArrayType]:
+        """The types of the inputs."""
+        return [var.type for var in self.inputs]
+
+    @property
+    def out_types(self) -> list[ArrayType]:
+        """The types of the results."""
+        return [atom.type for atom in self.outputs]
+
+    @property
+    def in_avals(self) -> list[ArrayType]:
+        """The types of the inputs that are not closed-over arrays."""
+        return [var.type for var in self.inputs[self.num_consts :]]
+
+    @property
+    def out_avals(self) -> list[ArrayType]:
+        """The types of the results."""
+        return self.out_types
+
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` answers, remembered under `key` for the life of this program."""
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = make()
+        return found
+
+    def __str__(self) -> str:
+        return _show[0](self)
+
+    __repr__ = __str__
+
+
+# Set by `core.show`, which lies above this module.
+_show: list[Callable[[Jaxpr], str]] = [lambda jaxpr: f"<jaxpr of {len(jaxpr.eqns)} equations>"]
+
+
+class ClosedJaxpr:
+    """A jaxpr and the values of its closed-over inputs."""
+
+    __slots__ = ("consts", "jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()) -> None:
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+
+    @property
+    def eqns(self) -> list[Equation]:
+        """The equations of the program."""
+        return self.jaxpr.eqns
+
+    @property
+    def in_avals(self) -> list[ArrayType]:
+        """The types of the arguments."""
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self) -> list[ArrayType]:
+        """The types of the results."""
+        return self.jaxpr.out_types
+
+    @property
+    def effects(self) -> frozenset[Any]:
+        """The effects of the program."""
+        return self.jaxpr.effects
+
+    def __call__(self, *args: Any) -> list[Any]:
+        """Evaluates the program under the current trace: a flat list of results."""
+        return eval_jaxpr(self.jaxpr, self.consts, *args)
+
+    def __str__(self) -> str:
+        return str(self.jaxpr)
+
+    __repr__ = __str__
+
+
+def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
+    """The programs that an equation's parameters hold."""
+    found: list[Jaxpr] = []
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, Jaxpr):
+                found.append(item)
+            elif isinstance(item, ClosedJaxpr):
+                found.append(item.jaxpr)
+    return found
+
+
+def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
+    """For each equation the variables that nothing after it reads."""
+    seen: set[Var] = {atom for atom in jaxpr.outputs if type(atom) is Var}
+    out: list[list[Var]] = []
+    for eqn in reversed(jaxpr.eqns):
+        dead = [v for v in {*eqn.inputs, *eqn.outputs} if type(v) is Var and v not in seen]
+        seen.update(dead)
+        out.append(dead)
+    return out[::-1]
+
+
+def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Evaluates a program by binding its equations one by one, under the current trace.
+
+    Any transformation may be active, so this is itself traceable. Values are dropped after their
+    last use. Raises TypeError where the number of arguments is not the program's.
+    """
+    if isinstance(jaxpr, ClosedJaxpr):
+        jaxpr = jaxpr.jaxpr
+    values = [*consts, *args]
+    if len(values) != len(jaxpr.inputs):
+        raise TypeError(
+            f"eval_jaxpr got {len(consts)} closed-over values and {len(args)} arguments; "
+            f"the program takes {jaxpr.num_consts} and {len(jaxpr.inputs) - jaxpr.num_consts}"
+        )
+    env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
+    dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
+    for eqn, finished in zip(jaxpr.eqns, dead, strict=True):
+        args_in = [env[x] if type(x) is Var else x.value for x in eqn.inputs]
+        with sources.override(eqn.source):
+            out = eqn.primitive.bind(*args_in, **eqn.params)
+        if eqn.primitive.multiple_results:
+            for var, value in zip(eqn.outputs, out, strict=True):
+                env[var] = value
+        else:
+            env[eqn.outputs[0]] = out
+        for var in finished:
+            del env[var]
+    return [env[x] if type(x) is Var else x.value for x in jaxpr.outputs]

@@ -1,0 +1,50 @@
+"""A primitive: an operation that is atomic to every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import rules
+from weft.core.trace import bottom_trace, current_variable
+
+__all__ = ["Primitive"]
+
+Rule = Callable[..., Any]
+_get = current_variable.get
+
+
+class Primitive:
+    """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
+
+    `type_cache` remembers the results of the type rule, `eager_cache` the compiled one-operation
+    programs: both are keyed by operand types and parameters. A primitive that holds jaxprs turns
+    `memoise` off, since the cache would keep them alive.
+    """
+
+    __slots__ = ("eager_cache", "memoise", "multiple_results", "name", "type_cache")
+
+    def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
+        self.name = name
+        self.multiple_results = multiple_results
+        self.memoise = memoise
+        self.type_cache: dict[Any, Any] = {}
+        self.eager_cache: dict[Any, Any] = {}
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Applies the primitive: arrays are positional, parameters are keywords."""
+        return (_get(None) or bottom_trace()).process_primitive(self, args, params)
+
+    def def_impl(self, function: Rule) -> Rule:
+        """Evaluates the primitive by a Python function instead of compiling it."""
+        return rules.impl.register(self, function)
+
+    def def_abstract_eval(self, rule: Rule) -> Rule:
+        """Sets the type rule: from operand types and parameters to the result type (or types)."""
+        return rules.type_rule.register(self, rule)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"the primitive {self.name!r} cannot be pickled; name it instead")

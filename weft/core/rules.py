@@ -1,0 +1,136 @@
+"""The tables of rules, one per interpretation, keyed by primitive: data that `ops/` and `control/`
+fill and `transforms/` reads.
+
+Signatures (params are keyword arguments in every rule):
+
+- `impl(*args, **params)`: evaluates in Python. Only primitives that are not compiled have one.
+- `type_rule(*types, **params)`: the result type, or a list of them. It checks the operands.
+- `jvp(primals, tangents, **params) -> (outs, tangents)`: a tangent may be a `Zero`.
+- `linearize(primals, tangents, **params) -> (outs, tangents)`: like jvp, and what it binds on
+  tangents must be linear in them. Without one, the jvp rule serves.
+- `transpose(cotangents, *operands, **params) -> one cotangent per operand`: linear operands are
+  `LinearOperand`s; None stands for "no cotangent". A single-result primitive gets one cotangent.
+- `vmap(axis, args, dims, **params) -> (outs, dims)`: `axis` is an `AxisData`; None: not mapped.
+- `partial_eval(equation, unknown) -> SplitEquation`: for primitives that hold jaxprs.
+- `dce(equation, used) -> (used inputs, equation or None)`.
+- `lower(context, *values, **params) -> value or list of values` in StableHLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core.types import ArrayType
+from weft.errors import Fix, MissingRuleError, WeftValueError
+
+__all__ = [
+    "AxisData",
+    "LinearOperand",
+    "Table",
+    "Zero",
+    "dce",
+    "impl",
+    "jvp",
+    "linearize",
+    "lower",
+    "partial_eval",
+    "transpose",
+    "type_rule",
+    "vmap",
+]
+
+Rule = Callable[..., Any]
+
+
+class Table(dict[Any, Rule]):
+    """One rule per primitive; registering twice is an error, so is asking for a missing rule."""
+
+    def __init__(self, kind: str, register_with: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.register_with = register_with
+
+    def register(self, primitive: Any, rule: Rule) -> Rule:
+        """Adds the rule of a primitive that has none yet."""
+        if primitive in self:
+            raise WeftValueError(
+                f"the primitive {primitive.name!r} has a {self.kind} rule already",
+                fix=Fix("remove", "register the rule once", {"primitive": primitive.name}),
+            )
+        self[primitive] = rule
+        return rule
+
+    def __missing__(self, primitive: Any) -> Rule:
+        call = self.register_with.format(primitive.name)
+        raise MissingRuleError(
+            f"the primitive {primitive.name!r} has no {self.kind} rule",
+            operation=primitive.name,
+            wanted=f"a {self.kind} rule",
+            fix=Fix("register_rule", f"register one: {call}", {"primitive": primitive.name}),
+        )
+
+
+impl = Table("evaluation", "{}_p.def_impl(function)")
+type_rule = Table("type", "{}_p.def_abstract_eval(rule)")
+jvp = Table("jvp", "weft.extend.interpreters.ad.register_jvp({}_p, rule)")
+linearize = Table("linearize", "weft.extend.interpreters.ad.register_linearize({}_p, rule)")
+transpose = Table("transpose", "weft.extend.interpreters.ad.register_transpose({}_p, rule)")
+vmap = Table("vmap", "weft.extend.interpreters.batching.register_vmap({}_p, rule)")
+partial_eval = Table(
+    "partial evaluation", "weft.extend.interpreters.partial_eval.register({}_p, rule)"
+)
+dce = Table("dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce({}_p, rule)")
+lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
+
+
+class Zero:
+    """A tangent or cotangent that is zero and is not computed; `type` says of what type."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Zero({self.type!r})"
+
+
+class LinearOperand:
+    """Stands, in a transpose rule, for an operand whose value is not known."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self.type = type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"LinearOperand({self.type!r})"
+
+
+class AxisData:
+    """What a vmap rule may know of the mapped axis: its name (or None) and its size.
+
+    `spmd_axis_name` names the mesh axes over which the mapped axis is to be laid out.
+    """
+
+    __slots__ = ("name", "size", "spmd_axis_name")
+
+    def __init__(self, name: Any, size: int, spmd_axis_name: Any = None) -> None:
+        self.name = name
+        self.size = size
+        self.spmd_axis_name = spmd_axis_name
+
+    def key(self) -> tuple[Any, ...]:
+        """What tells two axes apart in a cache."""
+        return self.name, self.size, self.spmd_axis_name

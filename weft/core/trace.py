@@ -1,0 +1,240 @@
+"""Dispatch: one current trace interprets every primitive that is bound.
+
+A transformation makes a trace, installs it for the duration of a call, boxes its inputs in tracers
+that point at the trace, and hands what does not concern it to its parent. There are no levels and
+no search over arguments: `Primitive.bind` asks the current trace, and that is all. The current
+trace is a context variable, so threads and tasks do not see each other's.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import source as sources
+from weft.core.operators import ArrayOperators
+from weft.core.types import ArrayType
+from weft.errors import ConcretizationError, Fix, LeakedTracerError
+
+__all__ = ["Trace", "Tracer", "current_trace", "leaked", "set_current", "using_trace"]
+
+
+class Trace:
+    """An interpreter of primitives; subclass it to write a transformation.
+
+    `parent` interprets what this trace passes on (None at the bottom); `name` and `function` say
+    in errors which transformation of which function this is; `alive` is set to False when the
+    transformed call returns.
+    """
+
+    __slots__ = ("alive", "function", "name", "parent")
+
+    def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
+        self.parent = parent
+        self.name = name
+        self.function = function
+        self.alive = True
+
+    def process_primitive(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Interprets one application: the result, or a list of them where there are several.
+
+        The current trace may be any: a trace that binds primitives of its own (by running a rule)
+        first makes the one that shall interpret them current.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process_primitive")
+
+    def process_call(
+        self,
+        primitive: Any,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Any:
+        """Interprets a primitive that holds a Python function instead of a jaxpr.
+
+        The hook for transformations whose body must be able to run Python on concrete values.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define process_call")
+
+    def finish(self) -> None:
+        """Marks the transformed call as over: its tracers are leaked from now on."""
+        self.alive = False
+
+
+current_variable: contextvars.ContextVar[Trace] = contextvars.ContextVar("weft_trace")
+_bottom: list[Trace] = []
+
+
+def set_bottom(trace: Trace) -> None:
+    """Sets the trace that evaluates, used where no transformation is active (done once)."""
+    _bottom[:] = [trace]
+
+
+def current_trace() -> Trace:
+    """The trace that interprets primitives now."""
+    return current_variable.get(None) or _bottom[0]
+
+
+def bottom_trace() -> Trace:
+    """The trace that evaluates."""
+    return _bottom[0]
+
+
+set_current = current_variable.set
+reset_current = current_variable.reset
+
+
+class using_trace:
+    """`with using_trace(trace):` makes it the current one."""
+
+    __slots__ = ("_token", "_trace")
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __enter__(self) -> Trace:
+        self._token = current_variable.set(self._trace)
+        return self._trace
+
+    def __exit__(self, *_: object) -> None:
+        current_variable.reset(self._token)
+
+
+class Tracer(ArrayOperators):
+    """A value that a trace follows: what it stands for is known by its type only.
+
+    `created` is the user's line that made it.
+    """
+
+    __slots__ = ("__weakref__", "created", "trace", "type")
+
+    trace: Trace
+    type: ArrayType
+    created: sources.Source | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype came from a Python number and yields to others."""
+        return self.type.weak_type
+
+    def concrete(self) -> Any:
+        """The array that this tracer is known to hold, or None where only its type is known."""
+        return None
+
+    def describe(self) -> str:
+        """One phrase naming the type and the transformation, for messages."""
+        of = f" of {self.trace.function}" if self.trace.function else ""
+        return f"a traced {self.type!r} under {self.trace.name}{of}"
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.type.shape[0]
+
+    def _force(self, what: str, fix: str) -> Any:
+        value = self.concrete()
+        if value is not None:
+            return value
+        if not self.trace.alive:
+            raise leaked(self)
+        raise ConcretizationError(
+            f"{what} needs the value of {self.describe()}, and only its type is known while tracing",
+            operation=what,
+            got=f"{self.describe()}, made at {sources.describe(self.created)}",
+            wanted="a value that is known while the function is traced",
+            fix=Fix("static_or_traced", fix, {"what": what}),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(
+            self._force(
+                "bool()",
+                "write the branch with weft.lax.cond or weft.numpy.where, or make the argument "
+                "static (jit's static_argnums or static_argnames)",
+            )
+        )
+
+    def __int__(self) -> int:
+        return int(self._force("int()", _STATIC))
+
+    def __float__(self) -> float:
+        return float(self._force("float()", _STATIC))
+
+    def __complex__(self) -> complex:
+        return complex(self._force("complex()", _STATIC))
+
+    def __index__(self) -> int:
+        return self._force(
+            "using an array as an index or a length",
+            "index weft arrays with it, not Python lists; lengths and shapes must be static "
+            "(jit's static_argnums or static_argnames)",
+        ).__index__()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        value = self._force("conversion to a NumPy array", "use weft.numpy instead of numpy here")
+        return value.__array__(dtype)
+
+    def __iter__(self) -> Any:
+        if not self.type.shape:
+            raise TypeError("iteration over an array without dimensions")
+        return (self[i] for i in range(self.type.shape[0]))
+
+    def item(self, *index: int) -> Any:
+        """The element as a Python number (an error unless the value is known)."""
+        return self._force("item()", _STATIC).item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists (an error unless the value is known)."""
+        return self._force("tolist()", _STATIC).tolist()
+
+    def block_until_ready(self) -> Tracer:
+        """Answers with the tracer itself: there is nothing to wait for while tracing."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.type!r}>({self.trace.name})"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+
+_STATIC = "keep it an array, or make the argument static (jit's static_argnums or static_argnames)"
+
+
+def leaked(tracer: Tracer) -> LeakedTracerError:
+    """The error for a tracer that is used after its transformed call has returned."""
+    of = f" of {tracer.trace.function}" if tracer.trace.function else ""
+    return LeakedTracerError(
+        f"a value of class Tracer escaped from {tracer.trace.name}{of}",
+        got=f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}",
+        wanted="only values that the transformed function returned",
+        fix=Fix(
+            "return_value",
+            "return the value from the transformed function instead of storing it in a global, "
+            "an attribute or a list",
+            {"transformation": tracer.trace.name, "function": tracer.trace.function},
+        ),
+    )

@@ -1,0 +1,246 @@
+"""The types of values in a program: shape, dtype, weak type, and per mesh axis how devices differ.
+
+Types are hash-consed: `ArrayType(...)` called twice with equal contents answers with one object, so
+comparing two types and using one as a dictionary key is work on a pointer. Nothing here knows how a
+value is stored.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.errors import WeftTypeError
+
+__all__ = ["ArrayType", "ShapeDtypeStruct", "register_type_of", "type_of"]
+
+_NO_AXES: frozenset[str] = frozenset()
+_table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class ArrayType:
+    """The type of an array.
+
+    shape: the length of each dimension; dtype: a NumPy dtype, or an extended one (random keys);
+    weak_type: whether the dtype came from a Python number and yields to others in promotion;
+    varying: the manual mesh axes along which devices may hold different values;
+    unreduced: the manual mesh axes along which each device holds a term of a pending sum.
+
+    >>> ArrayType((2, 3), np.float32)
+    f32[2,3]
+    >>> ArrayType((2, 3), np.float32) is ArrayType((2, 3), np.float32)
+    True
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_tangent",
+        "dtype",
+        "ndim",
+        "shape",
+        "size",
+        "unreduced",
+        "varying",
+        "weak_type",
+    )
+
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+    varying: frozenset[str]
+    unreduced: frozenset[str]
+    ndim: int
+    size: int
+    _tangent: ArrayType | None
+
+    def __new__(
+        cls,
+        shape: Iterable[int],
+        dtype: Any,
+        weak_type: bool = False,
+        varying: Iterable[str] = _NO_AXES,
+        unreduced: Iterable[str] = _NO_AXES,
+    ) -> ArrayType:
+        shape = tuple(shape)
+        if not isinstance(dtype, np.dtype) and not hasattr(dtype, "short_name"):
+            dtype = dtypes.parse(dtype)
+        key = (shape, dtype, bool(weak_type), frozenset(varying), frozenset(unreduced))
+        found = _table.get(key)
+        if found is not None:
+            return found
+        with _lock:
+            found = _table.get(key)
+            if found is None:
+                found = object.__new__(cls)
+                found.shape = shape = tuple(int(size) for size in shape)
+                found.dtype, found.weak_type, found.varying, found.unreduced = key[1:]
+                found.ndim = len(shape)
+                found.size = prod(shape)
+                found._tangent = None
+                _table[key] = found
+        return found
+
+    def update(self, **changes: Any) -> ArrayType:
+        """The same type with some fields changed."""
+        fields = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "weak_type": self.weak_type,
+            "varying": self.varying,
+            "unreduced": self.unreduced,
+        }
+        return ArrayType(**(fields | changes))
+
+    def strong(self) -> ArrayType:
+        """The same type, not weak."""
+        return self.update(weak_type=False) if self.weak_type else self
+
+    def tangent(self) -> ArrayType:
+        """The type of a tangent of a value of this type: float0 for integers and booleans."""
+        found = self._tangent
+        if found is None:
+            tangent_dtype = dtypes.tangent_dtype(self.dtype)
+            found = self if tangent_dtype == self.dtype else self.update(dtype=tangent_dtype)
+            self._tangent = found
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrayType, (self.shape, self.dtype, self.weak_type, self.varying, self.unreduced)
+
+    def __copy__(self) -> ArrayType:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ArrayType:
+        return self
+
+    def __str__(self) -> str:
+        text = f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        if self.varying or self.unreduced:
+            marks = sorted(map(str, self.varying)) + [f"sum={a}" for a in sorted(self.unreduced)]
+            text += "{" + ",".join(marks) + "}"
+        return text
+
+    def __repr__(self) -> str:
+        return str(self) + ("~" if self.weak_type else "")
+
+
+# Class -> function from a value of that class to its type. Values with a `.type` need no entry.
+_type_of: dict[type, Callable[[Any], ArrayType]] = {}
+
+
+def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
+    """Says how to find the type of values of a class that carries no `.type`."""
+    _type_of[cls] = function
+
+
+def type_of(value: Any) -> ArrayType:
+    """The type of any value that may be an operand: an array, a tracer, a number, a NumPy array.
+
+    Raises WeftTypeError for anything else.
+    """
+    found = getattr(value, "type", None)
+    if type(found) is ArrayType:
+        return found
+    for cls in type(value).__mro__:
+        function = _type_of.get(cls)
+        if function is not None:
+            return function(value)
+    raise WeftTypeError(
+        f"a value of class {type(value).__name__} is not an array or a number",
+        got=repr(value)[:200],
+        wanted="an array, a NumPy array, or a Python number",
+    )
+
+
+def _type_of_int(value: int) -> ArrayType:
+    dtype = dtypes.default_int()
+    if not dtypes.fits(value, dtype):
+        raise OverflowError(
+            f"the Python integer {value} does not fit in {dtype.name}; "
+            "give it a wider dtype, or set enable_x64"
+        )
+    return ArrayType((), dtype, weak_type=True)
+
+
+register_type_of(bool, lambda value: ArrayType((), dtypes.bool_))
+register_type_of(int, _type_of_int)
+register_type_of(float, lambda value: ArrayType((), dtypes.default_float(), weak_type=True))
+register_type_of(complex, lambda value: ArrayType((), dtypes.default_complex(), weak_type=True))
+
+
+def _type_of_numpy(value: Any) -> ArrayType:
+    dtype = value.dtype
+    if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in dtypes.ANY | {dtypes.float0}):
+        raise WeftTypeError(
+            f"a NumPy array of dtype {dtype} holds no numbers",
+            got=f"dtype {dtype}",
+            wanted="a numeric or boolean dtype",
+        )
+    return ArrayType(value.shape, dtypes.canonical(dtype))
+
+
+register_type_of(np.ndarray, _type_of_numpy)
+register_type_of(np.generic, _type_of_numpy)
+
+
+class ShapeDtypeStruct:
+    """Stands for an array of which only the type is known, where a function is traced or lowered.
+
+    shape: a tuple of lengths; dtype: anything that names a dtype.
+
+    >>> ShapeDtypeStruct((2, 3), np.float32).shape
+    (2, 3)
+    """
+
+    __slots__ = ("sharding", "type")
+
+    def __init__(
+        self, shape: Iterable[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+    ) -> None:
+        self.type = ArrayType(shape, dtype, weak_type)
+        self.sharding = sharding
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ShapeDtypeStruct)
+            and self.type is other.type
+            and self.sharding == other.sharding
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.sharding))
+
+    def __repr__(self) -> str:
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.short_name(self.dtype)})"

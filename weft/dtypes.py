@@ -1,0 +1,671 @@
+"""Which numbers an array can hold, and which type two of them meet in.
+
+A dtype is a NumPy dtype instance (`ml_dtypes` supplies bfloat16 and the narrow types) or an
+extended dtype: any object with a `short_name`, such as the type of random keys. Promotion follows
+the lattice that JAX publishes ("Type promotion semantics" in its documentation): a join
+semilattice with three extra points for weakly typed values, that is Python numbers, which ask for
+no width. An explicit dtype is always honoured; what asks for nothing takes the default width, 32
+bits or 64 by the setting `enable_x64`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from weft import config
+from weft.errors import DTypeError, Fix
+
+__all__ = [
+    "ANY",
+    "BITS",
+    "BOOLEAN",
+    "COMPLEX",
+    "FLOATING",
+    "INEXACT",
+    "INTEGER",
+    "NARROW",
+    "NUMERIC",
+    "ORDERED",
+    "REAL",
+    "SIGNED",
+    "UNSIGNED",
+    "DType",
+    "bfloat16",
+    "bool_",
+    "canonical",
+    "common_kind",
+    "complex64",
+    "complex128",
+    "default_complex",
+    "default_float",
+    "default_int",
+    "default_uint",
+    "finfo",
+    "fits",
+    "float0",
+    "float16",
+    "float32",
+    "float64",
+    "iinfo",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_boolean",
+    "is_complex",
+    "is_extended",
+    "is_floating",
+    "is_inexact",
+    "is_integer",
+    "is_numeric",
+    "is_real",
+    "is_signed",
+    "is_unsigned",
+    "issubdtype",
+    "itemsize_bits",
+    "of_scalar",
+    "parse",
+    "promote",
+    "promote_types",
+    "short_name",
+    "tangent_dtype",
+    "to_complex",
+    "to_real",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+# A NumPy dtype, or an extended dtype, of which this module knows nothing but `short_name`.
+DType: TypeAlias = Any
+_NumPy: TypeAlias = np.dtype[Any]
+_Set: TypeAlias = frozenset[_NumPy]
+
+bool_: _NumPy = np.dtype(np.bool_)
+int8: _NumPy = np.dtype(np.int8)
+int16: _NumPy = np.dtype(np.int16)
+int32: _NumPy = np.dtype(np.int32)
+int64: _NumPy = np.dtype(np.int64)
+uint8: _NumPy = np.dtype(np.uint8)
+uint16: _NumPy = np.dtype(np.uint16)
+uint32: _NumPy = np.dtype(np.uint32)
+uint64: _NumPy = np.dtype(np.uint64)
+float16: _NumPy = np.dtype(np.float16)
+bfloat16: _NumPy = np.dtype(ml_dtypes.bfloat16)
+float32: _NumPy = np.dtype(np.float32)
+float64: _NumPy = np.dtype(np.float64)
+complex64: _NumPy = np.dtype(np.complex64)
+complex128: _NumPy = np.dtype(np.complex128)
+# The type of the tangents of what has no derivative: it holds no bits.
+float0: _NumPy = np.dtype([("float0", np.void, 0)])
+
+BOOLEAN: _Set = frozenset({bool_})
+SIGNED: _Set = frozenset({int8, int16, int32, int64})
+UNSIGNED: _Set = frozenset({uint8, uint16, uint32, uint64})
+INTEGER: _Set = SIGNED | UNSIGNED
+FLOATING: _Set = frozenset({float16, bfloat16, float32, float64})
+COMPLEX: _Set = frozenset({complex64, complex128})
+INEXACT: _Set = FLOATING | COMPLEX
+NUMERIC: _Set = INTEGER | INEXACT
+REAL: _Set = INTEGER | FLOATING
+ORDERED: _Set = REAL | BOOLEAN
+BITS: _Set = INTEGER | BOOLEAN
+ANY: _Set = NUMERIC | BOOLEAN
+
+# The types that arrays can be converted to and from, and that no arithmetic takes.
+_NARROW_NAMES = {
+    "int2": "i2",
+    "uint2": "u2",
+    "int4": "i4",
+    "uint4": "u4",
+    "float4_e2m1fn": "f4_e2m1fn",
+    "float8_e3m4": "f8_e3m4",
+    "float8_e4m3": "f8_e4m3",
+    "float8_e4m3b11fnuz": "f8_e4m3b11fnuz",
+    "float8_e4m3fn": "f8_e4m3fn",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+    "float8_e8m0fnu": "f8_e8m0fnu",
+}
+_narrow_integers: dict[str, _NumPy] = {}
+_narrow_floats: dict[str, _NumPy] = {}
+for _name in _NARROW_NAMES:
+    if hasattr(ml_dtypes, _name):
+        _group = _narrow_integers if "int" in _name else _narrow_floats
+        _group[_name] = np.dtype(getattr(ml_dtypes, _name))
+NARROW_INTEGER: _Set = frozenset(_narrow_integers.values())
+NARROW_FLOATING: _Set = frozenset(_narrow_floats.values())
+NARROW: _Set = NARROW_INTEGER | NARROW_FLOATING
+
+_BY_NAME: dict[str, _NumPy] = {
+    **{dtype.name: dtype for dtype in ANY},
+    **_narrow_integers,
+    **_narrow_floats,
+    "float0": float0,
+}
+
+_SHORT: dict[Any, str] = {
+    bool_: "bool",
+    bfloat16: "bf16",
+    float0: "float0",
+    **{dtype: f"i{8 * dtype.itemsize}" for dtype in SIGNED},
+    **{dtype: f"u{8 * dtype.itemsize}" for dtype in UNSIGNED},
+    **{dtype: f"f{8 * dtype.itemsize}" for dtype in FLOATING - {bfloat16}},
+    **{dtype: f"c{8 * dtype.itemsize}" for dtype in COMPLEX},
+    **{dtype: _NARROW_NAMES[dtype.name] for dtype in NARROW},
+}
+
+
+# Predicates and names
+
+
+def is_extended(dtype: DType) -> bool:
+    """Whether this is not a NumPy dtype, such as the dtype of random keys."""
+    return not isinstance(dtype, np.dtype)
+
+
+def is_boolean(dtype: DType) -> bool:
+    """Whether the values are False and True."""
+    return dtype in BOOLEAN
+
+
+def is_signed(dtype: DType) -> bool:
+    """Whether the values are signed integers."""
+    return dtype in SIGNED or (dtype in NARROW_INTEGER and dtype.name.startswith("int"))
+
+
+def is_unsigned(dtype: DType) -> bool:
+    """Whether the values are unsigned integers (booleans are not)."""
+    return dtype in UNSIGNED or (dtype in NARROW_INTEGER and dtype.name.startswith("uint"))
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether the values are integers (booleans are not)."""
+    return dtype in INTEGER or dtype in NARROW_INTEGER
+
+
+def is_floating(dtype: DType) -> bool:
+    """Whether the values are real floating-point numbers."""
+    return dtype in FLOATING or dtype in NARROW_FLOATING
+
+
+def is_complex(dtype: DType) -> bool:
+    """Whether the values are complex numbers."""
+    return dtype in COMPLEX
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether the values are real or complex floating-point numbers: those with a derivative."""
+    return dtype in INEXACT or dtype in NARROW_FLOATING
+
+
+def is_real(dtype: DType) -> bool:
+    """Whether the values are integers or real floating-point numbers."""
+    return is_integer(dtype) or is_floating(dtype)
+
+
+def is_numeric(dtype: DType) -> bool:
+    """Whether the values are numbers (booleans are not)."""
+    return is_real(dtype) or is_complex(dtype)
+
+
+def short_name(dtype: DType) -> str:
+    """The name by which jaxprs and errors show a dtype.
+
+    >>> short_name(float32), short_name(bfloat16), short_name(bool_)
+    ('f32', 'bf16', 'bool')
+    """
+    found = _SHORT.get(dtype) if isinstance(dtype, np.dtype) else None
+    if found is not None:
+        return found
+    return str(getattr(dtype, "short_name", dtype))
+
+
+def itemsize_bits(dtype: DType) -> int:
+    """How many bits one element takes in a packed buffer (4 for int4)."""
+    if dtype in NARROW:
+        return int("".join(c for c in _NARROW_NAMES[dtype.name][1:].split("_")[0] if c.isdigit()))
+    return 8 * int(dtype.itemsize)
+
+
+_ABSTRACT: dict[type, _Set] = {
+    np.generic: ANY | NARROW,
+    np.number: NUMERIC | NARROW,
+    np.integer: INTEGER | NARROW_INTEGER,
+    np.signedinteger: SIGNED | {d for n, d in _narrow_integers.items() if n.startswith("int")},
+    np.unsignedinteger: UNSIGNED | {d for n, d in _narrow_integers.items() if n[0] == "u"},
+    np.inexact: INEXACT | NARROW_FLOATING,
+    np.floating: FLOATING | NARROW_FLOATING,
+    np.complexfloating: COMPLEX,
+}
+
+
+def issubdtype(dtype: Any, category: Any) -> bool:
+    """Whether `dtype` is of a category: `np.floating`, `np.integer`, …, or equal to a dtype.
+
+    Unlike NumPy's function of this name it knows that bfloat16 is a floating-point type.
+
+    >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.int32)
+    (True, True)
+    """
+    if isinstance(dtype, type) and dtype in _ABSTRACT:
+        return isinstance(category, type) and issubclass(dtype, category)
+    if isinstance(category, type) and category in _ABSTRACT:
+        return parse(dtype) in _ABSTRACT[category]
+    if isinstance(category, type) and issubclass(category, np.flexible | np.character):
+        return False
+    return bool(parse(dtype) == parse(category))
+
+
+# Default widths
+
+
+def default_int() -> _NumPy:
+    """The dtype of an integer that asks for no width: int32, or int64 with `enable_x64`."""
+    return int64 if config.settings().enable_x64 else int32
+
+
+def default_uint() -> _NumPy:
+    """The dtype of an unsigned integer that asks for no width."""
+    return uint64 if config.settings().enable_x64 else uint32
+
+
+def default_float() -> _NumPy:
+    """The dtype of a real number that asks for no width: float32, or float64 with `enable_x64`."""
+    return float64 if config.settings().enable_x64 else float32
+
+
+def default_complex() -> _NumPy:
+    """The dtype of a complex number that asks for no width."""
+    return complex128 if config.settings().enable_x64 else complex64
+
+
+_HALVED: dict[Any, _NumPy] = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
+
+
+def canonical(dtype: DType) -> DType:
+    """The dtype of a value that asks for nothing, such as a NumPy array passed in.
+
+    Narrows 64-bit types to 32 bits unless `enable_x64` is set, and keeps all others.
+    """
+    if config.settings().enable_x64:
+        return dtype
+    return _HALVED.get(dtype, dtype)
+
+
+_BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}
+# What `np.dtype` would read as 64 bits although the word names no width.
+_BY_WORD = {
+    "int": default_int,
+    "uint": default_uint,
+    "float": default_float,
+    "complex": default_complex,
+}
+
+
+def of_scalar(value: bool | int | float | complex) -> _NumPy:
+    """The dtype of a Python number.
+
+    >>> of_scalar(True), of_scalar(1.5)
+    (dtype('bool'), dtype('float32'))
+    """
+    if isinstance(value, bool):
+        return bool_
+    for kind, default in _BY_PYTHON_TYPE.items():
+        if isinstance(value, kind):
+            return default()
+    raise DTypeError("this is not a Python number", got=repr(value), wanted="bool, int, … complex")
+
+
+def parse(dtype_like: Any) -> DType:
+    """The dtype that a user named.
+
+    Takes a dtype, a NumPy scalar type, a name, an object with a `dtype` attribute that is one, or
+    `bool`, `int`, `float`, `complex`; the last three mean the default width, while a dtype with a
+    width is honoured as it is. Raises DTypeError for anything else, None included.
+
+    >>> parse("bfloat16"), parse(np.float64), parse(float)
+    (dtype(bfloat16), dtype('float64'), dtype('float32'))
+    """
+    if isinstance(dtype_like, np.dtype):
+        if dtype_like in _SHORT:
+            return dtype_like
+        _refuse(dtype_like)
+    if isinstance(dtype_like, type):
+        if dtype_like is bool:
+            return bool_
+        default = _BY_PYTHON_TYPE.get(dtype_like)
+        if default is not None:
+            return default()
+    elif isinstance(dtype_like, str):
+        default = _BY_WORD.get(dtype_like)
+        if default is not None:
+            return default()
+        named = _BY_NAME.get(dtype_like)
+        if named is not None:
+            return named
+    elif isinstance(getattr(dtype_like, "short_name", None), str):
+        return dtype_like
+    inner = getattr(dtype_like, "dtype", None)
+    if isinstance(inner, np.dtype) or isinstance(getattr(inner, "short_name", None), str):
+        return parse(inner)
+    return _parse_numpy(dtype_like)
+
+
+def _parse_numpy(dtype_like: Any) -> _NumPy:
+    # NumPy would read None as float64 and an abstract class such as np.floating as one of its kind.
+    if dtype_like is None or (isinstance(dtype_like, type) and dtype_like in _ABSTRACT):
+        _refuse(dtype_like)
+    if isinstance(dtype_like, type) and not issubclass(dtype_like, np.generic):
+        # NumPy would read any other class as `object`; the scalars of ml_dtypes are such classes.
+        named = _BY_NAME.get(dtype_like.__name__)
+        if named is None or named.type is not dtype_like:
+            _refuse(dtype_like)
+        return named
+    try:
+        found = np.dtype(dtype_like)
+    except (TypeError, ValueError):
+        _refuse(dtype_like)
+    if found not in _SHORT:
+        _refuse(dtype_like, found)
+    return found
+
+
+def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
+    found = dtype_like if found is None else found
+    fix = Fix("dtype", "name one of them, for example dtype='float32'", {"dtype": "float32"})
+    if isinstance(found, np.dtype) and found.newbyteorder("=") in _SHORT:
+        native = found.newbyteorder("=")
+        fix = Fix(
+            "dtype",
+            f"convert to the byte order of this machine: x.astype({native.name!r})",
+            {"dtype": native.name},
+        )
+    raise DTypeError(
+        "this is not a dtype of weft's arrays",
+        got=repr(dtype_like),
+        wanted=(
+            "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
+            "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
+        ),
+        fix=fix,
+    )
+
+
+# Promotion
+
+# The points of the lattice besides the dtypes: weakly typed integers, reals and complex numbers.
+_WEAK_INT, _WEAK_FLOAT, _WEAK_COMPLEX = "i*", "f*", "c*"
+_Point: TypeAlias = Any
+
+# Each point and the points directly above it.
+_ABOVE: dict[_Point, tuple[_Point, ...]] = {
+    bool_: (_WEAK_INT,),
+    _WEAK_INT: (uint8, int8),
+    uint8: (uint16, int16),
+    uint16: (uint32, int32),
+    uint32: (uint64, int64),
+    uint64: (_WEAK_FLOAT,),
+    int8: (int16,),
+    int16: (int32,),
+    int32: (int64,),
+    int64: (_WEAK_FLOAT,),
+    _WEAK_FLOAT: (bfloat16, float16, _WEAK_COMPLEX),
+    bfloat16: (float32,),
+    float16: (float32,),
+    float32: (float64, complex64),
+    float64: (complex128,),
+    _WEAK_COMPLEX: (complex64,),
+    complex64: (complex128,),
+    complex128: (),
+}
+# In the strict mode only a weakly typed operand changes its type, and only to a wider kind.
+_ABOVE_STRICT: dict[_Point, tuple[_Point, ...]] = {
+    **dict.fromkeys(ANY, ()),
+    _WEAK_INT: (*INTEGER, _WEAK_FLOAT),
+    _WEAK_FLOAT: (*FLOATING, _WEAK_COMPLEX),
+    _WEAK_COMPLEX: tuple(COMPLEX),
+}
+# The narrow types take in booleans and Python numbers and meet no other type.
+for _dtype in NARROW_INTEGER:
+    _ABOVE[_dtype] = _ABOVE_STRICT[_dtype] = ()
+    _ABOVE[_WEAK_INT] += (_dtype,)
+for _dtype in NARROW_FLOATING:
+    _ABOVE[_dtype] = _ABOVE_STRICT[_dtype] = ()
+    _ABOVE[_WEAK_FLOAT] += (_dtype,)
+
+
+def _closure(above: dict[_Point, tuple[_Point, ...]]) -> dict[_Point, frozenset[_Point]]:
+    """For each point the set of all the points at or above it."""
+    found: dict[_Point, frozenset[_Point]] = {}
+
+    def visit(point: _Point) -> frozenset[_Point]:
+        if point not in found:
+            found[point] = frozenset({point}).union(*(visit(up) for up in above[point]))
+        return found[point]
+
+    for point in above:
+        visit(point)
+    return found
+
+
+_UPPER = _closure(_ABOVE)
+_UPPER_STRICT = _closure(_ABOVE_STRICT)
+
+
+def _join(points: Iterable[_Point], upper: dict[_Point, frozenset[_Point]]) -> _Point | None:
+    """The least of the points above all of `points`; None where there is none."""
+    sets = [upper[point] for point in points]
+    common = frozenset.intersection(*sets)
+    for point in common:
+        if upper[point] == common:
+            return point
+    return None
+
+
+def _weak_point(dtype: DType) -> _Point:
+    if is_integer(dtype):
+        return _WEAK_INT
+    if is_floating(dtype):
+        return _WEAK_FLOAT
+    return _WEAK_COMPLEX if is_complex(dtype) else dtype
+
+
+def _default_of(point: str, enable_x64: bool) -> _NumPy:
+    wide = {_WEAK_INT: int64, _WEAK_FLOAT: float64, _WEAK_COMPLEX: complex128}[point]
+    return wide if enable_x64 else _HALVED[wide]
+
+
+def promote(*pairs: tuple[DType, bool]) -> tuple[DType, bool]:
+    """The dtype and the weak type in which operands of these (dtype, weak type) pairs meet.
+
+    Raises DTypeError where there is no such type: for a narrow or an extended dtype together with
+    another one, and under the setting `numpy_dtype_promotion="strict"` for all dtypes that differ
+    and are not weak.
+
+    >>> promote((int32, False), (float32, True))
+    (dtype('float32'), True)
+    >>> promote((bfloat16, False), (float32, True))
+    (dtype(bfloat16), False)
+    """
+    settings = config.settings()
+    return _promote(pairs, settings.enable_x64, settings.numpy_dtype_promotion == "strict")
+
+
+@functools.lru_cache(maxsize=4096)
+def _promote(
+    pairs: tuple[tuple[DType, bool], ...], enable_x64: bool, strict: bool
+) -> tuple[DType, bool]:
+    if not pairs:
+        raise DTypeError("no types to promote", got="no operands", wanted="at least one")
+    dtypes = [dtype for dtype, _ in pairs]
+    all_weak = all(weak for _, weak in pairs)
+    if all(dtype == dtypes[0] for dtype in dtypes):
+        return dtypes[0], all_weak
+    upper = _UPPER_STRICT if strict else _UPPER
+    # Weak operands alone are joined by their dtypes, so that a weak int16 and a weak int8 stay
+    # narrow; next to an operand that is not weak only their kind counts.
+    if all_weak and not strict:
+        points = dtypes
+    else:
+        points = [_weak_point(dtype) if weak else dtype for dtype, weak in pairs]
+    point = _join(points, upper) if all(point in upper for point in points) else None
+    if point is None:
+        _refuse_promotion(dtypes, strict)
+    if isinstance(point, str):
+        return _default_of(point, enable_x64), True
+    # uint32 meets a signed integer in int64, which neither of them asked for.
+    if not enable_x64 and not any(dtype in _HALVED for dtype in dtypes):
+        point = _HALVED.get(point, point)
+    return point, all_weak and point != bool_
+
+
+def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
+    names = list(dict.fromkeys(short_name(dtype) for dtype in dtypes))
+    known = [dtype for dtype in dtypes if dtype in ANY]
+    if strict and len(known) == len(dtypes):
+        target = _join(dtypes, _UPPER)
+        wanted = "one dtype, because the setting numpy_dtype_promotion is 'strict'"
+    else:
+        target = known[0] if known else (float32 if any(d in NARROW for d in dtypes) else None)
+        wanted = "dtypes with a common type; narrow and extended dtypes are converted explicitly"
+    fix = None
+    if target is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
+        fix = Fix(
+            "cast",
+            f"convert the operands to one dtype, for example x.astype({target.name!r})",
+            {"dtype": target.name},
+        )
+    raise DTypeError(
+        "there is no dtype in which the operands meet",
+        got=" and ".join(names),
+        wanted=wanted,
+        fix=fix,
+    )
+
+
+def promote_types(a: Any, b: Any) -> DType:
+    """The dtype in which arrays of dtypes `a` and `b` meet.
+
+    `int`, `float` and `complex` stand for Python numbers, which are weakly typed.
+
+    >>> promote_types("int32", "float16"), promote_types("int8", int)
+    (dtype('float16'), dtype('int8'))
+    """
+    pairs = [(parse(x), isinstance(x, type) and x in _BY_PYTHON_TYPE) for x in (a, b)]
+    return promote(*pairs)[0]
+
+
+_KINDS = ("boolean", "integer", "floating", "complex")
+
+
+def common_kind(*dtypes: DType) -> str:
+    """The widest kind among dtypes: "boolean", "integer", "floating" or "complex".
+
+    >>> common_kind(bool_, int8), common_kind(int64, float16)
+    ('integer', 'floating')
+    """
+    return _KINDS[max(_kind_rank(dtype) for dtype in dtypes)]
+
+
+def _kind_rank(dtype: DType) -> int:
+    for rank, holds in enumerate((is_boolean, is_integer, is_floating, is_complex)):
+        if holds(dtype):
+            return rank
+    raise DTypeError("this dtype has no kind", got=short_name(dtype), wanted="a dtype of numbers")
+
+
+# Ranges and related types
+
+
+def finfo(dtype_like: Any) -> Any:
+    """The limits of a floating-point or complex dtype, bfloat16 included.
+
+    Raises DTypeError for a dtype of another kind.
+    """
+    dtype = parse(dtype_like)
+    if not is_inexact(dtype):
+        raise DTypeError(
+            "finfo takes a floating-point or complex dtype",
+            operation="finfo",
+            got=short_name(dtype),
+            fix=Fix("call", "use iinfo for integers", {"function": "iinfo"})
+            if is_integer(dtype)
+            else None,
+        )
+    return ml_dtypes.finfo(dtype)
+
+
+def iinfo(dtype_like: Any) -> Any:
+    """The limits of an integer dtype, int4 and uint4 included.
+
+    Raises DTypeError for a dtype of another kind.
+    """
+    dtype = parse(dtype_like)
+    if not is_integer(dtype):
+        raise DTypeError(
+            "iinfo takes an integer dtype",
+            operation="iinfo",
+            got=short_name(dtype),
+            fix=Fix("call", "use finfo for floating-point numbers", {"function": "finfo"})
+            if is_inexact(dtype)
+            else None,
+        )
+    return ml_dtypes.iinfo(dtype)
+
+
+def fits(value: int, dtype: DType) -> bool:
+    """Whether a Python integer has a value in `dtype` (for inexact dtypes: a finite one).
+
+    >>> fits(127, int8), fits(128, int8), fits(-1, uint64)
+    (True, False, False)
+    """
+    if is_integer(dtype):
+        limits = ml_dtypes.iinfo(dtype)
+        return int(limits.min) <= value <= int(limits.max)
+    if is_boolean(dtype):
+        return value in (0, 1)
+    if not is_inexact(dtype):
+        return False
+    try:
+        with np.errstate(over="ignore"):
+            # Rounding decides at the edge, and only the dtype itself knows how it rounds.
+            return math.isfinite(abs(complex(np.asarray(float(value)).astype(dtype))))
+    except OverflowError:
+        return False
+
+
+def tangent_dtype(dtype: DType) -> DType:
+    """The dtype of the tangents of values of `dtype`: itself, or float0 without derivatives."""
+    if isinstance(dtype, np.dtype):
+        return dtype if is_inexact(dtype) else float0
+    return getattr(dtype, "tangent_dtype", float0)
+
+
+def to_real(dtype: DType) -> DType:
+    """The dtype of the real part: float32 for complex64; other dtypes as they are."""
+    if dtype == complex64:
+        return float32
+    return float64 if dtype == complex128 else dtype
+
+
+def to_complex(dtype: DType) -> DType:
+    """The dtype of complex numbers whose parts hold values of `dtype`.
+
+    complex128 for 64-bit numbers, complex64 for all narrower ones.
+    """
+    if dtype in COMPLEX:
+        return dtype
+    if dtype not in ANY:
+        raise DTypeError(
+            "there is no complex dtype for this one", got=short_name(dtype), wanted="a number"
+        )
+    return complex128 if dtype in (float64, int64, uint64) else complex64

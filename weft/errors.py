@@ -1,0 +1,311 @@
+"""The errors weft raises for a user's program, and what keeps weft's own frames out of tracebacks.
+
+An error is data before it is text: the operation, what it got, what it wanted, the user's line and
+the suggested fix are attributes, and `str()` composes them. Tests read the attributes, above all
+the fix, which they apply before running the program again. Each class also derives from the builtin
+exception that a NumPy user would catch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from weft import config, source
+
+__all__ = [
+    "AxisError",
+    "ConcretizationError",
+    "ConcretizationTypeError",
+    "DTypeError",
+    "DeletedArrayError",
+    "Fix",
+    "JaxprError",
+    "LeakedTracerError",
+    "MissingRuleError",
+    "NonConcreteBooleanIndexError",
+    "ShapeError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "TreeError",
+    "UnexpectedTracerError",
+    "WeftError",
+    "WeftIndexError",
+    "WeftNotImplementedError",
+    "WeftTypeError",
+    "WeftValueError",
+    "api_boundary",
+    "install_excepthook",
+    "trim",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", bound=BaseException)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fix:
+    """A suggested change to the user's program.
+
+    `kind` names the sort of change (such as "cast"), `text` tells it to a person, and `data` holds
+    what a program needs to make it.
+    """
+
+    kind: str
+    text: str
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class WeftError(Exception):
+    """An error in a user's program; the base class of all the errors that weft raises on purpose.
+
+    `got` and `wanted` are any values (they are shown with `str`). `where` is the user's line: a
+    capture of `weft.source`, a text, or by default the line that is running now.
+
+    >>> error = WeftError(
+    ...     "the shapes differ",
+    ...     operation="add",
+    ...     got="f32[3]",
+    ...     wanted="f32[4]",
+    ...     where="model.py:12 in loss",
+    ...     fix=Fix("reshape", "pad the array to 4"),
+    ... )
+    >>> print(error)
+    the shapes differ
+      operation: add
+      got: f32[3]
+      wanted: f32[4]
+      at model.py:12 in loss
+      Fix: pad the array to 4
+    """
+
+    message: str
+    operation: str | None
+    got: Any
+    wanted: Any
+    where: source.Source | str | None
+    fix: Fix | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str | None = None,
+        got: Any = None,
+        wanted: Any = None,
+        where: source.Source | str | None = None,
+        fix: Fix | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.operation = operation
+        self.got = got
+        self.wanted = wanted
+        self.where = source.current() if where is None else where
+        self.fix = fix
+
+    @property
+    def location(self) -> str | None:
+        """The user's line as text, such as `model.py:12 in loss`; None where it is not known."""
+        if self.where is None or isinstance(self.where, str):
+            return self.where
+        return source.describe(self.where)
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        for label, value in (
+            ("operation", self.operation),
+            ("got", self.got),
+            ("wanted", self.wanted),
+        ):
+            if value is not None:
+                lines.append(f"  {label}: {_indented(value)}")
+        location = self.location
+        if location is not None:
+            lines.append(f"  at {location}")
+        if self.fix is not None:
+            lines.append(f"  Fix: {_indented(self.fix.text)}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A capture holds a code object, which cannot be pickled: the other process gets the text.
+        fields = {
+            "operation": self.operation,
+            "got": self.got,
+            "wanted": self.wanted,
+            "where": self.location,
+            "fix": self.fix,
+        }
+        return _rebuild, (type(self), self.message, fields)
+
+
+def _indented(value: Any) -> str:
+    return str(value).replace("\n", "\n    ")
+
+
+def _rebuild(cls: type[WeftError], message: str, fields: dict[str, Any]) -> WeftError:
+    return cls(message, **fields)
+
+
+class WeftTypeError(WeftError, TypeError):
+    """An argument is not of a kind that the operation takes."""
+
+
+class ShapeError(WeftTypeError, ValueError):
+    """Shapes do not fit together (a TypeError and a ValueError: users expect either)."""
+
+
+class DTypeError(WeftTypeError):
+    """A dtype is unknown, not accepted by an operation, or has no common type with another."""
+
+
+class WeftValueError(WeftError, ValueError):
+    """An argument is of the right kind and has a value that the operation cannot take."""
+
+
+class AxisError(WeftError, ValueError, IndexError):
+    """An array axis is out of range, or a mesh axis is unknown or named twice."""
+
+
+class WeftIndexError(WeftError, IndexError):
+    """A static index is out of bounds, or is not a kind of index that arrays take."""
+
+
+class TreeError(WeftTypeError, ValueError):
+    """Pytrees differ in structure, or a class cannot be (or is already) registered as a node."""
+
+
+class ConcretizationError(WeftTypeError):
+    """Python asked for the value of an array that has none while the program is being traced."""
+
+
+class TracerBoolConversionError(ConcretizationError):
+    """`bool()` of a traced array: an `if`, `while`, `and`, `or` or `not` on one."""
+
+
+class TracerIntegerConversionError(ConcretizationError):
+    """`int()` or `operator.index()` of a traced array: a shape, a `range` or a list index."""
+
+
+class TracerArrayConversionError(ConcretizationError):
+    """A traced array was passed to NumPy, which needs the numbers."""
+
+
+class NonConcreteBooleanIndexError(WeftIndexError):
+    """Indexing with a traced boolean mask: the shape of the result would depend on its values."""
+
+
+class LeakedTracerError(WeftTypeError):
+    """A traced value was used after the transformation that made it had ended."""
+
+
+class DeletedArrayError(WeftError, RuntimeError):
+    """An array was used after its buffer had been donated or deleted."""
+
+
+class WeftNotImplementedError(WeftError, NotImplementedError):
+    """Something that is meaningful and that weft does not do."""
+
+
+class MissingRuleError(WeftNotImplementedError):
+    """A primitive has no rule for a transformation."""
+
+
+class JaxprError(WeftTypeError):
+    """A jaxpr breaks a type rule: a fault in a rule or a transformation, not in a user's values."""
+
+
+# The names that programs written for JAX catch.
+ConcretizationTypeError = ConcretizationError
+UnexpectedTracerError = LeakedTracerError
+
+
+def trim(error: E) -> E:
+    """Removes weft's own frames from the traceback of `error` and of the errors chained to it.
+
+    Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that weft
+    did not raise on purpose keeps its innermost frame even inside weft: it shows where a fault is.
+    """
+    if not config.settings().full_traceback:
+        _trim_chain(error)
+    return error
+
+
+def _trim_chain(error: BaseException) -> None:
+    pending: list[BaseException] = [error]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        deliberate = isinstance(current, WeftError)
+        current.__traceback__ = _user_frames(current.__traceback__, keep_last=not deliberate)
+        for linked in (current.__cause__, current.__context__):
+            if linked is not None:
+                pending.append(linked)
+        if isinstance(current, BaseExceptionGroup):
+            pending.extend(current.exceptions)
+
+
+def _user_frames(traceback: TracebackType | None, *, keep_last: bool) -> TracebackType | None:
+    entries = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    kept: TracebackType | None = None
+    for position, entry in enumerate(reversed(entries)):
+        frame = entry.tb_frame
+        shows_fault = keep_last and position == 0
+        if shows_fault or not source.is_internal(frame.f_code.co_filename):
+            kept = TracebackType(kept, frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def api_boundary(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a public function: errors that leave it have lost weft's own frames."""
+
+    @functools.wraps(function)
+    def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise  # Bare: this adds no entry for the boundary itself.
+
+    return boundary
+
+
+_ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def install_excepthook() -> None:
+    """Makes the interpreter trim the traceback of an uncaught error before printing it.
+
+    It covers the functions that have no boundary, because they are called too often to pay for one.
+    The hook that was installed before does the printing. Installing twice changes nothing.
+    """
+    previous: _ExceptHook = sys.excepthook
+    if getattr(previous, "trims_weft_frames", False):
+        return
+
+    def excepthook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        if not config.settings().full_traceback and traceback is not None:
+            kept = _user_frames(traceback, keep_last=not isinstance(error, WeftError))
+            if (
+                kept is not None
+            ):  # A program that is all weft (`python -m weft...`) keeps its frames.
+                _trim_chain(error)
+                error.__traceback__ = traceback = kept
+        previous(kind, error, traceback)
+
+    excepthook.trims_weft_frames = True  # type: ignore[attr-defined]
+    sys.excepthook = excepthook

@@ -1,0 +1,92 @@
+"""Declaring a primitive: one call that fills the tables of rules.
+
+What most primitives share is said here once: how the varying axes of operands join, the jvp rule of
+an operation that is linear, and the lowering that is one StableHLO operation. The families of
+elementwise primitives in `families` build on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core import rules
+from weft.core.primitive import Primitive
+from weft.core.rules import LinearOperand, Zero
+from weft.core.types import ArrayType
+from weft.runtime import stablehlo
+
+__all__ = ["join_varying", "linear_jvp", "linear_operands", "lower_to", "primitive", "result_type"]
+
+Rule = Callable[..., Any]
+
+
+def join_varying(types: Sequence[ArrayType]) -> frozenset[str]:
+    """The union of the operands' varying axes: the default rule of a first-order primitive."""
+    first = types[0].varying if types else frozenset()
+    for type in types[1:]:
+        if type.varying is not first:
+            return frozenset().union(*(t.varying for t in types))
+    return first
+
+
+def result_type(
+    types: Sequence[ArrayType], shape: Sequence[int], dtype: Any, weak_type: bool = False
+) -> ArrayType:
+    """The type of a result computed from operands of the given types."""
+    return ArrayType(tuple(shape), dtype, weak_type, join_varying(types))
+
+
+def primitive(
+    name: str | Primitive,
+    *,
+    type_rule: Rule,
+    lower: Rule,
+    jvp: Rule | None = None,
+    linearize: Rule | None = None,
+    transpose: Rule | None = None,
+    vmap: Rule | None = None,
+    multiple_results: bool = False,
+) -> Primitive:
+    """A first-order primitive with its rules (see `core.rules` for their signatures).
+
+    `name` may be a primitive made before, for rules that bind the primitive itself.
+    """
+    made = name if isinstance(name, Primitive) else Primitive(name, multiple_results)
+    rules.type_rule.register(made, type_rule)
+    rules.lower.register(made, lower)
+    for table, rule in (
+        (rules.jvp, jvp),
+        (rules.linearize, linearize),
+        (rules.transpose, transpose),
+        (rules.vmap, vmap),
+    ):
+        if rule is not None:
+            table.register(made, rule)
+    return made
+
+
+def linear_jvp(bind: Callable[..., Any]) -> Rule:
+    """The jvp rule of a primitive with one operand in which it is linear."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        result = bind(*primals, **params)
+        if type(tangents[0]) is Zero:
+            return result, Zero(result.type.tangent())
+        return result, bind(*tangents, **params)
+
+    return jvp
+
+
+def linear_operands(operands: Sequence[Any]) -> list[bool]:
+    """Which operands of a transpose rule are linear."""
+    return [type(operand) is LinearOperand for operand in operands]
+
+
+def lower_to(name: str) -> Rule:
+    """The lowering to one StableHLO operation without attributes, operands and results as typed."""
+
+    def lower(context: Any, *values: Any) -> Any:
+        return stablehlo.op1(name, values, stablehlo.array_type_to_ir(context.out_types[0]))
+
+    return lower

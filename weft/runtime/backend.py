@@ -1,0 +1,266 @@
+"""What weft asks of a runtime: the abstract backend, and the plain data that goes in and out of it.
+
+Everything above this package reaches devices through a `Backend`. `pjrt.py` implements it with
+jaxlib, `fake.py` with NumPy alone, so that tracing, caching and transformations are tested without
+a device. A *buffer* is the backend's own object for an array on one device or spread over several;
+the code above only holds it and hands it back. A *device* has `id`, `process_index`, `platform`
+and `device_kind`. A *placement* says on which devices an array lies and how it is split over them.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.runtime.mlir import ArrayTypeLike, ir
+
+__all__ = ["Backend", "CompileOptions", "DeviceLayout", "Executable", "MemoryStats"]
+
+Buffer = Any
+Device = Any
+Placement = Any
+OptionValue = str | bool | int | float
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileOptions:
+    """How to compile a module: hashable, so that it can be part of a cache's key.
+
+    `device_ids` are the devices that run the partitions, in order; without them the first ones do.
+    `fast_compile` is for programs of one operation, where compiling costs more than optimizing
+    saves. `compiler_options` are XLA's own, by name, and may be given as a mapping.
+    `host_callbacks` are the Python functions that the module's callback operations call by index,
+    each from NumPy arrays to a tuple of NumPy arrays.
+    """
+
+    num_partitions: int = 1
+    device_ids: tuple[int, ...] | None = None
+    fast_compile: bool = False
+    compiler_options: Any = ()
+    host_callbacks: tuple[Callable[..., Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        given = self.compiler_options
+        pairs: Iterable[tuple[str, OptionValue]]
+        pairs = given.items() if isinstance(given, Mapping) else given
+        object.__setattr__(self, "compiler_options", tuple(sorted(pairs)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """What a compiled program needs on each device, in bytes."""
+
+    argument_bytes: int
+    output_bytes: int
+    temporary_bytes: int
+    alias_bytes: int
+    generated_code_bytes: int
+    peak_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """How a device orders an array's elements: dimensions from outermost to innermost, and
+    tiles."""
+
+    major_to_minor: tuple[int, ...]
+    tiling: tuple[tuple[int, ...], ...] = ()
+
+
+class Executable(abc.ABC):
+    """A compiled program, loaded on its devices.
+
+    `execute(buffers).consume_with_handlers(handlers)` is what `run` does; code that is called often
+    may bind the two attributes and do it itself.
+    """
+
+    __slots__ = ("execute", "handlers", "options", "out_types")
+
+    execute: Callable[[Sequence[Buffer]], Any]
+    handlers: list[Any]
+    options: CompileOptions
+    out_types: tuple[ArrayTypeLike, ...]
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Starts the program and returns its results, which may still be being computed."""
+        results: list[Buffer] = self.execute(buffers).consume_with_handlers(self.handlers)
+        return results
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """A text that is equal for equal programs."""
+
+    @abc.abstractmethod
+    def serialize(self) -> bytes:
+        """The program for `Backend.deserialize` of the same release, on the same kind of device."""
+
+    @abc.abstractmethod
+    def as_text(self) -> str:
+        """The optimized program."""
+
+    @abc.abstractmethod
+    def cost_analysis(self) -> dict[str, float]:
+        """The compiler's estimates, such as `flops` and `bytes accessed`."""
+
+    @abc.abstractmethod
+    def memory_stats(self) -> MemoryStats:
+        """What the program needs in memory."""
+
+    @abc.abstractmethod
+    def parameter_layouts(self) -> list[DeviceLayout]:
+        """The layouts the program expects its arguments in."""
+
+    @abc.abstractmethod
+    def output_layouts(self) -> list[DeviceLayout]:
+        """The layouts of the program's results."""
+
+
+class Backend(abc.ABC):
+    """Devices of one platform, and what can be done with them."""
+
+    platform: str
+
+    @abc.abstractmethod
+    def devices(self) -> list[Device]:
+        """All devices, those of other processes too, in order of their numbers."""
+
+    @abc.abstractmethod
+    def local_devices(self) -> list[Device]:
+        """The devices of this process."""
+
+    @property
+    @abc.abstractmethod
+    def process_index(self) -> int:
+        """The number of this process."""
+
+    @property
+    @abc.abstractmethod
+    def process_count(self) -> int:
+        """How many processes work together."""
+
+    @property
+    def default_device(self) -> Device:
+        """The first device of this process."""
+        return self.local_devices()[0]
+
+    # -- placements --
+
+    @abc.abstractmethod
+    def single(self, device: Device) -> Placement:
+        """The placement on one device."""
+
+    @abc.abstractmethod
+    def tiled(
+        self, devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None
+    ) -> Placement:
+        """The placement over several devices; see `weft.runtime.placement.tiled`."""
+
+    # -- buffers --
+
+    @abc.abstractmethod
+    def put(
+        self, array: np.ndarray[Any, Any], array_type: ArrayTypeLike, device: Device, copy: bool
+    ) -> Buffer:
+        """A NumPy array on a device. Unless `copy` is False, later changes to it have no effect."""
+
+    @abc.abstractmethod
+    def put_shards(
+        self,
+        shards: Sequence[np.ndarray[Any, Any]],
+        array_type: ArrayTypeLike,
+        placement: Placement,
+        devices: Sequence[Device],
+        copy: bool,
+    ) -> Buffer:
+        """One array from the blocks that this process's devices get, in the order of `devices`."""
+
+    @abc.abstractmethod
+    def assemble(
+        self, buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement
+    ) -> Buffer:
+        """One array from buffers that already lie on the devices of a placement."""
+
+    @abc.abstractmethod
+    def shards(self, buffer: Buffer) -> list[Buffer]:
+        """The single-device buffers of this process that an array consists of."""
+
+    @abc.abstractmethod
+    def to_numpy(self, buffer: Buffer) -> np.ndarray[Any, Any]:
+        """The values of a single-device buffer: read-only, without a copy where possible. Waits."""
+
+    @abc.abstractmethod
+    def copy_to_device(self, buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:
+        """A single-device buffer on another device."""
+
+    @abc.abstractmethod
+    def copy_to_host_async(self, buffer: Buffer) -> None:
+        """Starts bringing a single-device buffer to the host, for a later `to_numpy`."""
+
+    @abc.abstractmethod
+    def block_until_ready(self, buffers: Sequence[Buffer]) -> None:
+        """Waits until all are computed; an error in computing one of them is raised here."""
+
+    @abc.abstractmethod
+    def is_ready(self, buffer: Buffer) -> bool:
+        """Whether the values are there."""
+
+    @abc.abstractmethod
+    def delete(self, buffer: Buffer) -> None:
+        """Frees the memory now."""
+
+    @abc.abstractmethod
+    def is_deleted(self, buffer: Buffer) -> bool:
+        """Whether the memory was freed or given away."""
+
+    @abc.abstractmethod
+    def device_of(self, buffer: Buffer) -> Device:
+        """The device of a single-device buffer."""
+
+    @abc.abstractmethod
+    def nbytes(self, buffer: Buffer) -> int:
+        """The memory taken, over all devices of this process."""
+
+    @abc.abstractmethod
+    def unsafe_pointer(self, buffer: Buffer) -> int:
+        """The address of a single-device buffer."""
+
+    @abc.abstractmethod
+    def layout(self, buffer: Buffer) -> DeviceLayout:
+        """How the buffer's elements are ordered in memory."""
+
+    @abc.abstractmethod
+    def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
+        """A DLPack capsule that shares the memory of a single-device buffer."""
+
+    @abc.abstractmethod
+    def from_dlpack(self, source: Any, type_factory: Callable[..., ArrayTypeLike]) -> Buffer:
+        """A buffer that shares the memory of a DLPack capsule or exporter."""
+
+    # -- programs --
+
+    @abc.abstractmethod
+    def compile(
+        self,
+        module: ir.Module,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device] | None = None,
+        out_placements: Sequence[Placement] | None = None,
+    ) -> Executable:
+        """Compiles a module; see `weft.runtime.compile.compile_module`."""
+
+    @abc.abstractmethod
+    def deserialize(
+        self,
+        data: bytes,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device] | None = None,
+        out_placements: Sequence[Placement] | None = None,
+    ) -> Executable:
+        """Loads what `Executable.serialize` gave. Only trusted bytes: they hold machine code."""

@@ -1,0 +1,175 @@
+"""The current backend, started when it is first needed, and the questions one asks about devices.
+
+`WEFT_PLATFORMS` names the platforms to use, the default one first ("cpu", "cuda,cpu"); without it,
+CUDA goes first where its plugin is installed. Nothing starts at import. A test, or a tool that
+runs programs somewhere else, puts another backend in place with `use_backend`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from weft.errors import Fix, WeftError, WeftValueError
+from weft.runtime.backend import Backend
+from weft.runtime.pjrt import Distributed, JaxlibBackend, cuda_plugin, start
+
+__all__ = [
+    "backend",
+    "backend_for",
+    "default_backend",
+    "device_count",
+    "devices",
+    "is_started",
+    "local_device_count",
+    "local_devices",
+    "process_count",
+    "process_index",
+    "set_distributed",
+    "use_backend",
+]
+
+Device = Any
+
+_current: Backend | None = None
+_started: dict[str, JaxlibBackend] = {}
+_distributed: Distributed | None = None
+_lock = threading.RLock()
+
+_ALIASES = {"gpu": "cuda"}
+
+
+def backend() -> Backend:
+    """The backend that programs run on."""
+    return _current or _start_default()
+
+
+def _start_default() -> Backend:
+    global _current
+    with _lock:
+        if _current is None:
+            _current = _first_available()
+        return _current
+
+
+def _first_available() -> Backend:
+    asked = os.environ.get("WEFT_PLATFORMS")
+    if asked:
+        return _platform([name.strip() for name in asked.split(",") if name.strip()][0])
+    if cuda_plugin() is not None:
+        try:
+            return _platform("cuda")
+        except WeftError as error:
+            warnings.warn(f"{error}\nUsing the CPU.", RuntimeWarning, stacklevel=4)
+    return _platform("cpu")
+
+
+def _platform(name: str) -> JaxlibBackend:
+    name = _ALIASES.get(name, name)
+    with _lock:
+        found = _started.get(name)
+        if found is None:
+            found = _started[name] = start(name, _distributed)
+        return found
+
+
+def is_started() -> bool:
+    """Whether a backend is in place already."""
+    return _current is not None
+
+
+def set_distributed(distributed: Distributed) -> None:
+    """Makes the devices of this process part of a group of processes.
+
+    Raises WeftError if devices were started before: their numbers would change.
+    """
+    global _distributed
+    with _lock:
+        if _started:
+            raise WeftError(
+                "the devices of this process were started before it joined the group",
+                operation="distributed.initialize",
+                fix=Fix(
+                    "order", "call weft.distributed.initialize before anything that uses arrays"
+                ),
+            )
+        _distributed = distributed
+
+
+@contextlib.contextmanager
+def use_backend(other: Backend) -> Iterator[Backend]:
+    """Makes another backend the current one within a `with` block, in all threads."""
+    global _current
+    with _lock:
+        before, _current = _current, other
+    try:
+        yield other
+    finally:
+        with _lock:
+            _current = before
+
+
+def backend_for(platform: str | None = None) -> Backend:
+    """The backend of a platform: the current one for None, otherwise started if need be.
+
+    Raises WeftValueError for a platform that is unknown or not installed.
+    """
+    current = backend()
+    if platform is None:
+        return current
+    name = _ALIASES.get(platform, platform)
+    if name == _ALIASES.get(current.platform, current.platform):
+        return current
+    if name not in ("cpu", "cuda"):
+        raise WeftValueError(
+            f"there is no platform {platform!r}",
+            got=platform,
+            wanted=f"{current.platform!r}, or another installed one of 'cpu', 'cuda'",
+            fix=Fix(
+                "platform", f"use platform={current.platform!r}", {"platform": current.platform}
+            ),
+        )
+    return _platform(name)
+
+
+def devices(platform: str | None = None) -> list[Device]:
+    """All devices of the default platform or of a named one, those of other processes too.
+
+    Raises WeftValueError for a platform that is unknown or not installed.
+    """
+    return backend_for(platform).devices()
+
+
+def local_devices(platform: str | None = None) -> list[Device]:
+    """The devices of this process."""
+    return backend_for(platform).local_devices()
+
+
+def device_count(platform: str | None = None) -> int:
+    """How many devices there are in all processes together."""
+    return len(backend_for(platform).devices())
+
+
+def local_device_count(platform: str | None = None) -> int:
+    """How many devices this process has."""
+    return len(backend_for(platform).local_devices())
+
+
+def process_index() -> int:
+    """The number of this process among those that work together."""
+    return backend().process_index
+
+
+def process_count() -> int:
+    """How many processes work together."""
+    return backend().process_count
+
+
+def default_backend() -> str:
+    """The name of the platform that programs run on: "cpu" or "gpu"."""
+    platform = backend().platform
+    return "gpu" if platform == "cuda" else platform

@@ -1,0 +1,269 @@
+"""Buffers of jaxlib's runtime: in from NumPy, out to NumPy, between devices, to and from DLPack.
+
+These functions run on every array that a program touches, so they are thin. jaxlib's own objects
+are the buffers. Three dangers of the C++ side are fenced in here: some methods end the process
+when the buffer was deleted or shared through DLPack, a transfer may still read the host's memory
+after the call, and a byte order that is not the machine's is not noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from weft.errors import DeletedArrayError, Fix, WeftError, WeftTypeError, WeftValueError
+from weft.runtime.backend import DeviceLayout
+from weft.runtime.layouts import device_layout
+from weft.runtime.mlir import ArrayTypeLike
+from weft.runtime.native import extension
+from weft.runtime.placement import is_tiled, single
+
+Buffer = Any
+Device = Any
+Placement = Any
+RuntimeFault: Any = extension.JaxRuntimeError
+
+_batched_device_put: Any = extension.batched_device_put
+_COPY_NOW: Any = extension.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_ZERO_COPY: Any = extension.HostBufferSemantics.ZERO_COPY
+
+# XLA on the CPU uses host memory in place where it has this alignment.
+_ALIGNMENT = 64
+# From this size on, NumPy's copy into memory that XLA then uses in place is faster than XLA's copy.
+_LARGE = 4 << 20
+
+
+# ---- in ------------------------------------------------------------------------------------------
+
+
+def put(
+    array: np.ndarray[Any, Any], array_type: ArrayTypeLike, device: Device, copy: bool
+) -> Buffer:
+    """A NumPy array on one device; see `Backend.put`."""
+    if array.dtype != array_type.dtype or array.shape != array_type.shape:
+        array = _fitting(array, array_type)
+    semantics = _COPY_NOW if copy else _ZERO_COPY
+    if copy and array.nbytes >= _LARGE and device.platform == "cpu":
+        array, semantics = aligned_copy(array), _ZERO_COPY
+    placement = single(device)
+    return _batched_device_put(
+        array_type, placement, (array,), (device,), True, False, semantics, True
+    )
+
+
+def put_shards(
+    shards: Sequence[np.ndarray[Any, Any]],
+    array_type: ArrayTypeLike,
+    placement: Placement,
+    devices: Sequence[Device],
+    copy: bool,
+) -> Buffer:
+    """One array from one block per device; see `Backend.put_shards`."""
+    dtype = array_type.dtype
+    blocks = [_native_order(block) for block in shards]
+    for block in blocks:
+        if block.dtype != dtype:
+            _refuse(block, array_type)
+    semantics = _COPY_NOW if copy else _ZERO_COPY
+    return _batched_device_put(array_type, placement, blocks, devices, True, False, semantics, True)
+
+
+def _fitting(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> np.ndarray[Any, Any]:
+    array = _native_order(array)
+    if array.dtype != array_type.dtype or array.shape != array_type.shape:
+        _refuse(array, array_type)
+    return array
+
+
+def _native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _refuse(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoReturn:
+    raise WeftTypeError(
+        "the data do not have the type they were announced with",
+        operation="device_put",
+        got=f"{array.dtype}{list(array.shape)}",
+        wanted=f"{array_type.dtype}{list(array_type.shape)}",
+    )
+
+
+def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A row-major copy in memory that XLA can use in place."""
+    size = array.nbytes
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    offset = -memory.ctypes.data % _ALIGNMENT
+    made = memory[offset : offset + size].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement) -> Buffer:
+    """One array from single-device buffers; see `Backend.assemble`."""
+    return extension.ArrayImpl(
+        array_type, placement, list(buffers), committed=True, _skip_checks=True
+    )
+
+
+# ---- out -----------------------------------------------------------------------------------------
+
+
+def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:
+    """The values of a single-device buffer; see `Backend.to_numpy`."""
+    try:
+        array: np.ndarray[Any, Any] = buffer._single_device_array_to_np_array_did_copy()[0]
+    except RuntimeFault as error:
+        raise fault(error, [buffer]) from error
+    if array.flags.writeable:
+        array.flags.writeable = False
+    return array
+
+
+def copy_to_host_async(buffer: Buffer) -> None:
+    """Starts a transfer to the host."""
+    try:
+        buffer._copy_single_device_array_to_host_async()
+    except RuntimeFault as error:
+        raise fault(error, [buffer]) from error
+
+
+def shards(buffer: Buffer) -> list[Buffer]:
+    """The single-device buffers of this process in an array."""
+    if buffer.is_deleted():
+        raise deleted("shards")
+    parts: list[Buffer] = buffer._arrays if is_tiled(buffer._sharding) else [buffer]
+    return parts
+
+
+def copy_to_device(buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:
+    """A copy on another device, through the host where the platforms differ."""
+    if buffer.is_deleted():
+        raise deleted("device_put")
+    if device_of(buffer).client is not device.client:
+        return put(to_numpy(buffer), array_type, device, True)
+    placement = single(device)
+    return _batched_device_put(
+        array_type, placement, (buffer,), (device,), True, False, _COPY_NOW, True
+    )
+
+
+# ---- state ---------------------------------------------------------------------------------------
+
+
+def block_until_ready(buffers: Sequence[Buffer]) -> None:
+    """Waits for buffers."""
+    try:
+        extension.batched_block_until_ready(buffers)
+    except RuntimeFault as error:
+        raise fault(error, buffers) from error
+
+
+def is_ready(buffer: Buffer) -> bool:
+    """Whether the values are there. (jaxlib ends the process when asked this of a deleted
+    buffer.)"""
+    if buffer.is_deleted():
+        raise deleted("is_ready")
+    return bool(buffer.is_ready())
+
+
+def device_of(buffer: Buffer) -> Device:
+    """The device of a single-device buffer."""
+    return buffer._sharding._device
+
+
+def nbytes(buffer: Buffer) -> int:
+    """The memory taken, over the devices of this process."""
+    return sum(int(part.on_device_size_in_bytes()) for part in shards(buffer))
+
+
+def unsafe_pointer(buffer: Buffer) -> int:
+    """The address of a single-device buffer."""
+    if buffer.is_deleted():
+        raise deleted("unsafe_buffer_pointer")
+    return int(buffer.unsafe_buffer_pointer())
+
+
+def layout(buffer: Buffer) -> DeviceLayout:
+    """How the elements are ordered in memory."""
+    if buffer.is_deleted():
+        raise deleted("layout")
+    return device_layout(buffer._pjrt_layout)
+
+
+def deleted(operation: str | None = None) -> DeletedArrayError:
+    """The error for a buffer whose memory is gone."""
+    return DeletedArrayError(
+        "the array has been deleted, or its buffer was donated to a call",
+        operation=operation,
+        fix=Fix(
+            "copy", "use the result of the call that it was donated to, or donate a copy of it"
+        ),
+    )
+
+
+def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
+    """What the user is told when the runtime fails on these buffers."""
+    if any(buffer.is_deleted() for buffer in buffers):
+        return deleted()
+    return WeftError(f"running the program failed: {error}")
+
+
+# ---- DLPack --------------------------------------------------------------------------------------
+
+# Device types of the DLPack standard: https://dmlc.github.io/dlpack/latest/c_api.html
+_DLPACK_PLATFORMS = {1: "cpu", 2: "gpu", 3: "cpu"}
+
+
+def to_dlpack(buffer: Buffer, stream: int | None) -> Any:
+    """A capsule that shares the memory of a single-device buffer.
+
+    It is made from a clone: jaxlib ends the process if a buffer is deleted while a capsule made
+    from that very object is alive; a deleted clone's memory stays until the capsule goes.
+    """
+    if buffer.is_deleted():
+        raise deleted("dlpack")
+    try:
+        return extension.buffer_to_dlpack_managed_tensor(buffer.clone(), stream)
+    except RuntimeFault as error:
+        raise WeftTypeError(
+            "an array of this dtype cannot be shared through DLPack",
+            operation="dlpack",
+            got=str(error),
+        ) from error
+
+
+def dlpack_platform(source: Any) -> tuple[str, int]:
+    """Platform and device number of an exporter (a bare capsule counts as the first CPU device)."""
+    if not hasattr(source, "__dlpack_device__"):
+        return "cpu", 0
+    kind, number = source.__dlpack_device__()
+    if int(kind) not in _DLPACK_PLATFORMS:
+        raise WeftValueError(
+            "arrays on this kind of device cannot be taken over through DLPack",
+            operation="from_dlpack",
+            got=f"DLPack device type {int(kind)}",
+            wanted="memory of a CPU or of a CUDA device",
+        )
+    return _DLPACK_PLATFORMS[int(kind)], int(number)
+
+
+def from_dlpack(source: Any, type_factory: Callable[..., ArrayTypeLike], device: Device) -> Buffer:
+    """A buffer that shares the exporter's memory where its alignment allows."""
+    capsule = source.__dlpack__() if hasattr(source, "__dlpack__") else source
+    stream = None
+    if device.platform != "cpu":
+        stream = device.get_stream_for_external_ready_events()
+    try:
+        made = extension.dlpack_managed_tensor_to_buffer(capsule, device, stream)
+    except RuntimeFault as error:
+        raise WeftTypeError(
+            "this array cannot be taken over through DLPack",
+            operation="from_dlpack",
+            got=str(error),
+            wanted="a dense array of a dtype that XLA has",
+        ) from error
+    known = source if hasattr(source, "shape") and device.platform != "cpu" else to_numpy(made)
+    array_type = type_factory(tuple(known.shape), np.dtype(known.dtype))
+    return made._rewrap_with_aval_and_sharding(array_type, single(device))

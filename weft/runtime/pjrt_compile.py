@@ -1,0 +1,217 @@
+"""Compiling modules with XLA through jaxlib, and what a compiled program tells about itself.
+
+XLA does everything here: this file turns options into jaxlib's, errors into weft's, and binds what
+runs a program. Programs are compiled for one replica and any number of partitions, with Shardy as
+the partitioner (https://openxla.org/shardy).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import Fix, WeftError, WeftValueError
+from weft.runtime.backend import CompileOptions, DeviceLayout, Executable, MemoryStats, OptionValue
+from weft.runtime.layouts import device_layout
+from weft.runtime.mlir import ArrayTypeLike, ir, verify
+from weft.runtime.native import extension, version
+from weft.runtime.placement import device_list, single
+
+Device = Any
+Placement = Any
+
+# For a program of one operation. Most of XLA's time on the CPU goes into optimizing and into
+# starting threads to generate code in parallel; both pay only for larger programs. An option that
+# this release of XLA lacks is left out from the first refusal on.
+_FAST: dict[str, OptionValue] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": "1",
+    "xla_backend_optimization_level": "0",
+}
+_MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
+
+
+class JaxlibExecutable(Executable):
+    """A program compiled by XLA."""
+
+    __slots__ = ("loaded",)
+
+    def __init__(
+        self,
+        loaded: Any,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        out_placements: Sequence[Placement],
+    ) -> None:
+        self.loaded = loaded
+        self.execute = loaded.execute_sharded
+        self.options = options
+        self.out_types = tuple(out_types)
+        self.handlers = [
+            result_handler(array_type, placement)
+            for array_type, placement in zip(out_types, out_placements, strict=True)
+        ]
+
+    @property
+    def fingerprint(self) -> str:
+        value = self.loaded.fingerprint
+        return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+    def serialize(self) -> bytes:
+        data: bytes = self.loaded.serialize()
+        return data
+
+    def as_text(self) -> str:
+        return "\n".join(module.to_string() for module in self.loaded.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        found = self.loaded.cost_analysis()
+        return dict(found[0] if isinstance(found, list) else found)
+
+    def memory_stats(self) -> MemoryStats:
+        found = self.loaded.get_compiled_memory_stats()
+        return MemoryStats(
+            argument_bytes=found.argument_size_in_bytes,
+            output_bytes=found.output_size_in_bytes,
+            temporary_bytes=found.temp_size_in_bytes,
+            alias_bytes=found.alias_size_in_bytes,
+            generated_code_bytes=found.generated_code_size_in_bytes,
+            peak_bytes=found.peak_memory_in_bytes,
+        )
+
+    def parameter_layouts(self) -> list[DeviceLayout]:
+        return [device_layout(layout) for layout in self.loaded.get_parameter_layouts()]
+
+    def output_layouts(self) -> list[DeviceLayout]:
+        return [device_layout(layout) for layout in self.loaded.get_output_layouts()]
+
+
+def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
+    """What makes a buffer of a program's result."""
+    if version < (0, 11):
+        return extension.array_result_handler(array_type, placement, True, _skip_checks=True)
+    return extension.array_result_handler(array_type, placement, True)
+
+
+def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
+    """jaxlib's form of the options."""
+    made = extension.CompileOptions()
+    build = made.executable_build_options
+    count = options.num_partitions
+    made.num_replicas = build.num_replicas = 1
+    made.num_partitions = build.num_partitions = count
+    build.use_spmd_partitioning = count > 1
+    build.use_shardy_partitioner = True
+    ids = np.asarray([device.id for device in devices], np.int32).reshape(1, count)
+    assignment = extension.DeviceAssignment.create(ids)
+    made.device_assignment = build.device_assignment = assignment
+    chosen: dict[str, OptionValue] = {}
+    if options.fast_compile and devices[0].platform == "cpu":
+        chosen.update(_FAST)
+    chosen.update(options.compiler_options)
+    made.env_option_overrides = list(chosen.items())
+    return made
+
+
+def compile_module(
+    client: Any,
+    module: ir.Module,
+    options: CompileOptions,
+    out_types: Sequence[ArrayTypeLike],
+    devices: Sequence[Device],
+    out_placements: Sequence[Placement] | None,
+) -> JaxlibExecutable:
+    """Compiles a module for `devices` and loads it.
+
+    Its results get `out_types` (of whole arrays) and `out_placements`; without the latter they lie
+    on the one device. Raises WeftValueError for an option that XLA does not have and WeftError for
+    a module that is invalid (naming the operation) or that XLA cannot compile.
+    """
+    placements = result_placements(options, out_types, devices, out_placements)
+    callbacks = {"host_callbacks": list(options.host_callbacks)} if options.host_callbacks else {}
+    while True:
+        try:
+            native = native_options(options, devices)
+            loaded = client.compile_and_load(
+                module, device_list(tuple(devices)), native, **callbacks
+            )
+            return JaxlibExecutable(loaded, options, out_types, placements)
+        except extension.JaxRuntimeError as error:
+            if not _dropped_fast_option(error, options):
+                raise _compile_error(error, module) from error
+
+
+def deserialize(
+    client: Any,
+    data: bytes,
+    options: CompileOptions,
+    out_types: Sequence[ArrayTypeLike],
+    devices: Sequence[Device],
+    out_placements: Sequence[Placement] | None,
+) -> JaxlibExecutable:
+    """Loads a serialized program; WeftValueError if XLA does not take the bytes."""
+    placements = result_placements(options, out_types, devices, out_placements)
+    callbacks = {"host_callbacks": list(options.host_callbacks)} if options.host_callbacks else {}
+    try:
+        loaded = client.deserialize_executable(
+            data, device_list(tuple(devices)), native_options(options, devices), **callbacks
+        )
+    except extension.JaxRuntimeError as error:
+        raise WeftValueError(
+            f"the compiled program cannot be loaded: {error}",
+            operation="deserialize",
+            fix=Fix("recompile", "compile the program again with this release of jaxlib"),
+        ) from error
+    return JaxlibExecutable(loaded, options, out_types, placements)
+
+
+def result_placements(
+    options: CompileOptions,
+    out_types: Sequence[ArrayTypeLike],
+    devices: Sequence[Device],
+    out_placements: Sequence[Placement] | None,
+) -> Sequence[Placement]:
+    """The given placements, checked, or the one device for each result."""
+    if len(devices) != options.num_partitions:
+        raise WeftValueError(
+            "a program runs on as many devices as it has partitions",
+            operation="compile",
+            got=f"{len(devices)} devices",
+            wanted=f"{options.num_partitions}",
+        )
+    if out_placements is not None:
+        return out_placements
+    if options.num_partitions > 1:
+        raise WeftValueError(
+            "where the results of a program on several devices lie has to be said",
+            operation="compile",
+            wanted="out_placements, one for each result",
+        )
+    return [single(devices[0])] * len(out_types)
+
+
+def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
+    match = _MISSING_OPTION.search(str(error))
+    if match is None or match[1] in dict(options.compiler_options):
+        return False
+    return _FAST.pop(match[1], None) is not None
+
+
+def _compile_error(error: Exception, module: ir.Module) -> WeftError:
+    match = _MISSING_OPTION.search(str(error))
+    if match is not None:
+        return WeftValueError(
+            "XLA has no such compiler option",
+            operation="compile",
+            got=match[1],
+            wanted="the name of an XLA flag, such as 'xla_backend_optimization_level'",
+            fix=Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]}),
+        )
+    try:
+        verify(module)
+    except WeftError as invalid:
+        return invalid
+    return WeftError(f"XLA could not compile the program: {error}", operation="compile")

@@ -1,0 +1,55 @@
+"""Dead-code elimination: drops the equations whose results nobody reads, through inner programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Var
+
+__all__ = ["dce_equations", "dce_jaxpr"]
+
+
+def dce_equations(
+    eqns: Sequence[Equation], outputs: Sequence[object]
+) -> tuple[list[Equation], set[Var]]:
+    """The equations that `outputs` need, and every variable that is read."""
+    read: set[Var] = {atom for atom in outputs if type(atom) is Var}
+    kept: list[Equation] = []
+    dce_rules = rules.dce
+    for eqn in reversed(eqns):
+        used = [var in read for var in eqn.outputs]
+        if not any(used) and not eqn.effects:
+            continue
+        if eqn.primitive in dce_rules:
+            used_inputs, smaller = dce_rules[eqn.primitive](eqn, used)
+            if smaller is None:
+                continue
+            kept.append(smaller)
+            inputs = [x for x, use in zip(eqn.inputs, used_inputs, strict=True) if use]
+        else:
+            kept.append(eqn)
+            inputs = list(eqn.inputs)
+        read.update(x for x in inputs if type(x) is Var)
+    return kept[::-1], read
+
+
+def dce_jaxpr(
+    jaxpr: Jaxpr, used: tuple[bool, ...], keep_inputs: bool = False
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The program that computes the results marked `used`, and which inputs it still reads.
+
+    Inputs that are not read are dropped unless `keep_inputs`.
+    """
+
+    def make() -> tuple[Jaxpr, tuple[bool, ...]]:
+        outputs = [atom for atom, use in zip(jaxpr.outputs, used, strict=True) if use]
+        eqns, read = dce_equations(jaxpr.eqns, outputs)
+        reads = tuple(var in read for var in jaxpr.inputs)
+        kept = tuple(keep_inputs or use for use in reads)
+        inputs = [var for var, keep in zip(jaxpr.inputs, kept, strict=True) if keep]
+        consts = sum(kept[: jaxpr.num_consts])
+        return Jaxpr(inputs, eqns, outputs, consts, jaxpr.name), reads
+
+    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("dce", used, keep_inputs), make)
+    return found

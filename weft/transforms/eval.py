@@ -1,0 +1,201 @@
+"""Evaluation: the trace at the bottom, which runs each primitive as a small compiled program.
+
+A one-operation program is compiled once per primitive, operand types, devices and parameters. What
+runs it afterwards is one dictionary look-up and one call of the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import source as sources
+from weft.array import Array, as_array, deleted
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.check import result_types
+from weft.core.primitive import Primitive
+from weft.core.trace import Trace, Tracer, leaked, reset_current, set_bottom, set_current
+from weft.core.types import ArrayType
+from weft.errors import Fix, WeftValueError
+from weft.ops.extended import physical_type
+from weft.runtime import client, compile
+from weft.transforms.lower import lower_to_module
+
+__all__ = ["EvalTrace", "compile_program", "operand_device", "run_program"]
+
+
+class EvalTrace(Trace):
+    """Evaluates primitives at once."""
+
+    __slots__ = ()
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        try:
+            key = [x.signature for x in args]
+            if params:
+                key.append(tuple(params.items()))
+            program = primitive.eager_cache[tuple(key)]
+            outs = program.execute([x._buffer for x in args]).consume_with_handlers(program.handlers)
+        except (AttributeError, KeyError, TypeError):
+            return self.first_time(primitive, args, params)
+        except Exception:
+            explain_failure(args)
+            raise
+        if program.single:
+            return Array(outs[0], program.out_type, program.out_signature)
+        return program.wrap(outs)
+
+    def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Evaluates an application that no cached program fits: makes the program, or runs Python."""
+        for value in args:
+            if isinstance(value, Tracer):
+                raise leaked(value)
+        impl = rules.impl.get(primitive)
+        if impl is not None:
+            token = set_current(self)
+            try:
+                return impl(*args, **params)
+            finally:
+                reset_current(token)
+        arrays = [as_array(x) for x in args]
+        key: list[Any] = [x.signature for x in arrays]
+        if params:
+            key.append(tuple(params.items()))
+        try:
+            program = primitive.eager_cache.get(tuple(key))
+        except TypeError:  # a parameter that cannot be hashed: compiled anew each time
+            program = one_operation(primitive, arrays, params)
+        else:
+            if program is None:
+                program = one_operation(primitive, arrays, params)
+                primitive.eager_cache[tuple(key)] = program
+        return run_program(program, arrays)
+
+
+class Program:
+    """A compiled program, ready to run: what the fast paths read in one place."""
+
+    __slots__ = (
+        "device",
+        "executable",
+        "execute",
+        "handlers",
+        "multiple_results",
+        "out_signature",
+        "out_signatures",
+        "out_type",
+        "out_types",
+        "single",
+    )
+
+    def __init__(
+        self, executable: Any, out_types: Sequence[ArrayType], device: Any, multiple_results: bool
+    ) -> None:
+        self.executable = executable
+        self.execute = executable.execute
+        self.handlers = executable.handlers
+        self.out_types = list(out_types)
+        # Results stay uncommitted unless an operand was put on its device on purpose.
+        self.out_signatures = [t if device is None else (t, device) for t in out_types]
+        self.single = not multiple_results
+        self.multiple_results = multiple_results
+        self.out_type = self.out_types[0] if self.single else None
+        self.out_signature = self.out_signatures[0] if self.single else None
+        self.device = device
+
+    def wrap(self, outs: Sequence[Any]) -> list[Array]:
+        """The results as arrays."""
+        return [
+            Array(buffer, type, signature)
+            for buffer, type, signature in zip(
+                outs, self.out_types, self.out_signatures, strict=True
+            )
+        ]
+
+
+def explain_failure(args: Sequence[Any]) -> None:
+    """Raises the error that fits, if an operand has been deleted."""
+    for value in args:
+        if type(value) is Array and value.is_deleted():
+            raise deleted(value) from None
+
+
+def run_program(program: Program, arrays: Sequence[Array]) -> Any:
+    """Runs a compiled program on arrays."""
+    try:
+        outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(program.handlers)
+    except Exception:
+        explain_failure(arrays)
+        raise
+    found = program.wrap(outs)
+    return found[0] if program.single else found
+
+
+def operand_device(arrays: Sequence[Any], operation: str) -> Any:
+    """The device that the operands were put on on purpose, or None.
+
+    Raises WeftValueError where they name several.
+    """
+    device = None
+    for array in arrays:
+        if type(array) is Array and array.signature is not array.type:
+            other = array.signature[1]
+            if device is not None and other != device:
+                raise WeftValueError(
+                    f"{operation} got arrays that were put on different devices",
+                    operation=operation,
+                    got=f"{device} and {other}",
+                    wanted="arrays on one device",
+                    fix=Fix(
+                        "device_put",
+                        "move one of them: weft.device_put(x, device)",
+                        {"device": device},
+                    ),
+                )
+            device = other
+    return device
+
+
+def compile_program(
+    jaxpr: Jaxpr,
+    name: str,
+    device: Any,
+    *,
+    donated: Sequence[bool] | None = None,
+    fast_compile: bool = False,
+    multiple_results: bool = True,
+    compiler_options: Any = None,
+) -> Program:
+    """Lowers and compiles a program for a device (None: the default one)."""
+    backend = client.backend()
+    lowered = lower_to_module(jaxpr, name, backend.platform, donated)
+    target = device if device is not None else client.backend().default_device
+    executable = backend.compile(
+        lowered.module.ir,
+        compile.CompileOptions(fast_compile=fast_compile, compiler_options=compiler_options or ()),
+        [physical_type(type) for type in jaxpr.out_types],
+        [target],
+    )
+    return Program(executable, jaxpr.out_types, device, multiple_results)
+
+
+def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any]) -> Program:
+    """The compiled program of one application of a primitive."""
+    types = tuple(array.type for array in arrays)
+    out = result_types(primitive, types, params)
+    outputs = [Var(t) for t in (out if primitive.multiple_results else [out])]
+    inputs = [Var(t) for t in types]
+    eqn = Equation(primitive, inputs, params, outputs, sources.current())
+    return compile_program(
+        Jaxpr(inputs, [eqn], outputs),
+        primitive.name,
+        operand_device(arrays, primitive.name),
+        fast_compile=True,
+        multiple_results=primitive.multiple_results,
+    )
+
+
+set_bottom(EvalTrace(None, "eval"))

@@ -1,0 +1,248 @@
+"""Linearization: evaluates a function once and records the linear program of its derivative.
+
+Each primitive's rule runs once, under a trace that tells the two kinds of work apart by their
+operands: what touches a tangent is recorded into the linear program, the rest is computed by the
+parent at once. A jvp rule is thereby a linearization rule as well; nothing is traced twice and
+nothing needs partial evaluation. The values that the linear program reads are its residuals. See
+Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import source as sources
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr
+from weft.core.rules import Zero
+from weft.core.primitive import Primitive
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    current_trace,
+    reset_current,
+    set_current,
+)
+from weft.core.types import type_of
+from weft.ops.tangents import instantiate
+from weft.transforms.dce import dce_equations
+from weft.transforms.staging import StagingTrace, StagingTracer
+
+__all__ = ["Linearized", "LinearizeTrace", "linearize_flat", "linearize_jaxpr"]
+
+
+class LinearizeTracer(Tracer):
+    """A primal, known to the parent, and its tangent, a variable of the linear program."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
+        self.trace = trace
+        self.primal = primal
+        self.tangent = tangent
+        self.type = type_of(primal)
+        self.created = created
+
+    def concrete(self) -> Any:
+        primal = self.primal
+        return primal.concrete() if isinstance(primal, Tracer) else primal
+
+
+class _RuleTrace(Trace):
+    """Current while a rule runs: records what touches a tangent, passes on the rest."""
+
+    __slots__ = ("linear",)
+
+    parent: Trace
+
+    def __init__(self, parent: Trace, linear: StagingTrace) -> None:
+        super().__init__(parent, "linearize", linear.function)
+        self.linear = linear
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        linear = self.linear
+        for value in args:
+            if type(value) is StagingTracer and value.trace is linear:
+                return linear.process_primitive(primitive, args, params)
+        return self.parent.process_primitive(primitive, args, params)
+
+
+class LinearizeTrace(Trace):
+    """Evaluates under the parent and records tangents into `linear`."""
+
+    __slots__ = ("linear", "rule_trace")
+
+    parent: Trace
+
+    def __init__(self, parent: Trace, linear: StagingTrace, function: str = "") -> None:
+        super().__init__(parent, linear.name, function)
+        self.linear = linear
+        self.rule_trace = _RuleTrace(parent, linear)
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        primals, tangents, active = [], [], False
+        for value in args:
+            if type(value) is LinearizeTracer and value.trace is self:
+                primals.append(value.primal)
+                tangents.append(value.tangent)
+                active = True
+            else:
+                primals.append(value)
+                tangents.append(None)
+        if not active:
+            return self.parent.process_primitive(primitive, args, params)
+        for i, tangent in enumerate(tangents):
+            if tangent is None:
+                tangents[i] = Zero(type_of(primals[i]).tangent())
+        rule = rules.linearize.get(primitive) or rules.jvp[primitive]
+        token = set_current(self.rule_trace)
+        try:
+            outs, tangents_out = rule(primals, tangents, **params)
+        finally:
+            reset_current(token)
+        if primitive.multiple_results:
+            return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
+        return self.box(outs, tangents_out)
+
+    def box(self, primal: Any, tangent: Any) -> Any:
+        """A tracer, or the primal itself where the tangent is zero."""
+        if type(tangent) is Zero:
+            return primal
+        return LinearizeTracer(self, primal, tangent, sources.current())
+
+    def unbox(self, value: Any) -> tuple[Any, Any]:
+        """Primal and tangent of any value."""
+        if type(value) is LinearizeTracer and value.trace is self:
+            return value.primal, value.tangent
+        return value, Zero(type_of(value).tangent())
+
+
+def linearize_flat(
+    function: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    active: Sequence[bool],
+    transformation: str,
+    name: str = "",
+) -> tuple[list[Any], list[Any], StagingTrace]:
+    """Evaluates a function of flat lists, recording the derivative in the inputs marked active.
+
+    Answers with the results, their tangents (variables of the linear program, or `Zero`) and the
+    trace that holds the linear program; its inputs are the tangents of the active inputs.
+    """
+    linear = StagingTrace(None, transformation, name)
+    trace = LinearizeTrace(current_trace(), linear, name)
+    created = sources.current()
+    inputs = [
+        LinearizeTracer(trace, x, linear.new_input(type_of(x).tangent(), created), created)
+        if flag
+        else x
+        for x, flag in zip(primals, active, strict=True)
+    ]
+    token = set_current(trace)
+    try:
+        outs = function(*inputs)
+    finally:
+        reset_current(token)
+        trace.finish()
+        linear.finish()
+    pairs = [trace.unbox(out) for out in outs]
+    return [x for x, _ in pairs], [t for _, t in pairs], linear
+
+
+class Linearized:
+    """A program split in two: `primal` computes results and residuals, `linear` the tangents.
+
+    `linear` takes the residuals, then the tangents of the inputs marked nonzero, and computes the
+    tangents of the results marked in `nonzero_out`. Each of `residual_sources` says where a residual
+    is found: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an output that
+    `primal` has beyond the results.
+    """
+
+    __slots__ = ("linear", "nonzero_out", "num_outputs", "primal", "residual_sources")
+
+    def __init__(
+        self,
+        primal: Jaxpr,
+        linear: Jaxpr,
+        nonzero_out: tuple[bool, ...],
+        residual_sources: list[tuple[str, int]],
+        num_outputs: int,
+    ) -> None:
+        self.primal = primal
+        self.linear = linear
+        self.nonzero_out = nonzero_out
+        self.residual_sources = residual_sources
+        self.num_outputs = num_outputs
+
+    def residuals(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The residuals, picked from the inputs and the outputs of `primal`."""
+        offset = {"output": 0, "extra": self.num_outputs}
+        return [
+            inputs[i] if kind == "input" else outputs[offset[kind] + i]
+            for kind, i in self.residual_sources
+        ]
+
+
+def linearize_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
+) -> Linearized:
+    """Linearizes a program in the inputs marked `nonzero`.
+
+    The tangents of results marked in `instantiate_out` are computed even where they are zero.
+    """
+    found: Linearized = jaxpr.derived(
+        ("linearize", nonzero, instantiate_out),
+        lambda: _linearize_jaxpr(jaxpr, nonzero, instantiate_out),
+    )
+    return found
+
+
+def _linearize_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None
+) -> Linearized:
+    primal = StagingTrace(None, "linearize", jaxpr.name)
+    inputs = [primal.new_input(type) for type in jaxpr.in_types]
+    token = set_current(primal)
+    try:
+        outs, tangents, linear = linearize_flat(
+            lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero, "linearize", jaxpr.name
+        )
+    finally:
+        reset_current(token)
+    wanted = instantiate_out or (False,) * len(outs)
+    nonzero_out = tuple(
+        want or type(t) is not Zero for want, t in zip(wanted, tangents, strict=True)
+    )
+    token = set_current(linear)
+    try:
+        kept = [
+            linear.atom(instantiate(t)) for t, keep in zip(tangents, nonzero_out, strict=True) if keep
+        ]
+    finally:
+        reset_current(token)
+    eqns, read = dce_equations(linear.eqns, kept)
+    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
+    linear_jaxpr = Jaxpr([v for v, _ in residuals] + linear.inputs, eqns, kept, 0, jaxpr.name)
+
+    out_atoms = [primal.atom(out) for out in outs]
+    position: dict[Any, tuple[str, int]] = {}
+    for i, atom in enumerate(out_atoms):
+        if not isinstance(atom, Literal):
+            position[atom] = ("output", i)
+    position |= {tracer.var: ("input", i) for i, tracer in enumerate(inputs)}
+    extra: list[Any] = []
+    sources_of: list[tuple[str, int]] = []
+    for _, value in residuals:
+        atom = primal.atom(value)
+        if atom not in position:
+            position[atom] = ("extra", len(extra))
+            extra.append(atom)
+        sources_of.append(position[atom])
+    primal_jaxpr, consts = primal.build(out_atoms + extra, jaxpr.name)
+    assert not consts, "a program has no closed-over values besides its inputs"
+    return Linearized(primal_jaxpr, linear_jaxpr, nonzero_out, sources_of, len(outs))

@@ -1,0 +1,149 @@
+"""Staging: runs a Python function on tracers that record every primitive into a jaxpr.
+
+Recording is the hot path of the whole system, so it does little: look the result type up in the
+primitive's memo, note the user's line, append an equation. Every array that the function closes
+over becomes an input of the program (by identity, once); scalars become literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import config
+from weft import source as sources
+from weft.core.check import check_jaxpr, result_types
+from weft.core.jaxpr import NO_EFFECTS, Atom, Equation, Jaxpr, Literal, Var, jaxprs_in
+from weft.core.primitive import Primitive
+from weft.core.trace import Trace, Tracer, leaked, reset_current, set_current
+from weft.core.types import ArrayType, type_of
+
+__all__ = ["StagingTrace", "StagingTracer", "function_name", "trace_to_jaxpr"]
+
+_SCALARS = (bool, int, float, complex, np.generic)
+_current_source = sources.current
+
+
+class StagingTracer(Tracer):
+    """A value of the program being recorded; `var` is its name there."""
+
+    __slots__ = ("var",)
+
+    var: Var
+
+    def __init__(self, trace: StagingTrace, var: Var, created: Any) -> None:
+        self.trace = trace
+        self.var = var
+        self.type = var.type
+        self.created = created
+
+
+class StagingTrace(Trace):
+    """Records equations; `consts` maps the identity of a closed-over value to its variable."""
+
+    __slots__ = ("consts", "eqns", "inputs")
+
+    def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
+        super().__init__(parent, name, function)
+        self.eqns: list[Equation] = []
+        self.inputs: list[Var] = []
+        # The value is kept beside its variable: an identity is only good while the object lives.
+        self.consts: dict[int, tuple[Var, Any]] = {}
+
+    def new_input(self, type: ArrayType, created: Any = None) -> StagingTracer:
+        """A tracer for one more input of the program."""
+        var = Var(type)
+        self.inputs.append(var)
+        return StagingTracer(self, var, created)
+
+    def constant(self, value: Any) -> Atom:
+        """The atom that stands for a value from outside: a literal, or a closed-over input."""
+        known = self.consts.get(id(value))
+        if known is not None:
+            return known[0]
+        if isinstance(value, Tracer):
+            if not value.trace.alive:
+                raise leaked(value)
+        elif isinstance(value, _SCALARS) or (isinstance(value, np.ndarray) and not value.ndim):
+            type = type_of(value)
+            if type.dtype.kind != "V" or not type.dtype.names:  # float0 has no literal
+                return Literal(value, type)
+        var = Var(type_of(value))
+        self.consts[id(value)] = (var, value)
+        return var
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        inputs: list[Atom] = []
+        types: Any = []
+        for value in args:
+            if type(value) is StagingTracer and value.trace is self:
+                atom: Atom = value.var
+            else:
+                atom = self.constant(value)
+            inputs.append(atom)
+            types.append(atom.type)
+        types = tuple(types)
+        try:
+            out = primitive.type_cache[(types, tuple(params.items())) if params else types]
+        except (KeyError, TypeError):
+            out = result_types(primitive, types, params)
+        source = _current_source()
+        if primitive.memoise:
+            effects = NO_EFFECTS
+        else:
+            effects = NO_EFFECTS.union(*(inner.effects for inner in jaxprs_in(params)))
+        if primitive.multiple_results:
+            outputs = [Var(t) for t in out]
+            self.eqns.append(Equation(primitive, inputs, params, outputs, source, effects))
+            return [StagingTracer(self, var, source) for var in outputs]
+        var = Var(out)
+        self.eqns.append(Equation(primitive, inputs, params, [var], source, effects))
+        return StagingTracer(self, var, source)
+
+    def atom(self, value: Any) -> Atom:
+        """The atom of a result: a tracer of this trace, or anything from outside."""
+        if type(value) is StagingTracer and value.trace is self:
+            return value.var
+        return self.constant(value)
+
+    def build(self, outputs: Sequence[Atom], name: str = "") -> tuple[Jaxpr, list[Any]]:
+        """The finished program and the values of its closed-over inputs."""
+        consts = list(self.consts.values())
+        inputs = [var for var, _ in consts] + self.inputs
+        jaxpr = Jaxpr(inputs, self.eqns, outputs, len(consts), name)
+        if config.settings().check_jaxprs:
+            check_jaxpr(jaxpr)
+        return jaxpr, [value for _, value in consts]
+
+
+def function_name(function: Any) -> str:
+    """The name by which messages and programs call a function."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def trace_to_jaxpr(
+    function: Callable[..., Sequence[Any]],
+    in_types: Sequence[ArrayType],
+    *,
+    transformation: str,
+    name: str,
+) -> tuple[Jaxpr, list[Any]]:
+    """Records a function from a flat list of values to a flat list of values.
+
+    The closed-over values that come with the program may be tracers of an enclosing trace.
+    """
+    trace = StagingTrace(None, transformation, name)
+    created = sources.current()
+    tracers = [trace.new_input(type, created) for type in in_types]
+    token = set_current(trace)
+    try:
+        outs = function(*tracers)
+        return trace.build([trace.atom(out) for out in outs], name)
+    finally:
+        reset_current(token)
+        trace.finish()

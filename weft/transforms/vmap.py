@@ -1,0 +1,169 @@
+"""Vectorization: a mapped value is held whole, with the position of the mapped axis.
+
+A `BatchTracer` pairs the whole array with that position; its type is the type of one element. A
+primitive none of whose operands is mapped goes straight to the parent (unless it names the mapped
+axis, as a collective does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import source as sources
+from weft.core import axes, rules
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.rules import AxisData
+from weft.core.primitive import Primitive
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    current_trace,
+    reset_current,
+    set_current,
+)
+from weft.core.types import ArrayType, type_of
+from weft.ops.shape import move_dim
+from weft.transforms.staging import trace_to_jaxpr
+
+__all__ = ["BatchTrace", "BatchTracer", "vmap_flat", "vmap_jaxpr"]
+
+Dim = int | None
+
+
+def element_type(type: ArrayType, dim: int) -> ArrayType:
+    """The type of one element of an array mapped along `dim`."""
+    return type.update(shape=type.shape[:dim] + type.shape[dim + 1 :])
+
+
+def mapped_type(type: ArrayType, dim: Dim, size: int) -> ArrayType:
+    """The type of the whole, given that of an element."""
+    if dim is None:
+        return type
+    return type.update(shape=type.shape[:dim] + (size,) + type.shape[dim:])
+
+
+class BatchTracer(Tracer):
+    """A whole array of which each element along `dim` is one value."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, trace: Trace, value: Any, dim: int, created: Any) -> None:
+        self.trace = trace
+        self.value = value
+        self.dim = dim
+        self.type = element_type(type_of(value), dim)
+        self.created = created
+
+
+class BatchTrace(Trace):
+    """Applies vmap rules; the rules themselves run under the parent."""
+
+    __slots__ = ("axis",)
+
+    parent: Trace
+
+    def __init__(self, parent: Trace, axis: AxisData, function: str = "") -> None:
+        super().__init__(parent, "vmap", function)
+        self.axis = axis
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        values, dims, active = [], [], False
+        for value in args:
+            if type(value) is BatchTracer and value.trace is self:
+                values.append(value.value)
+                dims.append(value.dim)
+                active = True
+            else:
+                values.append(value)
+                dims.append(None)
+        if not active and not axes.names_axis(primitive, params, self.axis.name):
+            return self.parent.process_primitive(primitive, args, params)
+        token = set_current(self.parent)
+        try:
+            outs, dims_out = rules.vmap[primitive](self.axis, values, dims, **params)
+        finally:
+            reset_current(token)
+        if primitive.multiple_results:
+            return [self.box(x, d) for x, d in zip(outs, dims_out, strict=True)]
+        return self.box(outs, dims_out)
+
+    def box(self, value: Any, dim: Dim) -> Any:
+        """A tracer, or the value itself where it is not mapped."""
+        if dim is None:
+            return value
+        return BatchTracer(self, value, dim, sources.current())
+
+    def unbox(self, value: Any) -> tuple[Any, Dim]:
+        """The whole and the mapped dimension of any value."""
+        if type(value) is BatchTracer and value.trace is self:
+            return value.value, value.dim
+        return value, None
+
+
+def vmap_flat(
+    function: Callable[..., Sequence[Any]],
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[Dim],
+    name: str = "",
+) -> tuple[list[Any], list[Dim]]:
+    """Results of a mapped function of flat lists, and where each is mapped (None: nowhere)."""
+    trace = BatchTrace(current_trace(), axis, name)
+    inputs = [trace.box(x, d) for x, d in zip(args, dims, strict=True)]
+    token = set_current(trace)
+    try:
+        with axes.extend_axis(axis.name, axis.size):
+            outs = function(*inputs)
+    finally:
+        reset_current(token)
+        trace.finish()
+    pairs = [trace.unbox(out) for out in outs]
+    return [x for x, _ in pairs], [d for _, d in pairs]
+
+
+def vmap_jaxpr(
+    jaxpr: Jaxpr,
+    axis: AxisData,
+    dims: tuple[Dim, ...],
+    instantiate_out: tuple[bool, ...] | bool = False,
+) -> tuple[Jaxpr, tuple[Dim, ...]]:
+    """The mapped program, and where each result is mapped: at 0, or nowhere (None).
+
+    Results marked in `instantiate_out` are mapped even where they do not depend on a mapped input.
+    """
+
+    def make() -> tuple[Jaxpr, tuple[Dim, ...]]:
+        dims_out: list[Dim] = []
+
+        def function(*values: Any) -> list[Any]:
+            outs, found = vmap_flat(
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, values, dims, jaxpr.name
+            )
+            wanted = (
+                (instantiate_out,) * len(outs)
+                if isinstance(instantiate_out, bool)
+                else instantiate_out
+            )
+            dims_out[:] = [
+                0 if want or dim is not None else None
+                for want, dim in zip(wanted, found, strict=True)
+            ]
+            return [
+                out if dim is None else move_dim(out, old, 0, axis.size)
+                for out, old, dim in zip(outs, found, dims_out, strict=True)
+            ]
+
+        types = [
+            mapped_type(type, dim, axis.size)
+            for type, dim in zip(jaxpr.in_types, dims, strict=True)
+        ]
+        out, consts = trace_to_jaxpr(function, types, transformation="vmap", name=jaxpr.name)
+        assert not consts, "a program has no closed-over values besides its inputs"
+        return out, tuple(dims_out)
+
+    key = ("vmap", axis.key(), dims, instantiate_out)
+    found: tuple[Jaxpr, tuple[Dim, ...]] = jaxpr.derived(key, make)
+    return found
