@@ -46,6 +46,8 @@ LAYER_OF = {
     "weft.pretty": "leaves",
     # The pytree registry is jaxlib's, so it lives behind the seam and needs nothing else of it.
     "weft.runtime.pytree": "leaves",
+    "weft.runtime.lazy": "leaves",
+    "weft.runtime.pending": "leaves",
     "weft.sharding": "sharding",
     "weft.core": "core",
     "weft.runtime": "runtime",
@@ -64,6 +66,7 @@ LAYER_OF = {
     "weft.api": "api",
     "weft.autodiff": "api",
     "weft.batching": "api",
+    "weft.jacobian": "api",
     "weft.tools": "tools",
     "weft.launch": "tools",
     "weft.testing": "testing",

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.runtime import buffers, compile, stablehlo
+from weft.runtime.backend import CompileOptions
 from weft.runtime.stablehlo import Module
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -47,13 +48,28 @@ def run(build, arguments, expected):
     arguments = [np.asarray(x) for x in arguments]
     module = module_of(build, arguments, results)
     types = [type_of(y) for y in results]
-    options = compile.CompileOptions(fast_compile=True)
+    options = CompileOptions(fast_compile=True)
     executable = compile.compile_module(module.ir, options, types)
     outs = executable.run([buffers.put(x, type_of(x)) for x in arguments])
     found = [buffers.to_numpy(out) for out in outs]
     for have, want in zip(found, results, strict=True):
         assert (have.shape, have.dtype) == (want.shape, want.dtype)
     return found if several else found[0]
+
+
+def put(array, **options):
+    array = np.asarray(array)
+    return buffers.put(array, type_of(array), **options)
+
+
+def program(build, arguments, results, options=None, **attributes):
+    module = module_of(build, [np.asarray(x) for x in arguments], results)
+    types = [type_of(y) for y in results]
+    return compile.compile_module(module.ir, options or CompileOptions(**attributes), types)
+
+
+def doubling(x, **options):
+    return program(lambda v: stablehlo.add(v, v), [x], [x], **options)
 
 
 def tolerance(dtype):

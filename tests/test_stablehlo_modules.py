@@ -212,13 +212,22 @@ def test_emission_recovers_from_an_error_in_a_body():
 
 
 def test_threads_build_and_compile_at_the_same_time():
+    # XLA works on a module without holding the interpreter's lock, while others are emitted.
     failures = []
+
+    def build(v, salt):
+        for step in range(60):
+            with stablehlo.location(f"file{salt}.py", step, "f"):
+                v = stablehlo.add(v, stablehlo.constant(np.float32(salt + step / 64)))
+        return stablehlo.broadcast_in_dim(v, (salt % 7 + 1, 3), ())
 
     def work(seed):
         try:
-            for step in range(5):
-                x = sample("f4", (seed + 1, step + 1), seed=seed)
-                check(lambda v: stablehlo.sine(stablehlo.add(v, v)), [x], np.sin(2 * x), 1e-5)
+            for count in range(8):
+                salt = 1 + seed * 8 + count
+                expected = sum(salt + step / 64 for step in range(60))
+                full = np.full((salt % 7 + 1, 3), expected, np.float32)
+                check(lambda v, salt=salt: build(v, salt), [np.float32(0)], full, 1e-5)
         except Exception as error:  # noqa: BLE001 (whatever it is, the test below reports it)
             failures.append(error)
 

@@ -17,6 +17,7 @@ from weft.core.trace import Tracer
 from weft.core.types import ShapeDtypeStruct, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import buffers
+from weft.sharding import SingleDeviceSharding
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = [
@@ -219,8 +220,19 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def device_put(x: Any, device: Any = None) -> Any:
     """Puts the arrays of a tree on a device (None: the default one, uncommitted).
 
-    Raises WeftTypeError for leaves that are no arrays.
+    `device` is one of `weft.devices()` or a SingleDeviceSharding. Raises WeftTypeError for another
+    value, and for leaves that are no arrays.
     """
+    if isinstance(device, SingleDeviceSharding):
+        device = device.device
+    if device is not None and not hasattr(device, "platform"):
+        raise WeftTypeError(
+            "device_put takes a device or a SingleDeviceSharding",
+            operation="device_put",
+            got=f"{device!r:.100} of class {type(device).__name__}",
+            wanted="an entry of weft.devices(), or None",
+            fix=Fix("device", "pass weft.devices()[0]", {}),
+        )
     return tree.map(lambda leaf: _put_leaf(leaf, device), x)
 
 

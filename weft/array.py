@@ -16,14 +16,23 @@ import numpy as np
 from weft import dtypes
 from weft import source as sources
 from weft.core.operators import ArrayOperators, implementations
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, register_type_of, type_of
 from weft.errors import DeletedArrayError, WeftTypeError
 from weft.runtime import buffers, client
+from weft.sharding import SingleDeviceSharding
 
-__all__ = ["Array", "as_array", "put"]
+__all__ = ["Array", "as_array", "put", "scalar_array"]
 
 
-class Array(ArrayOperators):
+class _ArrayMeta(type):
+    """Makes tracers instances of `Array`: code that asks is about to do array work."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type(value) is cls or isinstance(value, Tracer)
+
+
+class Array(ArrayOperators, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys on a device; it cannot be changed in place.
 
     Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
@@ -81,6 +90,11 @@ class Array(ArrayOperators):
     def device(self) -> Any:
         """The device that holds the array."""
         return buffers.device_of(self._live())
+
+    @property
+    def sharding(self) -> SingleDeviceSharding:
+        """Where the array lies."""
+        return SingleDeviceSharding(self.device)
 
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
@@ -279,7 +293,7 @@ def put(value: np.ndarray[Any, Any], type: ArrayType, device: Any = None, copy: 
 _scalars: dict[Any, Array] = {}
 
 
-def _scalar_array(value: Any, type: ArrayType) -> Array:
+def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, remembered: programs use the same few numbers again and again."""
     sign = math.copysign(1.0, value) if value.__class__ is float else 0.0
     key = (value, type, sign, client.backend().default_device)
@@ -287,7 +301,8 @@ def _scalar_array(value: Any, type: ArrayType) -> Array:
     if found is None or found.is_deleted():
         if len(_scalars) > 512:
             _scalars.clear()
-        found = put(np.asarray(value, type.dtype), type)
+        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
+            found = put(np.asarray(value, type.dtype), type)
         if value == value:  # NaN is no key
             _scalars[key] = found
     return found
@@ -302,7 +317,7 @@ def as_array(value: Any) -> Array:
         return value
     of = type_of(value)
     if isinstance(value, (bool, int, float, complex)):
-        return _scalar_array(value, of)
+        return scalar_array(value, of)
     array = np.asarray(value)
     if array.dtype != of.dtype:
         return put(_narrow(array, of.dtype), of, copy=False)

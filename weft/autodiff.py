@@ -16,7 +16,7 @@ from weft import dtypes, tree
 from weft.array import Array, as_array
 from weft.control.jitted import check_results
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import Zero
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
@@ -28,22 +28,16 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.ops.shape import broadcast_in_dim_p, move_dim, reshape, transpose
-from weft.ops.slicing import slice_in_dim
+from weft.ops.shape import broadcast_in_dim_p
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_equations
 from weft.transforms.jvp import jvp_flat
 from weft.transforms.linearize import linearize_flat
 from weft.transforms.staging import StagingTrace, function_name, trace_to_jaxpr
 from weft.transforms.transpose import backward_pass
-from weft.transforms.vmap import vmap_flat
 
 __all__ = [
     "grad",
-    "hessian",
-    "jacfwd",
-    "jacobian",
-    "jacrev",
     "jvp",
     "linear_transpose",
     "linearize",
@@ -409,17 +403,11 @@ def value_and_grad(
 
     @api_boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        places = _argument_places(numbers, args, name)
+        places = argument_places(numbers, args, name)
         chosen = tuple(args[i] for i in places)
         _check_grad_inputs(chosen, places, name, holomorphic, allow_int)
 
-        def partial(*values: Any) -> Any:
-            full = list(args)
-            for i, value in zip(places, values, strict=True):
-                full[i] = value
-            return fun(*full, **kwargs)
-
-        partial.__name__ = name
+        partial = partial_function(fun, args, kwargs, places)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         _check_grad_result(value, name, holomorphic)
         of = type_of(value)
@@ -428,7 +416,7 @@ def value_and_grad(
         gradient = gradients[0] if isinstance(argnums, (int, np.integer)) else gradients
         return ((value, aux) if has_aux else value), gradient
 
-    return _like(fun, value_and_gradient)
+    return like(fun, value_and_gradient)
 
 
 def grad(
@@ -452,14 +440,29 @@ def grad(
         value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
 
-    return _like(fun, gradient)
+    return like(fun, gradient)
 
 
-def _like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+def partial_function(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: list[int]
+) -> Callable[..., Any]:
+    """The function of some positional arguments, the others being fixed."""
+
+    def partial(*values: Any) -> Any:
+        full = list(args)
+        for i, value in zip(places, values, strict=True):
+            full[i] = value
+        return fun(*full, **kwargs)
+
+    partial.__name__ = function_name(fun)
+    return partial
+
+
+def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
     return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
-def _argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
+def argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
     places = []
     for i in numbers:
         if not -len(args) <= i < len(args):
@@ -541,209 +544,6 @@ def _check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
                 {},
             ),
         )
-
-
-# ---- Jacobians ---------------------------------------------------------------------------------
-
-
-def _basis(leaves: Sequence[Any]) -> list[Any]:
-    """For each leaf the standard basis of all leaves together, along a first dimension."""
-    total = sum(type_of(x).size for x in leaves)
-    out, start = [], 0
-    for leaf in leaves:
-        of = type_of(leaf)
-        rows = np.zeros((total, of.size), of.dtype)
-        rows[start : start + of.size] = np.eye(of.size, dtype=of.dtype)
-        out.append(as_array(rows.reshape(total, *of.shape)))
-        start += of.size
-    return out
-
-
-def _split_basis(values: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
-    """One piece per leaf of the basis axis of `values`, with that axis in the shape of the leaf."""
-    out, start = [], 0
-    shape = type_of(values).shape
-    for leaf in leaves:
-        of = type_of(leaf)
-        piece = slice_in_dim(values, start, start + of.size, axis=axis)
-        out.append(reshape(piece, shape[:axis] + of.shape + shape[axis + 1 :]))
-        start += of.size
-    return out
-
-
-def _check_jacobian(
-    what: str, leaves: Sequence[Any], holomorphic: bool, allow_int: bool = False
-) -> None:
-    for leaf in leaves:
-        dtype = type_of(leaf).dtype
-        wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
-        if dtype not in wanted and not (allow_int and dtype in dtypes.BITS):
-            raise DTypeError(
-                f"{what} takes {'complex' if holomorphic else 'floating-point'} values here",
-                operation=what,
-                got=f"dtype {dtypes.short_name(dtype)}",
-                wanted=", ".join(sorted(d.name for d in wanted)),
-                fix=Fix(
-                    "holomorphic" if dtype in dtypes.COMPLEX else "convert",
-                    "pass holomorphic=True for a holomorphic function"
-                    if dtype in dtypes.COMPLEX
-                    else "convert the values to a floating-point dtype",
-                    {},
-                ),
-            )
-
-
-def _partial_function(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: list[int]
-) -> Callable[..., Any]:
-    def partial(*values: Any) -> Any:
-        full = list(args)
-        for i, value in zip(places, values, strict=True):
-            full[i] = value
-        return fun(*full, **kwargs)
-
-    partial.__name__ = function_name(fun)
-    return partial
-
-
-def jacfwd(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """A function that computes the Jacobian of `fun` column by column, in forward mode.
-
-    For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give trees
-    of Jacobians, results outside, arguments inside. Cheap where there are few inputs.
-
-    >>> import weft, weft.numpy as wnp
-    >>> weft.jacfwd(lambda x: x * x)(wnp.array([1.0, 2.0]))
-    Array([[2., 0.],
-           [0., 4.]], dtype=float32)
-    """
-    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    name = function_name(fun)
-
-    @api_boundary
-    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        places = _argument_places(numbers, args, name)
-        chosen = tuple(args[i] for i in places)
-        leaves, in_tree = operands(chosen, f"jacfwd of {name}")
-        _check_jacobian("jacfwd", leaves, holomorphic)
-        flat, store = flat_function(
-            _partial_function(fun, args, kwargs, places), in_tree, f"jacfwd of {name}", has_aux
-        )
-
-        def columns(*tangents: Any) -> list[Any]:
-            outs, found = jvp_flat(flat, leaves, tangents, name)
-            aux_leaves, aux_tree = tree.flatten(store[1])
-            store[1] = aux_tree
-            return [*[instantiate(t) for t in found], *aux_leaves]
-
-        total = sum(type_of(x).size for x in leaves)
-        if total == 0:
-            total = 1
-        mapped, dims = vmap_flat(
-            columns, AxisData(None, total), _basis(leaves), [0] * len(leaves), name
-        )
-        out_tree, aux_tree = store
-        n = out_tree.num_leaves
-        rows = []
-        for value, dim in zip(mapped[:n], dims[:n], strict=True):
-            value = move_dim(value, dim, 0, total)
-            pieces = _split_basis(value, leaves, 0)
-            rows.append(
-                [
-                    transpose(piece, _rotate(type_of(piece).ndim, type_of(leaf).ndim))
-                    for piece, leaf in zip(pieces, leaves, strict=True)
-                ]
-            )
-        found = [_pick(in_tree.unflatten(row), argnums) for row in rows]
-        result = out_tree.unflatten(found)
-        return (result, aux_tree.unflatten(mapped[n:])) if has_aux else result
-
-    return _like(fun, jacobian_of)
-
-
-def _rotate(ndim: int, leading: int) -> tuple[int, ...]:
-    """The permutation that moves the first `leading` dimensions to the end."""
-    return (*range(leading, ndim), *range(leading))
-
-
-def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
-    return trees[0] if isinstance(argnums, (int, np.integer)) else trees
-
-
-def jacrev(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., Any]:
-    """A function that computes the Jacobian of `fun` row by row, in reverse mode.
-
-    Shapes and trees as for `jacfwd`. Cheap where there are few results.
-
-    >>> import weft, weft.numpy as wnp
-    >>> weft.jacrev(lambda x: x * x)(wnp.array([1.0, 2.0]))
-    Array([[2., 0.],
-           [0., 4.]], dtype=float32)
-    """
-    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
-    name = function_name(fun)
-
-    @api_boundary
-    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        places = _argument_places(numbers, args, name)
-        chosen = tuple(args[i] for i in places)
-        leaves, in_tree = operands(chosen, f"jacrev of {name}")
-        _check_jacobian("jacrev", leaves, holomorphic, allow_int)
-        partial = _partial_function(fun, args, kwargs, places)
-        value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
-        outs, out_tree = tree.flatten(value)
-        _check_jacobian("jacrev", outs, holomorphic)
-        total = sum(type_of(x).size for x in outs)
-
-        def rows(*cotangents: Any) -> list[Any]:
-            return tree.leaves(pullback(out_tree.unflatten(cotangents)))
-
-        mapped, dims = vmap_flat(
-            rows, AxisData(None, max(total, 1)), _basis(outs), [0] * len(outs), name
-        )
-        whole = [
-            move_dim(x, dim, 0, max(total, 1)) for x, dim in zip(mapped, dims, strict=True)
-        ]
-        pieces = [_split_basis(x, outs, 0) for x in whole]
-        found = [
-            _pick(in_tree.unflatten([column[i] for column in pieces]), argnums)
-            for i in range(len(outs))
-        ]
-        result = out_tree.unflatten(found)
-        return (result, aux) if has_aux else result
-
-    return _like(fun, jacobian_of)
-
-
-jacobian = jacrev
-
-
-def hessian(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[..., Any]:
-    """A function that computes the matrix of second derivatives of `fun`: `jacfwd` of `jacrev`.
-
-    >>> import weft, weft.numpy as wnp
-    >>> weft.hessian(lambda x: (x**3).sum())(wnp.array([1.0, 2.0]))
-    Array([[ 6.,  0.],
-           [ 0., 12.]], dtype=float32)
-    """
-    inner = jacrev(fun, argnums, has_aux, holomorphic)
-    return jacfwd(inner, argnums, has_aux, holomorphic)
 
 
 # ---- linear_transpose --------------------------------------------------------------------------

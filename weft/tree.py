@@ -15,21 +15,10 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft.errors import Fix, TreeError
 from weft.runtime import pytree
-from weft.runtime.pytree import (
-    DictKey,
-    FlattenedIndexKey,
-    GetAttrKey,
-    KeyPath,
-    PyTreeDef,
-    SequenceKey,
-    flatten_one_level,
-    flatten_one_level_with_keys,
-    registry,
-)
 from weft.tree_difference import (
     Difference,
     differences,
@@ -52,6 +41,19 @@ from weft.tree_nodes import (
     register_with_keys,
     static,
 )
+
+if TYPE_CHECKING:
+    from weft.runtime.pytree import (
+        DictKey,
+        FlattenedIndexKey,
+        GetAttrKey,
+        KeyPath,
+        PyTreeDef,
+        SequenceKey,
+        flatten_one_level,
+        flatten_one_level_with_keys,
+        registry,
+    )
 
 __all__ = [
     "DictKey",
@@ -101,6 +103,27 @@ __all__ = [
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 
 _MISSING: Any = object()
+
+# Names that come from the registry's module and are looked up there when they are needed.
+_FROM_REGISTRY = frozenset(
+    {
+        "DictKey",
+        "FlattenedIndexKey",
+        "GetAttrKey",
+        "KeyPath",
+        "PyTreeDef",
+        "SequenceKey",
+        "flatten_one_level",
+        "flatten_one_level_with_keys",
+        "registry",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FROM_REGISTRY:
+        return getattr(pytree, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Taking apart and putting together
@@ -429,7 +452,7 @@ def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> 
     [0, 0, 1]
     """
     values, prefix_def = flatten(prefix, is_leaf)
-    full_def = full if isinstance(full, PyTreeDef) else structure(full)
+    full_def = full if isinstance(full, pytree.PyTreeDef) else structure(full)
     if treedef_is_leaf(prefix_def):
         return values * full_def.num_leaves
     if prefix_def == full_def:

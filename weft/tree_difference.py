@@ -10,19 +10,13 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft import tree_nodes
 from weft.errors import Fix
 from weft.runtime import pytree
-from weft.runtime.pytree import (
-    DictKey,
-    FlattenedIndexKey,
-    GetAttrKey,
-    KeyPath,
-    PyTreeDef,
-    SequenceKey,
-)
+if TYPE_CHECKING:
+    from weft.runtime.pytree import KeyPath, PyTreeDef
 
 __all__ = ["Difference", "differences", "equality_errors", "keystr", "prefix_errors"]
 
@@ -30,6 +24,7 @@ __all__ = ["Difference", "differences", "equality_errors", "keystr", "prefix_err
 def keystr(path: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     """A key path as text: as Python would index, or with `simple` the bare names.
 
+    >>> from weft.tree import DictKey, GetAttrKey, SequenceKey
     >>> path = (DictKey("w"), SequenceKey(0), GetAttrKey("x"))
     >>> keystr(path), keystr(path, simple=True, separator="/")
     ("['w'][0].x", 'w/0/x')
@@ -38,11 +33,11 @@ def keystr(path: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
 
 def _simple_key(key: Any) -> str:
-    if isinstance(key, DictKey | FlattenedIndexKey):
+    if isinstance(key, pytree.DictKey | pytree.FlattenedIndexKey):
         return str(key.key)
-    if isinstance(key, SequenceKey):
+    if isinstance(key, pytree.SequenceKey):
         return str(key.idx)
-    return key.name if isinstance(key, GetAttrKey) else str(key)
+    return key.name if isinstance(key, pytree.GetAttrKey) else str(key)
 
 
 def place(path: KeyPath) -> str:
@@ -77,7 +72,7 @@ _UNKNOWN: Any = object()  # The tree of a view that was made from a structure.
 
 def view(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> View:
     """The outermost level of a tree, or of a structure."""
-    return _view_of_treedef(tree) if isinstance(tree, PyTreeDef) else _view_of_tree(tree, is_leaf)
+    return _view_of_treedef(tree) if isinstance(tree, pytree.PyTreeDef) else _view_of_tree(tree, is_leaf)
 
 
 def _view_of_tree(tree: Any, is_leaf: Callable[[Any], bool] | None) -> View:
@@ -121,15 +116,15 @@ def _comparable(kind: type, data: Any) -> Any:
 def _keys_of(kind: type, data: Any, count: int) -> list[Any]:
     """The keys of a container of which only the structure is known."""
     if kind in (list, tuple):
-        return [SequenceKey(index) for index in range(count)]
+        return [pytree.SequenceKey(index) for index in range(count)]
     if kind in (dict, collections.OrderedDict):
-        return [DictKey(key) for key in data]
+        return [pytree.DictKey(key) for key in data]
     if kind is collections.defaultdict:
-        return [DictKey(key) for key in data[1]]
+        return [pytree.DictKey(key) for key in data[1]]
     names = tree_nodes.field_names(kind)
     if names is not None:
-        return [GetAttrKey(name) for name in names]
-    return [FlattenedIndexKey(index) for index in range(count)]
+        return [pytree.GetAttrKey(name) for name in names]
+    return [pytree.FlattenedIndexKey(index) for index in range(count)]
 
 
 def same_data(left: Any, right: Any) -> bool:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
 from weft.errors import Fix, TreeError
-from weft.runtime import pytree
-from weft.runtime.pytree import DictKey, GetAttrKey, is_namedtuple
+from weft.runtime import pending, pytree
 
 __all__ = [
     "Partial",
@@ -43,7 +42,7 @@ def is_node(cls: type) -> bool:
 
 def field_names(cls: type) -> tuple[str, ...] | None:
     """The names of the children of a namedtuple or of a registered dataclass, else None."""
-    if is_namedtuple(cls):
+    if pytree.is_namedtuple(cls):
         return tuple(cls._fields)  # type: ignore[attr-defined]
     return _field_names.get(cls)
 
@@ -56,7 +55,7 @@ def _check_new(operation: str, cls: Any) -> None:
             got=f"{cls!r}, of type {type(cls).__name__}",
             wanted="a class",
         )
-    if pytree.is_node(cls) and not is_namedtuple(cls):
+    if pytree.is_node(cls) and not pytree.is_namedtuple(cls):
         raise TreeError(
             f"the class {cls.__qualname__} is registered already",
             operation=operation,
@@ -299,7 +298,7 @@ def _flatten_ordered(value: Any) -> tuple[Any, Any]:
 
 
 def _flatten_ordered_with_keys(value: Any) -> tuple[Any, Any]:
-    return [(DictKey(key), child) for key, child in value.items()], tuple(value.keys())
+    return [(pytree.DictKey(key), child) for key, child in value.items()], tuple(value.keys())
 
 
 def _unflatten_ordered(keys: Any, children: Any) -> Any:
@@ -321,7 +320,7 @@ def _flatten_default(value: Any) -> tuple[Any, Any]:
 
 def _flatten_default_with_keys(value: Any) -> tuple[Any, Any]:
     keys = _sorted_keys(value)
-    return [(DictKey(key), value[key]) for key in keys], (value.default_factory, tuple(keys))
+    return [(pytree.DictKey(key), value[key]) for key in keys], (value.default_factory, tuple(keys))
 
 
 def _unflatten_default(data: Any, children: Any) -> Any:
@@ -374,7 +373,7 @@ def _flatten_partial(value: Any) -> tuple[Any, Any]:
 
 
 def _flatten_partial_with_keys(value: Any) -> tuple[Any, Any]:
-    return ((GetAttrKey("args"), value.args), (GetAttrKey("keywords"), value.keywords)), value.func
+    return ((pytree.GetAttrKey("args"), value.args), (pytree.GetAttrKey("keywords"), value.keywords)), value.func
 
 
 def _unflatten_partial(function: Any, children: Any) -> Any:
@@ -382,10 +381,18 @@ def _unflatten_partial(function: Any, children: Any) -> Any:
     return Partial(function, *args, **keywords)
 
 
-register_node(
-    collections.OrderedDict, _flatten_ordered, _unflatten_ordered, _flatten_ordered_with_keys
-)
-register_node(
-    collections.defaultdict, _flatten_default, _unflatten_default, _flatten_default_with_keys
-)
-register_node(Partial, _flatten_partial, _unflatten_partial, _flatten_partial_with_keys)
+pending.nodes += [
+    (
+        collections.OrderedDict,
+        _flatten_ordered,
+        _unflatten_ordered,
+        _flatten_ordered_with_keys,
+    ),
+    (
+        collections.defaultdict,
+        _flatten_default,
+        _unflatten_default,
+        _flatten_default_with_keys,
+    ),
+    (Partial, _flatten_partial, _unflatten_partial, _flatten_partial_with_keys),
+]

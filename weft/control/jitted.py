@@ -24,6 +24,7 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, trim
+from weft.runtime import pytree
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.eval import explain_failure, operand_device
 from weft.transforms.staging import function_name, trace_to_jaxpr
@@ -31,7 +32,6 @@ from weft.transforms.staging import function_name, trace_to_jaxpr
 __all__ = ["Jitted", "Options", "TracedCall"]
 
 _log = logging.getLogger("weft")
-_flatten = tree.flatten
 _settings = config.settings
 _trace = current_variable.get
 
@@ -98,17 +98,18 @@ class Entry:
         self.out_tree = out_tree
         self.out_types = program.out_types
         self.out_signatures = program.out_signatures
-        self.single = out_tree == _LEAF
+        self.single = tree.treedef_is_leaf(out_tree)
         self.out_type = program.out_types[0] if program.out_types else None
         self.out_signature = program.out_signatures[0] if program.out_types else None
 
-    def run(self, leaves: Sequence[Array]) -> Any:
-        """Runs the program on the leaves of a call's arguments, all of which are arrays."""
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Runs the program on the leaves of a call's arguments: arrays, or what becomes one."""
         if self.kept is None:
-            buffers = [x._buffer for x in leaves]
+            buffers = [x._buffer if type(x) is Array else as_array(x)._buffer for x in leaves]
         else:
             buffers = [x._buffer for x in self.consts]
-            buffers += [leaves[i]._buffer for i in self.kept]
+            given = [leaves[i] for i in self.kept]
+            buffers += [x._buffer if type(x) is Array else as_array(x)._buffer for x in given]
         try:
             outs = self.execute(buffers).consume_with_handlers(self.handlers)
         except Exception:
@@ -118,7 +119,8 @@ class Entry:
         if self.donated:
             source = sources.current()
             for i in self.donated:
-                leaves[i]._donated_at = source
+                if type(leaves[i]) is Array:
+                    leaves[i]._donated_at = source
         if self.single:
             return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
         return self.out_tree.unflatten(
@@ -131,15 +133,12 @@ class Entry:
         )
 
 
-_LEAF = tree.structure(0)
 # What `trace` calls; `control.stages`, which lies above, sets it.
 _stages: list[Callable[..., Any]] = []
 
 
 def _signature(value: Any) -> Any:
-    found = getattr(value, "signature", None)
-    if found is not None and type(value) is Array:
-        return found
+    """What the cache of programs keys on for a leaf that is no array."""
     if isinstance(value, Tracer):
         raise leaked(value)
     return type_of(value)
@@ -153,24 +152,24 @@ class Jitted:
         self._function = function
         self._options = options
         self._name = function_name(function)
-        self._simple = options.simple
+        # The C++ method, for the fast path; None until there is an entry to be found on it.
+        self._flatten: Any = None
         self._entries: dict[Any, Entry] = {}
         self._traces: dict[Any, TracedCall] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # The fast path: no transformation is active and every leaf is an array seen before.
-        if self._simple and _trace(None) is None:
-            leaves, in_tree = _flatten((args, kwargs))
-            try:
-                entry = self._entries[(in_tree, _settings(), *[x.signature for x in leaves])]
-            except (AttributeError, KeyError, TypeError):
-                pass
-            else:
-                return entry.run(leaves)
         try:
+            # The fast path: no transformation is active and the arguments have types seen before.
+            if self._flatten is not None and _trace(None) is None:
+                leaves, in_tree = self._flatten((args, kwargs))
+                signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
+                entry = self._entries.get((in_tree, _settings(), *signatures))
+                if entry is not None:
+                    return entry.run(leaves)
             return self._general(args, kwargs)
         except Exception as error:
-            raise trim(error) from error.__cause__
+            trim(error)
+            raise
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else python_types.MethodType(self, instance)
@@ -199,11 +198,11 @@ class Jitted:
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         static, dynamic = self._split(args, kwargs)
-        leaves, in_tree = _flatten(dynamic)
+        leaves, in_tree = tree.flatten(dynamic)
         if current_trace() is not bottom_trace():
             return self._bind(static, leaves, in_tree)
         try:
-            signatures = [_signature(x) for x in leaves]
+            signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(dynamic, error) from None
         key = (in_tree, _settings(), *signatures)
@@ -213,6 +212,7 @@ class Jitted:
         arrays = [as_array(x) for x in leaves]
         if entry is None:
             entry = self._entries[key] = self._compile(static, arrays, in_tree)
+            self._flatten = pytree.flatten if self._options.simple else None
         return entry.run(arrays)
 
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
@@ -281,7 +281,7 @@ class Jitted:
         def flat(*leaves: Any) -> list[Any]:
             args, kwargs = self._join(static, tree.unflatten(in_tree, leaves))
             out = self._function(*args, **kwargs)
-            outs, out_tree = _flatten(out)
+            outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
             check_results(out, outs, f"jit of {self._name}")
             return outs

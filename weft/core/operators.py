@@ -2,12 +2,13 @@
 
 `ArrayOperators` is a mixin whose every method forwards to a function of the same meaning in
 `implementations`; the numpy layer, which lies above, fills that namespace. So the core can give its
-tracers operators without knowing any operation.
+tracers operators without knowing any operation. Each method has the arguments of NumPy's method,
+and the function it names is described in `weft.numpy`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -148,14 +149,386 @@ class ArrayOperators:
         return implementations.getitem(self, index)
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return implementations.round(self, ndigits or 0)
+        return implementations.round(self, ndigits or 0, None)
 
-    def __getattr__(self, name: str) -> Any:
-        # Methods (`x.sum()`, `x.T`, `x.at`) live in the numpy layer's table: looked up only here,
-        # after everything that the class itself has.
-        method = getattr(implementations, "method_" + name, None)
-        if method is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if isinstance(method, property):
-            return method.fget(self)  # type: ignore[misc]
-        return method.__get__(self)
+    # ---- properties -----------------------------------------------------------------------------
+
+    @property
+    def T(self) -> Any:
+        """The array with its dimensions in reverse order."""
+        return implementations.transpose(self)
+
+    @property
+    def mT(self) -> Any:
+        """The array with its last two dimensions exchanged."""
+        return implementations.matrix_transpose(self)
+
+    @property
+    def real(self) -> Any:
+        """The real part of every element."""
+        return implementations.real(self)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part of every element."""
+        return implementations.imag(self)
+
+    @property
+    def at(self) -> Any:
+        """Updates at an index that give a new array: `x.at[i].set(v)`, `.add(v)`, `.get()`, …"""
+        return implementations.at(self)
+
+    @property
+    def flat(self) -> Any:
+        """The elements one after the other: an array of one dimension."""
+        return implementations.ravel(self)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.type.dtype.itemsize)  # type: ignore[attr-defined]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        return self.itemsize * int(self.type.size)  # type: ignore[attr-defined]
+
+    # ---- shape and elements ---------------------------------------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        """The same elements in another shape: integers, or one tuple; -1 stands for what is left."""
+        return implementations.reshape(
+            self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy
+        )
+
+    def ravel(self, order: str = "C") -> Any:
+        """The elements in one dimension."""
+        return implementations.ravel(self, order=order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """The elements in one dimension."""
+        return implementations.ravel(self, order=order)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The dimensions in another order (reversed where none is given)."""
+        if not axes:
+            return implementations.transpose(self)
+        return implementations.transpose(self, axes[0] if len(axes) == 1 else axes)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """The array with two dimensions exchanged."""
+        return implementations.swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Any:
+        """The array without dimensions of length 1."""
+        return implementations.squeeze(self, axis=axis)
+
+    def repeat(
+        self, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+    ) -> Any:
+        """Each element several times."""
+        return implementations.repeat(
+            self, repeats, axis=axis, total_repeat_length=total_repeat_length
+        )
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        """The elements whose indices along two axes are equal."""
+        return implementations.diagonal(self, offset=offset, axis1=axis1, axis2=axis2)
+
+    def take(
+        self,
+        indices: Any,
+        axis: int | None = None,
+        out: None = None,
+        mode: str | None = None,
+        unique_indices: bool = False,
+        indices_are_sorted: bool = False,
+        fill_value: Any = None,
+    ) -> Any:
+        """The elements at the given indices along an axis."""
+        return implementations.take(
+            self,
+            indices,
+            axis=axis,
+            out=out,
+            mode=mode,
+            unique_indices=unique_indices,
+            indices_are_sorted=indices_are_sorted,
+            fill_value=fill_value,
+        )
+
+    def compress(
+        self,
+        condition: Any,
+        axis: int | None = None,
+        *,
+        out: None = None,
+        size: int | None = None,
+        fill_value: Any = 0,
+    ) -> Any:
+        """The slices along an axis for which a condition holds."""
+        return implementations.compress(
+            condition, self, axis=axis, out=out, size=size, fill_value=fill_value
+        )
+
+    def choose(self, choices: Any, out: None = None, mode: str = "raise") -> Any:
+        """Elements of several arrays, chosen by this array of integers."""
+        return implementations.choose(self, choices, out=out, mode=mode)
+
+    def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> Any:
+        """The indices of the elements that are not zero, one array for each dimension."""
+        return implementations.nonzero(self, fill_value=fill_value, size=size)
+
+    def searchsorted(
+        self, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    ) -> Any:
+        """Where values would be inserted to keep this sorted array in order."""
+        return implementations.searchsorted(self, v, side=side, sorter=sorter, method=method)
+
+    def copy(self) -> Any:
+        """The same values in a new array."""
+        return implementations.copy(self)
+
+    # ---- dtype ----------------------------------------------------------------------------------
+
+    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+        """The values converted to a dtype."""
+        return implementations.astype(self, dtype, copy=copy, device=device)
+
+    def view(self, dtype: Any = None, type: None = None) -> Any:
+        """The same bits read as another dtype."""
+        return implementations.view(self, dtype, type)
+
+    # ---- elementwise ----------------------------------------------------------------------------
+
+    def conj(self) -> Any:
+        """The complex conjugate of every element."""
+        return implementations.conj(self)
+
+    def conjugate(self) -> Any:
+        """The complex conjugate of every element."""
+        return implementations.conj(self)
+
+    def round(self, decimals: int = 0, out: None = None) -> Any:
+        """The elements rounded to a number of decimals, halves to even."""
+        return implementations.round(self, decimals, out)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002  (NumPy's names)
+        """The elements held between two bounds."""
+        return implementations.clip(self, min, max)
+
+    # ---- reductions -----------------------------------------------------------------------------
+
+    def sum(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        promote_integers: bool = True,
+    ) -> Any:
+        """The sum over axes (None: all)."""
+        return implementations.sum(
+            self,
+            axis=axis,
+            dtype=dtype,
+            out=out,
+            keepdims=keepdims,
+            initial=initial,
+            where=where,
+            promote_integers=promote_integers,
+        )
+
+    def prod(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        promote_integers: bool = True,
+    ) -> Any:
+        """The product over axes (None: all)."""
+        return implementations.prod(
+            self,
+            axis=axis,
+            dtype=dtype,
+            out=out,
+            keepdims=keepdims,
+            initial=initial,
+            where=where,
+            promote_integers=promote_integers,
+        )
+
+    def mean(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        *,
+        where: Any = None,
+    ) -> Any:
+        """The mean over axes (None: all)."""
+        return implementations.mean(
+            self, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where
+        )
+
+    def std(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = None,
+        correction: Any = None,
+    ) -> Any:
+        """The standard deviation over axes (None: all)."""
+        return implementations.std(
+            self,
+            axis=axis,
+            dtype=dtype,
+            out=out,
+            ddof=ddof,
+            keepdims=keepdims,
+            where=where,
+            correction=correction,
+        )
+
+    def var(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = None,
+        correction: Any = None,
+    ) -> Any:
+        """The variance over axes (None: all)."""
+        return implementations.var(
+            self,
+            axis=axis,
+            dtype=dtype,
+            out=out,
+            ddof=ddof,
+            keepdims=keepdims,
+            where=where,
+            correction=correction,
+        )
+
+    def max(
+        self,
+        axis: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        """The largest element over axes (None: all)."""
+        return implementations.max(
+            self, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where
+        )
+
+    def min(
+        self,
+        axis: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        """The smallest element over axes (None: all)."""
+        return implementations.min(
+            self, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where
+        )
+
+    def all(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Any:
+        """Whether every element is true, over axes (None: all)."""
+        return implementations.all(self, axis=axis, out=out, keepdims=keepdims, where=where)
+
+    def any(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Any:
+        """Whether some element is true, over axes (None: all)."""
+        return implementations.any(self, axis=axis, out=out, keepdims=keepdims, where=where)
+
+    def ptp(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        """The largest element minus the smallest, over axes (None: all)."""
+        return implementations.ptp(self, axis=axis, out=out, keepdims=keepdims)
+
+    def argmax(
+        self, axis: int | None = None, out: None = None, keepdims: bool | None = None
+    ) -> Any:
+        """The index of the largest element along an axis (None: of all elements in order)."""
+        return implementations.argmax(self, axis=axis, out=out, keepdims=keepdims)
+
+    def argmin(
+        self, axis: int | None = None, out: None = None, keepdims: bool | None = None
+    ) -> Any:
+        """The index of the smallest element along an axis (None: of all elements in order)."""
+        return implementations.argmin(self, axis=axis, out=out, keepdims=keepdims)
+
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        """The sums of the elements up to each one along an axis."""
+        return implementations.cumsum(self, axis=axis, dtype=dtype, out=out)
+
+    def cumprod(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        """The products of the elements up to each one along an axis."""
+        return implementations.cumprod(self, axis=axis, dtype=dtype, out=out)
+
+    # ---- order and products ---------------------------------------------------------------------
+
+    def sort(
+        self,
+        axis: int | None = -1,
+        *,
+        kind: None = None,
+        order: None = None,
+        stable: bool = True,
+        descending: bool = False,
+    ) -> Any:
+        """The elements in order along an axis, in a new array."""
+        return implementations.sort(
+            self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
+        )
+
+    def argsort(
+        self,
+        axis: int | None = -1,
+        *,
+        kind: None = None,
+        order: None = None,
+        stable: bool = True,
+        descending: bool = False,
+    ) -> Any:
+        """The indices that put the elements in order along an axis."""
+        return implementations.argsort(
+            self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
+        )
+
+    def argpartition(self, kth: int, axis: int = -1) -> Any:
+        """The indices that put the kth element in its place, smaller ones before it."""
+        return implementations.argpartition(self, kth, axis=axis)
+
+    def dot(self, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+        """The product with another array, as `weft.numpy.dot`."""
+        return implementations.dot(
+            self, b, precision=precision, preferred_element_type=preferred_element_type
+        )
+
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    ) -> Any:
+        """The sum of the elements whose indices along two axes are equal."""
+        return implementations.trace(
+            self, offset=offset, axis1=axis1, axis2=axis2, dtype=dtype, out=out
+        )

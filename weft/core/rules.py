@@ -34,6 +34,7 @@ __all__ = [
     "jvp",
     "linearize",
     "lower",
+    "lower_for_platform",
     "partial_eval",
     "transpose",
     "type_rule",
@@ -82,6 +83,9 @@ partial_eval = Table(
 )
 dce = Table("dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce({}_p, rule)")
 lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
+
+# Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
+lower_for_platform: dict[tuple[Any, str], Rule] = {}
 
 
 class Zero:

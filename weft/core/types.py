@@ -7,6 +7,7 @@ value is stored.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.errors import WeftTypeError
 
 __all__ = ["ArrayType", "ShapeDtypeStruct", "register_type_of", "type_of"]
@@ -148,6 +149,9 @@ def type_of(value: Any) -> ArrayType:
     found = getattr(value, "type", None)
     if type(found) is ArrayType:
         return found
+    function = _type_of.get(type(value))
+    if function is not None:
+        return function(value)
     for cls in type(value).__mro__:
         function = _type_of.get(cls)
         if function is not None:
@@ -175,19 +179,35 @@ register_type_of(float, lambda value: ArrayType((), dtypes.default_float(), weak
 register_type_of(complex, lambda value: ArrayType((), dtypes.default_complex(), weak_type=True))
 
 
-def _type_of_numpy(value: Any) -> ArrayType:
-    dtype = value.dtype
+def _check_numpy_dtype(dtype: Any) -> None:
     if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in dtypes.ANY | {dtypes.float0}):
         raise WeftTypeError(
             f"a NumPy array of dtype {dtype} holds no numbers",
             got=f"dtype {dtype}",
             wanted="a numeric or boolean dtype",
         )
-    return ArrayType(value.shape, dtypes.canonical(dtype))
+
+
+def _type_of_numpy(value: Any) -> ArrayType:
+    _check_numpy_dtype(value.dtype)
+    return ArrayType(value.shape, dtypes.canonical(value.dtype))
 
 
 register_type_of(np.ndarray, _type_of_numpy)
-register_type_of(np.generic, _type_of_numpy)
+
+
+def _type_of_numpy_scalar(value: Any) -> ArrayType:
+    """The exact type: rules write the constants of a program as NumPy scalars of its dtypes."""
+    return _type_of_numpy_dtype(value.dtype)
+
+
+@functools.cache
+def _type_of_numpy_dtype(dtype: Any) -> ArrayType:
+    _check_numpy_dtype(dtype)
+    return ArrayType((), dtype)
+
+
+register_type_of(np.generic, _type_of_numpy_scalar)
 
 
 class ShapeDtypeStruct:

@@ -1,5 +1,8 @@
 """Arithmetic and comparison of two numbers, and the elementary functions whose derivatives need
 nothing else.
+
+Where a function has a kink (`abs` at 0, `max` and `min` at a tie) its derivative is the mean of those
+to both sides.
 """
 
 from __future__ import annotations
@@ -7,8 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.core.rules import Zero
 from weft.core.types import type_of
+from weft.ops.complex import conj, real
+from weft.ops.convert import convert_element_type
 from weft.ops.families import comparison, nary, operands, unary
+from weft.ops.rounding import floor
 from weft.runtime import stablehlo
 
 __all__ = [
@@ -23,12 +30,16 @@ __all__ = [
     "le",
     "log",
     "lt",
+    "max",
+    "min",
     "mul",
     "ne",
     "neg",
+    "rem",
     "sign",
     "sin",
     "sqrt",
+    "square",
     "sub",
     "tanh",
 ]
@@ -84,7 +95,7 @@ sub_p = nary(
 
 
 def mul(x: Any, y: Any) -> Any:
-    """Elementwise product of two arrays of one shape and dtype (booleans: and)."""
+    """Elementwise product of two arrays of one shape and dtype."""
     return mul_p.bind(*operands("mul", x, y))
 
 
@@ -113,9 +124,73 @@ div_p = nary(
 )
 
 
+def rem(x: Any, y: Any) -> Any:
+    """Elementwise remainder of the division rounded to zero: of the sign of x, as C's fmod."""
+    return rem_p.bind(*operands("rem", x, y))
+
+
+def rem_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    # x - rem(x, y) is a multiple of y up to rounding, so the sign times the floor is the quotient.
+    quotient = div(sub(x, ans), y)
+    whole = floor(add(abs(quotient), scalar(0.5, quotient)))
+    return neg(mul(t, mul(sign(quotient), whole)))
+
+
+rem_p = nary(
+    "rem",
+    arity=2,
+    accepts=dtypes.REAL,
+    jvp=(lambda t, ans, x, y: t, rem_jvp_y),
+    lower="stablehlo.remainder",
+)
+
+
+def share(x: Any, ans: Any, y: Any) -> Any:
+    """1 where x is the answer and y is not, 1/2 where both are, 0 elsewhere."""
+    dtype = type_of(ans).dtype
+    mine, other = (convert_element_type(eq(value, ans), dtype) for value in (x, y))
+    return mul(mine, sub(scalar(1, ans), mul(other, scalar(0.5, ans))))
+
+
+def max(x: Any, y: Any) -> Any:
+    """Elementwise larger of two ordered values; NaN where either is."""
+    return max_p.bind(*operands("max", x, y))
+
+
+def min(x: Any, y: Any) -> Any:
+    """Elementwise smaller of two ordered values; NaN where either is."""
+    return min_p.bind(*operands("min", x, y))
+
+
+max_p, min_p = (
+    nary(
+        name,
+        arity=2,
+        accepts=dtypes.ORDERED,
+        jvp=(
+            lambda t, ans, x, y: mul(t, share(x, ans, y)),
+            lambda t, ans, x, y: mul(t, share(y, ans, x)),
+        ),
+        lower=f"stablehlo.{name}imum",
+    )
+    for name in ("max", "min")
+)
+
+
 def sign(x: Any) -> Any:
-    """Elementwise sign: -1, 0 or 1 (NaN stays NaN; for complex numbers x / |x|)."""
+    """Elementwise sign: -1, 0 or 1 (NaN stays NaN); of a complex number x / |x|, or 0."""
     return sign_p.bind(x)
+
+
+def sign_jvp(t: Any, ans: Any, x: Any) -> Any:
+    dtype = type_of(x).dtype
+    if dtype not in dtypes.COMPLEX:
+        return Zero(type_of(ans).tangent())
+    # What of t points along x changes the size of x only.
+    along = mul(ans, convert_element_type(real(mul(t, conj(ans))), dtype))
+    size = abs(x)
+    size = add(size, convert_element_type(eq(size, scalar(0, size)), type_of(size).dtype))
+    return div(sub(t, along), convert_element_type(size, dtype))
 
 
 def sign_lower(context: Any, x: Any) -> Any:
@@ -126,19 +201,43 @@ def sign_lower(context: Any, x: Any) -> Any:
     return stablehlo.select(stablehlo.compare(x, zero, "EQ"), zero, one)
 
 
-sign_p = unary("sign", accepts=dtypes.NUMERIC - dtypes.COMPLEX, lower=sign_lower)
+sign_p = unary("sign", accepts=dtypes.NUMERIC, jvp=sign_jvp, lower=sign_lower)
 
 
 def abs(x: Any) -> Any:
-    """Elementwise absolute value of real numbers."""
+    """Elementwise absolute value of signed numbers; of complex ones, a real number."""
     return abs_p.bind(x)
+
+
+def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return real(mul(t, conj(sign(x))))
+    return mul(t, sign(x))
 
 
 abs_p = unary(
     "abs",
-    accepts=dtypes.SIGNED | dtypes.FLOATING,
-    jvp=lambda t, ans, x: mul(t, sign(x)),
+    accepts=dtypes.SIGNED | dtypes.INEXACT,
+    jvp=abs_jvp,
     lower="stablehlo.abs",
+    result_dtype=dtypes.to_real,
+)
+
+
+def square(x: Any) -> Any:
+    """Elementwise x * x."""
+    return square_p.bind(x)
+
+
+def square_lower(context: Any, x: Any) -> Any:
+    return stablehlo.multiply(x, x)
+
+
+square_p = unary(
+    "square",
+    accepts=dtypes.NUMERIC,
+    jvp=lambda t, ans, x: mul(t, mul(scalar(2, x), x)),
+    lower=square_lower,
 )
 
 

@@ -26,13 +26,17 @@ __all__ = ["comparison", "elementwise_type", "elementwise_vmap", "nary", "operan
 
 Rule = Callable[..., Any]
 DTypes = frozenset[np.dtype[Any]]
-_NUMBERS = (bool, int, float, complex)
+_KINDS = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "c"}
+# Python numbers, and the NumPy scalars that are as wide only because nobody chose a width.
+_WIDE = {np.int64: "i", np.float64: "f", np.complex128: "c"}
+_NUMBERS = frozenset({*_KINDS, *_WIDE})
 
 
 def operands(name: str, *values: Any) -> Sequence[Any]:
     """Gives Python numbers among the operands the dtype of the others.
 
-    Raises DTypeError where that would lose the number's kind (1.5 among integers).
+    So do NumPy scalars of the default 64-bit dtypes yield to a narrower dtype of their kind. Raises
+    DTypeError where that would lose the number's kind (1.5 among integers).
     """
     for value in values:
         if type(value) in _NUMBERS:
@@ -41,13 +45,19 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
         return values
     dtype = next((type_of(v).dtype for v in values if type(v) not in _NUMBERS), None)
     if dtype is None:
-        return values
+        dtype = next((v.dtype for v in values if type(v) in _WIDE), None)
+        if dtype is None:
+            return values
     return [_number(name, v, dtype) if type(v) in _NUMBERS else v for v in values]
 
 
 def _number(name: str, value: Any, dtype: Any) -> Any:
-    kinds = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "c"}
-    if dtype.kind not in kinds[type(value)] or (
+    kind = _WIDE.get(type(value))
+    if kind is not None:
+        narrower = dtype.kind == kind and dtype != value.dtype
+        fits = narrower and (kind != "i" or dtypes.fits(int(value), dtype))
+        return dtype.type(value) if fits else value
+    if dtype.kind not in _KINDS[type(value)] or (
         type(value) is int and dtype.kind in "iu" and not dtypes.fits(value, dtype)
     ):
         raise DTypeError(

@@ -1,11 +1,22 @@
 """The seam to XLA: devices, buffers, building and compiling modules.
 
-Only this package knows jaxlib. None of its modules is imported here. What has to come before the
+Only this package knows jaxlib. The modules that import it are lazy: see `runtime.lazy`. What has to come before the
 first import of jaxlib stands here, because every import of a part of the package passes this file:
 XLA's C++ log reads its level from the environment while the libraries are loaded, and a user's own
 choice goes first.
 """
 
 import os
+from typing import TYPE_CHECKING
+
+from weft.runtime.lazy import LazyModule
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+if TYPE_CHECKING:
+    from weft.runtime import mlir, pjrt, pytree, stablehlo
+else:
+    mlir = LazyModule("weft.runtime.mlir")
+    pjrt = LazyModule("weft.runtime.pjrt")
+    pytree = LazyModule("weft.runtime.pytree")
+    stablehlo = LazyModule("weft.runtime.stablehlo")

@@ -12,11 +12,14 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.runtime.mlir import ArrayTypeLike, ir
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.runtime.mlir import ArrayTypeLike, ir
 
 __all__ = ["Backend", "CompileOptions", "DeviceLayout", "Executable", "MemoryStats"]
 
@@ -74,8 +77,8 @@ class DeviceLayout:
 class Executable(abc.ABC):
     """A compiled program, loaded on its devices.
 
-    `execute(buffers).consume_with_handlers(handlers)` is what `run` does; code that is called often
-    may bind the two attributes and do it itself.
+    `execute(buffers).consume_with_handlers(handlers)` is what `run` does, explaining errors.
+    Code that is called often may bind the two attributes and do it itself (see `Backend.fault`).
     """
 
     __slots__ = ("execute", "handlers", "options", "out_types")
@@ -85,10 +88,14 @@ class Executable(abc.ABC):
     options: CompileOptions
     out_types: tuple[ArrayTypeLike, ...]
 
+    @abc.abstractmethod
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the program and returns its results, which may still be being computed."""
-        results: list[Buffer] = self.execute(buffers).consume_with_handlers(self.handlers)
-        return results
+        """Starts the program and returns its results, which may still be being computed.
+
+        Raises DeletedArrayError for an argument that was deleted or donated, and WeftError for what
+        fails at once (such as a callback on the CPU); what fails later is raised where results are
+        waited for.
+        """
 
     @property
     @abc.abstractmethod
@@ -121,9 +128,14 @@ class Executable(abc.ABC):
 
 
 class Backend(abc.ABC):
-    """Devices of one platform, and what can be done with them."""
+    """Devices of one platform, and what can be done with them.
+
+    `runtime_fault` is the class of the exceptions that `Executable.execute` raises; code that calls
+    it directly catches those and raises what `fault` makes of them.
+    """
 
     platform: str
+    runtime_fault: type[Exception]
 
     @abc.abstractmethod
     def devices(self) -> list[Device]:
@@ -216,6 +228,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def is_deleted(self, buffer: Buffer) -> bool:
         """Whether the memory was freed or given away."""
+
+    @abc.abstractmethod
+    def fault(self, error: Exception, buffers: Sequence[Buffer]) -> WeftError:
+        """The error for the user when running a program on these buffers failed."""
 
     @abc.abstractmethod
     def device_of(self, buffer: Buffer) -> Device:

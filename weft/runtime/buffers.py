@@ -7,13 +7,15 @@ The layers above use these; code that is called for every operation may fetch th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.runtime.backend import DeviceLayout
 from weft.runtime.client import backend
-from weft.runtime.mlir import ArrayTypeLike
+
+if TYPE_CHECKING:
+    from weft.runtime.mlir import ArrayTypeLike
 
 __all__ = [
     "assemble",

@@ -12,11 +12,14 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import Fix, WeftError, WeftValueError
+from weft.runtime import pjrt
 from weft.runtime.backend import Backend
-from weft.runtime.pjrt import Distributed, JaxlibBackend, cuda_plugin, start
+
+if TYPE_CHECKING:
+    from weft.runtime.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
     "backend",
@@ -60,7 +63,7 @@ def _first_available() -> Backend:
     asked = os.environ.get("WEFT_PLATFORMS")
     if asked:
         return _platform([name.strip() for name in asked.split(",") if name.strip()][0])
-    if cuda_plugin() is not None:
+    if pjrt.cuda_plugin() is not None:
         try:
             return _platform("cuda")
         except WeftError as error:
@@ -73,7 +76,7 @@ def _platform(name: str) -> JaxlibBackend:
     with _lock:
         found = _started.get(name)
         if found is None:
-            found = _started[name] = start(name, _distributed)
+            found = _started[name] = pjrt.start(name, _distributed)
         return found
 
 

@@ -7,11 +7,13 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.runtime.backend import CompileOptions, DeviceLayout, Executable, MemoryStats
 from weft.runtime.client import backend
-from weft.runtime.mlir import ArrayTypeLike, ir
+
+if TYPE_CHECKING:
+    from weft.runtime.mlir import ArrayTypeLike, ir
 
 __all__ = [
     "CompileOptions",

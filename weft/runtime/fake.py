@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import DeletedArrayError, WeftTypeError
+from weft.errors import DeletedArrayError, WeftError, WeftTypeError
 from weft.runtime.backend import Backend, CompileOptions, DeviceLayout, Executable, MemoryStats
 from weft.runtime.mlir import ArrayTypeLike, ir, verify
 
@@ -118,6 +118,9 @@ class FakeExecutable(Executable):
             _check(value, kind)
         return _Results(values)
 
+    def run(self, buffers: Sequence[FakeBuffer]) -> list[FakeBuffer]:
+        return self._execute(buffers).consume_with_handlers(self.handlers)
+
     @property
     def fingerprint(self) -> str:
         return f"fake-{hash(self.text) & 0xFFFFFFFF:08x}"
@@ -149,6 +152,8 @@ class FakeBackend(Backend):
     every compiled module, in order. `programs` maps a module's name to the Python function that
     stands for it: from NumPy arrays (whole ones) to a sequence of NumPy arrays.
     """
+
+    runtime_fault = WeftError
 
     def __init__(self, num_devices: int = 1, programs: Mapping[str, Program] | None = None) -> None:
         self.platform = "cpu"
@@ -251,6 +256,9 @@ class FakeBackend(Backend):
 
     def is_deleted(self, buffer: FakeBuffer) -> bool:
         return any(part.values is None for part in self.shards(buffer))
+
+    def fault(self, error: Exception, buffers: Sequence[FakeBuffer]) -> WeftError:
+        return error if isinstance(error, WeftError) else WeftError(str(error))
 
     def device_of(self, buffer: FakeBuffer) -> FakeDevice:
         return buffer.placement.devices[0]

@@ -2,12 +2,13 @@
 
 There is one MLIR context in a process, made at first use. Types, attributes and locations belong
 to a context and are unique in it, so one context is what allows them to be cached by their Python
-description; its locking stays on, because a thread may emit operations while another one's module
-is being compiled. Operations are created generically (`ir.Operation.create` with the result types
-given): it costs under a microsecond, a third of what the generated classes with type inference
-cost. Insertion point and location are MLIR's own thread-local ones, set by `with` blocks, so that
-operations made by an outside rule with the generated classes (`hlo.AddOp(x, y)`) land in the same
-place. See the MLIR language reference, https://mlir.llvm.org/docs/LangRef/.
+description. The interpreter's lock guards it: whatever lets go of that lock, as compiling does,
+must be given bytecode or a module of another context (`private_copy`). Operations are created
+generically (`ir.Operation.create` with the result types given): it costs under a microsecond, a
+third of what the generated classes with type inference cost. Insertion point and location are
+MLIR's own thread-local ones, set by `with` blocks, so that operations made by an outside rule
+with the generated classes (`hlo.AddOp(x, y)`) land in the same place. See the MLIR language
+reference, https://mlir.llvm.org/docs/LangRef/.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ __all__ = [
     "Region",
     "array_type_to_ir",
     "attribute",
+    "bytecode",
     "context",
     "dtype_of",
     "element_type",
@@ -44,10 +46,13 @@ __all__ = [
     "location",
     "op",
     "op1",
+    "parse",
+    "private_copy",
     "ranked",
     "tensor_type",
     "token_type",
     "unknown_location",
+    "verify",
 ]
 
 Attributes = Mapping[str, ir.Attribute]
@@ -78,15 +83,20 @@ def _make_context() -> ir.Context:
     global _context
     with _context_lock:
         if _context is None:
-            registry = ir.DialectRegistry()
-            _jax_mlir_ext.register_dialects(registry)
-            made = ir.Context()
-            made.append_dialect_registry(registry)
-            made.load_all_available_dialects()
-            for dialect in (stablehlo, chlo, sdy):
-                dialect.register_dialect(made)
-            _context = made
+            _context = _new_context()
     return _context
+
+
+def _new_context() -> ir.Context:
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    made = ir.Context()
+    made.append_dialect_registry(registry)
+    made.load_all_available_dialects()
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(made)
+    made.enable_multithreading(False)
+    return made
 
 
 # ---- types ---------------------------------------------------------------------------------------
@@ -393,9 +403,7 @@ class Module:
 
     def bytecode(self) -> bytes:
         """The module as MLIR bytecode (for the same release of jaxlib only)."""
-        buffer = io.BytesIO()
-        self.ir.operation.write_bytecode(buffer)
-        return buffer.getvalue()
+        return bytecode(self.ir)
 
     def verify(self) -> None:
         """Checks the module against the rules of its dialects; WeftError names the operation at
@@ -415,6 +423,18 @@ def verify(module: ir.Module) -> None:
                 where=str(diagnostic.location),
             ) from error
         raise
+
+
+def bytecode(module: ir.Module) -> bytes:
+    """A module as MLIR bytecode (for the same release of jaxlib only), locations included."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def private_copy(module: ir.Module) -> ir.Module:
+    """A copy in a context of its own, which another thread may work on."""
+    return ir.Module.parse(bytecode(module), _new_context())
 
 
 def parse(text: str | bytes) -> ir.Module:

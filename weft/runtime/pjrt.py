@@ -94,6 +94,9 @@ class JaxlibBackend(Backend):
     unsafe_pointer = staticmethod(pjrt_buffers.unsafe_pointer)
     layout = staticmethod(pjrt_buffers.layout)
 
+    fault = staticmethod(pjrt_buffers.fault)
+    runtime_fault = pjrt_buffers.RuntimeFault
+
     def delete(self, buffer: Buffer) -> None:
         buffer.delete()
 
@@ -226,7 +229,7 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
         return extension.get_c_api_client(
             "cuda", options, distributed.client if distributed is not None else None
         )
-    except extension.JaxRuntimeError as error:
+    except pjrt_buffers.RuntimeFault as error:
         raise WeftValueError(
             f"the CUDA devices could not be started: {error}",
             got="cuda",

@@ -32,7 +32,7 @@ _ZERO_COPY: Any = extension.HostBufferSemantics.ZERO_COPY
 # XLA on the CPU uses host memory in place where it has this alignment.
 _ALIGNMENT = 64
 # From this size on, NumPy's copy into memory that XLA then uses in place is faster than XLA's copy.
-_LARGE = 4 << 20
+_LARGE = 32 << 20
 
 
 # ---- in ------------------------------------------------------------------------------------------
@@ -62,12 +62,23 @@ def put_shards(
 ) -> Buffer:
     """One array from one block per device; see `Backend.put_shards`."""
     dtype = array_type.dtype
-    blocks = [_native_order(block) for block in shards]
-    for block in blocks:
-        if block.dtype != dtype:
-            _refuse(block, array_type)
-    semantics = _COPY_NOW if copy else _ZERO_COPY
-    return _batched_device_put(array_type, placement, blocks, devices, True, False, semantics, True)
+    # Copies are made here and handed over for good. (jaxlib's own copying fails with "bad function
+    # call" where two devices get blocks at one address, as copies of one block are.)
+    made: dict[int, np.ndarray[Any, Any]] = {}
+    blocks = []
+    for shard in shards:
+        block = made.get(id(shard))
+        if block is None:
+            block = _native_order(shard)
+            if block.dtype != dtype:
+                _refuse(block, array_type)
+            if copy:
+                block = aligned_copy(block) if block.nbytes >= _LARGE else block.copy()
+            made[id(shard)] = block
+        blocks.append(block)
+    return _batched_device_put(
+        array_type, placement, blocks, devices, True, False, _ZERO_COPY, True
+    )
 
 
 def _fitting(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> np.ndarray[Any, Any]:
@@ -123,10 +134,9 @@ def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:
 
 def copy_to_host_async(buffer: Buffer) -> None:
     """Starts a transfer to the host."""
-    try:
-        buffer._copy_single_device_array_to_host_async()
-    except RuntimeFault as error:
-        raise fault(error, [buffer]) from error
+    if buffer.is_deleted():
+        raise deleted("copy_to_host_async")
+    buffer._copy_single_device_array_to_host_async()
 
 
 def shards(buffer: Buffer) -> list[Buffer]:
@@ -204,7 +214,10 @@ def deleted(operation: str | None = None) -> DeletedArrayError:
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-    """What the user is told when the runtime fails on these buffers."""
+    """What the user is told when the runtime fails on these buffers.
+
+    An error that a Python callback raised is part of the message, with the line where it did.
+    """
     if any(buffer.is_deleted() for buffer in buffers):
         return deleted()
     return WeftError(f"running the program failed: {error}")

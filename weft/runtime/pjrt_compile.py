@@ -16,8 +16,9 @@ import numpy as np
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime.backend import CompileOptions, DeviceLayout, Executable, MemoryStats, OptionValue
 from weft.runtime.layouts import device_layout
-from weft.runtime.mlir import ArrayTypeLike, ir, verify
+from weft.runtime.mlir import ArrayTypeLike, bytecode, ir, private_copy, verify
 from weft.runtime.native import extension, version
+from weft.runtime.pjrt_buffers import RuntimeFault, fault
 from weft.runtime.placement import device_list, single
 
 Device = Any
@@ -31,6 +32,7 @@ _FAST: dict[str, OptionValue] = {
     "xla_cpu_parallel_codegen_split_count": "1",
     "xla_backend_optimization_level": "0",
 }
+_FAST_NAMES = frozenset(_FAST)
 _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
 
 
@@ -54,6 +56,13 @@ class JaxlibExecutable(Executable):
             result_handler(array_type, placement)
             for array_type, placement in zip(out_types, out_placements, strict=True)
         ]
+
+    def run(self, buffers: Sequence[Any]) -> list[Any]:
+        try:
+            results: list[Any] = self.execute(buffers).consume_with_handlers(self.handlers)
+        except RuntimeFault as error:
+            raise fault(error, buffers) from error
+        return results
 
     @property
     def fingerprint(self) -> str:
@@ -131,15 +140,19 @@ def compile_module(
     a module that is invalid (naming the operation) or that XLA cannot compile.
     """
     placements = result_placements(options, out_types, devices, out_placements)
-    callbacks = {"host_callbacks": list(options.host_callbacks)} if options.host_callbacks else {}
+    native_devices = device_list(tuple(devices))
     while True:
         try:
             native = native_options(options, devices)
-            loaded = client.compile_and_load(
-                module, device_list(tuple(devices)), native, **callbacks
-            )
+            # XLA works on the module while other threads run: it must not see our MLIR context.
+            if options.host_callbacks:
+                loaded = client.compile_and_load(
+                    private_copy(module), native_devices, native, list(options.host_callbacks)
+                )
+            else:
+                loaded = client.compile_and_load(bytecode(module), native_devices, native)
             return JaxlibExecutable(loaded, options, out_types, placements)
-        except extension.JaxRuntimeError as error:
+        except RuntimeFault as error:
             if not _dropped_fast_option(error, options):
                 raise _compile_error(error, module) from error
 
@@ -159,7 +172,7 @@ def deserialize(
         loaded = client.deserialize_executable(
             data, device_list(tuple(devices)), native_options(options, devices), **callbacks
         )
-    except extension.JaxRuntimeError as error:
+    except RuntimeFault as error:
         raise WeftValueError(
             f"the compiled program cannot be loaded: {error}",
             operation="deserialize",
@@ -194,10 +207,14 @@ def result_placements(
 
 
 def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
+    """Leaves an option out from now on, if it was ours that XLA refused (another thread may have
+    done so already)."""
     match = _MISSING_OPTION.search(str(error))
-    if match is None or match[1] in dict(options.compiler_options):
+    ours = options.fast_compile and match is not None and match[1] in _FAST_NAMES
+    if match is None or not ours or match[1] in dict(options.compiler_options):
         return False
-    return _FAST.pop(match[1], None) is not None
+    _FAST.pop(match[1], None)
+    return True
 
 
 def _compile_error(error: Exception, module: ir.Module) -> WeftError:

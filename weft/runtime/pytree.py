@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jaxlib import _jax
 
+from weft.runtime import pending
+
 __all__ = [
     "DictKey",
     "FlattenedIndexKey",
@@ -162,3 +164,6 @@ def make_treedef(node: tuple[type, Any] | None, children: Sequence[PyTreeDef]) -
 
 
 _PyTreeDef: Any = PyTreeDef
+
+for _node in pending.nodes:
+    register_node(*_node)

@@ -119,12 +119,10 @@ def sort(operands: Values, dimension: int, stable: bool, comparator: Combine) ->
     The comparator gets the elements of the left and of the right position (one of each operand) and
     returns one boolean: whether left goes before right.
     """
-    count = len(operands)
     types = [kind for kind in _scalars(operands) for _ in range(2)]
     config = {"dimension": attrs.integer(dimension), "is_stable": attrs.boolean(stable)}
     # The region's arguments alternate: left and right of the first operand, then of the second, …
     region = (types, lambda pairs: comparator(pairs[::2], pairs[1::2]))
-    assert count == len(types) // 2
     return op("stablehlo.sort", operands, [value.type for value in operands], config, [region])
 
 

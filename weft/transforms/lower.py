@@ -73,6 +73,10 @@ class LoweringContext:
         """The name of the platform that the module is for."""
         return self.module.platform
 
+    def result_ir_types(self) -> list[Any]:
+        """The MLIR types of the equation's results."""
+        return ir_types(self.out_types)
+
     def lower_jaxpr(self, jaxpr: Jaxpr, values: Sequence[Any], scope: str = "") -> list[Any]:
         """Emits the operations of a program in place."""
         inner = f"{self.scope}/{scope}" if self.scope and scope else self.scope or scope
@@ -144,7 +148,8 @@ def lower_equations(
             return env[atom]
         return _literal(atom, constants)
 
-    lower_rules = rules.lower
+    lower_rules, for_platform, platform = rules.lower, rules.lower_for_platform, context.platform
+    value_class = stablehlo.ir.Value
     entered = None
     current = None
     try:
@@ -164,11 +169,12 @@ def lower_equations(
                 [var.type for var in eqn.outputs],
                 scope,
             )
-            out = lower_rules[primitive](rule_context, *inputs, **eqn.params)
-            if primitive.multiple_results or isinstance(out, (list, tuple)):
-                env.update(zip(eqn.outputs, out, strict=True))
-            else:
+            rule = for_platform.get((primitive, platform)) if for_platform else None
+            out = (rule or lower_rules[primitive])(rule_context, *inputs, **eqn.params)
+            if isinstance(out, value_class):
                 env[eqn.outputs[0]] = out
+            else:
+                env.update(zip(eqn.outputs, getattr(out, "results", out), strict=True))
     finally:
         if entered is not None:
             entered.__exit__(None, None, None)

@@ -1,0 +1,258 @@
+"""Every property of every operation: each test runs over all rows of the op table.
+
+`pytest tests/test_ops.py -k "sin-"` runs one row; rows are documented in `op_table`.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from op_table import assert_within_ulps, rows, widened
+from weft import dtypes, tree
+from weft.api import make_jaxpr
+from weft.autodiff import jvp, vjp
+from weft.core import rules
+from weft.core.types import ShapeDtypeStruct, type_of
+from weft.errors import DTypeError
+from weft.testing import (
+    assert_close,
+    check_grads,
+    check_jit,
+    check_linearize,
+    check_types,
+    check_vjp,
+    check_vmap,
+    exact_array,
+)
+
+ROWS = rows()
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan)
+
+
+def every(condition=lambda row: True):
+    chosen = [row for row in ROWS if condition(row)]
+    return pytest.mark.parametrize("row", chosen, ids=lambda row: f"{row.name}-")
+
+
+def narrow(row):
+    """One dtype for the properties that do not depend on it: float32 where it is accepted."""
+    return dtypes.float32 if dtypes.float32 in row.accepts else row.dtypes[0]
+
+
+def reference(row, hosts):
+    with np.errstate(all="ignore"):
+        return row.reference(*map(widened, hosts), **row.params)
+
+
+def compare(row, hosts):
+    """The row's function against its reference, on given operands."""
+    got = tree.leaves(row.call(*map(exact_array, hosts)))
+    want = tree.leaves(reference(row, hosts))
+    assert len(got) == len(want), f"{len(got)} results, {len(want)} expected"
+    for a, b in zip(got, want, strict=True):
+        assert_within_ulps(a, b, row.ulps_of(a.dtype), row.floor)
+
+
+# ---- values ------------------------------------------------------------------------------------
+
+
+@every(lambda row: row.reference is not None)
+def test_values(row):
+    for dtype in row.dtypes:
+        compare(row, row.host_operands(dtype))
+
+
+@every(lambda row: row.property_of is not None)
+def test_own_property(row):
+    for dtype in row.dtypes:
+        row.property_of(row, dtype)
+
+
+def special_row(row):
+    return (
+        row.elementwise
+        and row.specials
+        and row.reference is not None
+        and dtypes.float32 in row.accepts
+        and all(arg.dtype is None for arg in row.args)
+    )
+
+
+@every(special_row)
+def test_special_values(row):
+    values = SPECIAL if len(row.args) < 3 else (0.0, 1.0, np.inf, -np.inf, np.nan)
+    grid = np.array(list(itertools.product(values, repeat=len(row.args)))).T
+    compare(row, [column.astype(np.float32) for column in grid])
+
+
+@every()
+def test_other_dtypes_are_refused(row):
+    if not row.refuses:
+        return
+    for dtype in dtypes.ANY - row.accepts:
+        kinds = row.dtypes_of(dtype)
+        structs = [
+            ShapeDtypeStruct(arg.shape, of) for arg, of in zip(row.args, kinds, strict=True)
+        ]
+        with pytest.raises(DTypeError):
+            make_jaxpr(row.call)(*structs)
+
+
+@every(lambda row: row.elementwise and len(row.args) > 1)
+def test_operands_without_dimensions(row):
+    """A scalar operand is repeated: values, and derivatives of the scalar's own shape."""
+    dtype = narrow(row)
+    for scalar in itertools.product((True, False), repeat=len(row.args)):
+        if all(scalar) or not any(scalar):
+            continue
+        shapes = [() if flag else arg.shape for flag, arg in zip(scalar, row.args, strict=True)]
+        hosts = row.host_operands(dtype, shapes=shapes)
+        if row.reference is not None:
+            compare(row, hosts)
+        args = list(map(exact_array, hosts))
+        if row.order and dtype in dtypes.INEXACT:
+            check_vjp(fixing(row, args), varying(row, args))
+        check_vmap(row.call, hosts, limit=6)
+
+
+@every(lambda row: row.elementwise and len(row.args) > 1)
+def test_python_numbers_as_operands(row):
+    dtype = narrow(row)
+    if any(arg.dtype is not None for arg in row.args) or dtype == dtypes.bool_:
+        return
+    hosts = row.host_operands(dtype)
+    args = list(map(exact_array, hosts))
+    for place in range(len(args)):
+        number = hosts[place].reshape(-1)[0]
+        mixed = [number.item() if i == place else x for i, x in enumerate(args)]
+        full = [exact_array(number) if i == place else x for i, x in enumerate(args)]
+        assert_close(row.call(*mixed), row.call(*full), what=f"a number as operand {place}")
+
+
+# ---- derivatives -------------------------------------------------------------------------------
+
+
+def varying(row, args):
+    """The operands in which derivatives are taken."""
+    return [x for i, x in enumerate(args) if i not in row.constant]
+
+
+def fixing(row, args):
+    """The row's function of those operands, the others fixed."""
+
+    def function(*values):
+        given = iter(values)
+        return row.call(*(x if i in row.constant else next(given) for i, x in enumerate(args)))
+
+    return function
+
+
+def differentiable(row):
+    return row.order > 0 and bool(row.grad_dtypes)
+
+
+@every(differentiable)
+def test_derivatives(row):
+    for dtype in row.grad_dtypes:
+        args = row.operands(dtype, grad=True)
+        check_grads(fixing(row, args), varying(row, args), row.order, row.modes)
+
+
+@every(lambda row: differentiable(row) and "rev" in row.modes)
+def test_linearize_agrees_with_jvp(row):
+    for dtype in row.grad_dtypes:
+        args = row.operands(dtype, grad=True)
+        check_linearize(fixing(row, args), varying(row, args))
+
+
+@every(differentiable)
+def test_derivatives_have_the_dtypes_of_the_primals(row):
+    for dtype in row.accepts & dtypes.INEXACT:
+        args = row.operands(dtype, grad=True)
+        function, primals = fixing(row, args), varying(row, args)
+        out = make_jaxpr(lambda *xs, f=function: jvp(f, xs, xs))(*primals).out_avals
+        half = len(out) // 2
+        for value, tangent in zip(out[:half], out[half:], strict=True):
+            assert tangent.dtype == value.tangent().dtype
+            assert tangent.shape == value.shape
+        if "rev" not in row.modes:
+            continue
+
+        def pullback(*xs, f=function):
+            outs, back = vjp(f, *xs)
+            return back(outs)
+
+        if not all(t.dtype in dtypes.INEXACT for t in out[:half]):
+            continue
+        cotangents = make_jaxpr(pullback)(*primals).out_avals
+        for x, ct in zip(primals, cotangents, strict=True):
+            wanted = type_of(x).tangent()
+            assert (ct.shape, ct.dtype) == (wanted.shape, wanted.dtype)
+
+
+@every(lambda row: not row.accepts <= dtypes.INEXACT and row.order > 0)
+def test_integers_have_no_derivative(row):
+    dtype = next(d for d in row.dtypes if d not in dtypes.INEXACT)
+    args = row.operands(dtype)
+    if any(type_of(x).dtype in dtypes.INEXACT for x in args):
+        return
+    zeros = tuple(np.zeros(x.shape, dtypes.float0) for x in args)
+    values, tangents = jvp(row.call, tuple(args), zeros)
+    for value, tangent in zip(tree.leaves(values), tree.leaves(tangents), strict=True):
+        assert tangent.dtype == type_of(value).tangent().dtype
+
+
+# ---- vmap, jit, types --------------------------------------------------------------------------
+
+
+@every(lambda row: row.vmap)
+def test_vmap(row):
+    hosts = row.host_operands(narrow(row))
+    if row.elementwise:  # one dimension is enough, and has fewer places for the mapped axis
+        hosts = row.host_operands(narrow(row), shapes=[(3,)] * len(row.args))
+    check_vmap(row.call, hosts, limit=row.vmap_limit)
+
+
+@every()
+def test_jit(row):
+    check_jit(row.call, row.operands(narrow(row)))
+
+
+@every()
+def test_types(row):
+    for dtype in {narrow(row), row.dtypes[0], row.dtypes[-1]}:
+        check_types(row.call, row.operands(dtype))
+
+
+@every(lambda row: row.weak is not None)
+def test_weak_types(row):
+    """Weak operands: what the row says of the result, for all choices of weak and strong."""
+    dtype = narrow(row)
+    kinds = row.dtypes_of(dtype)
+    for weak in itertools.product((True, False), repeat=len(row.args)):
+        structs = [
+            ShapeDtypeStruct(arg.shape, of, weak_type=flag)
+            for arg, of, flag in zip(row.args, kinds, weak, strict=True)
+        ]
+        for out in make_jaxpr(row.call)(*structs).out_avals:
+            joined = all(flag for flag, of in zip(weak, kinds, strict=True) if of == out.dtype)
+            wanted = {
+                "join": joined and out.dtype in kinds,
+                "strong": False,
+                "first": weak[0] and out.dtype == kinds[0],
+            }[row.weak]
+            assert out.weak_type == wanted, f"operands weak: {weak}, result {out!r}"
+
+
+# ---- completeness ------------------------------------------------------------------------------
+
+
+def primitives_of(row):
+    structs = [
+        ShapeDtypeStruct(arg.shape, of)
+        for arg, of in zip(row.args, row.dtypes_of(narrow(row)), strict=True)
+    ]
+    return {eqn.primitive for eqn in make_jaxpr(row.call)(*structs).jaxpr.eqns}

@@ -1,0 +1,493 @@
+"""Conditionals: `cond` and `switch`, one primitive whose first operand says which branch runs.
+
+The branches are programs of the same inputs and results; what any of them closes over is an
+operand of all. A transformation transforms every branch and then joins what differs between them:
+which results have tangents, which residuals they leave, which of them are mapped. Under `vmap` a
+mapped index turns the conditional into a selection between the results of all branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.control.jitted import check_results
+from weft.control.residuals import Places
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import (
+    Fix,
+    JaxprError,
+    TreeError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.ops.arithmetic import eq, ne
+from weft.ops.convert import convert_element_type
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim
+from weft.ops.special import clamp
+from weft.ops.tangents import instantiate
+from weft.runtime import stablehlo
+from weft.transforms.dce import dce_jaxpr
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.linearize import linearize_jaxpr
+from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
+from weft.transforms.staging import function_name, trace_to_jaxpr
+from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.vmap import vmap_jaxpr
+
+__all__ = ["cond", "cond_p", "switch"]
+
+Branches = tuple[Jaxpr, ...]
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+@api_boundary
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None) -> Any:
+    """`true_fun(*operands)` where the boolean scalar `pred` holds, `false_fun(*operands)` elsewhere.
+
+    Both functions are traced; their results have one structure, and leaf by leaf one shape and
+    dtype (WeftTypeError shows the leaves that differ). Only the chosen one is computed, except under
+    a `vmap` that maps `pred`.
+
+    >>> import weft
+    >>> weft.lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0)
+    Array(4., dtype=float32, weak_type=True)
+    """
+    if operand is not None:
+        if operands:
+            raise WeftTypeError("cond takes operands by position or as operand=, not both")
+        operands = (operand,)
+    if not callable(true_fun) or not callable(false_fun):
+        raise WeftTypeError(
+            "cond takes two functions after the predicate",
+            operation="cond",
+            got=f"{type(true_fun).__name__} and {type(false_fun).__name__}",
+            wanted="two callables",
+        )
+    of = type_of(pred)
+    if of.shape or of.dtype not in dtypes.ANY - dtypes.COMPLEX:
+        raise WeftTypeError(
+            "cond takes a boolean scalar as its predicate",
+            operation="cond",
+            got=str(of),
+            wanted="bool[]",
+            fix=Fix("reduce", "reduce it with .any() or .all(), or use weft.numpy.where", {}),
+        )
+    if of.dtype != dtypes.bool_:
+        pred = ne(pred, of.dtype.type(0))
+    index = convert_element_type(pred, dtypes.int32)
+    return _bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
+
+
+@api_boundary
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`branches[index](*operands)`, where `index` is an integer scalar that may be traced.
+
+    An index out of range is clamped to the nearest branch. Results of branches as for `cond`.
+
+    >>> import weft
+    >>> weft.lax.switch(1, [lambda x: x, lambda x: 10.0 * x], 3.0)
+    Array(30., dtype=float32, weak_type=True)
+    """
+    branches = tuple(branches)
+    if not branches or not all(callable(branch) for branch in branches):
+        raise WeftValueError(
+            "switch takes a sequence of at least one function",
+            operation="switch",
+            got=f"{len(branches)} branches",
+            wanted="functions",
+        )
+    of = type_of(index)
+    if of.shape or of.dtype not in dtypes.INTEGER:
+        raise WeftTypeError(
+            "switch takes an integer scalar as its index",
+            operation="switch",
+            got=str(of),
+            wanted="i32[]",
+            fix=Fix("convert", "convert the index to int32 (.astype(weft.numpy.int32))", {}),
+        )
+    last = np.int32(len(branches) - 1)
+    if of.dtype in dtypes.UNSIGNED:
+        index = clamp(of.dtype.type(0), index, of.dtype.type(last))
+        index = convert_element_type(index, dtypes.int32)
+    else:
+        index = convert_element_type(clamp(of.dtype.type(0), index, of.dtype.type(last)), dtypes.int32)
+    names = tuple(f"branch {i}" for i in range(len(branches)))
+    return _bind_branches("switch", index, branches, operands, names)
+
+
+def _bind_branches(
+    what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
+) -> Any:
+    leaves, in_tree = tree.flatten(operands)
+    in_types = [type_of(x) for x in leaves]
+    traced = [_trace_branch(what, f, in_tree, in_types) for f in functions]
+    _check_branches(what, traced, names)
+    jaxprs, consts = _share_consts([(jaxpr, consts) for jaxpr, consts, _ in traced])
+    outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)
+    return traced[0][2].unflatten(outs)
+
+
+def _trace_branch(
+    what: str, function: Any, in_tree: Any, in_types: Sequence[ArrayType]
+) -> tuple[Jaxpr, list[Any], Any]:
+    name = function_name(function)
+    trees: list[Any] = []
+
+    def flat(*values: Any) -> list[Any]:
+        out = function(*in_tree.unflatten(values))
+        outs, out_tree = tree.flatten(out)
+        check_results(out, outs, f"{what} of {name}")
+        trees.append(out_tree)
+        return outs
+
+    jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation=what, name=name)
+    return jaxpr, consts, trees[0]
+
+
+def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
+    """Raises WeftTypeError or TreeError where the results of the branches differ."""
+    first, _, first_tree = traced[0]
+    for (jaxpr, _, out_tree), name in zip(traced[1:], names[1:], strict=True):
+        if out_tree != first_tree:
+            raise TreeError(
+                f"{what}: the branches return different structures",
+                operation=what,
+                got=f"{names[0]} ({first.name}) returns {first_tree}\n"
+                f"    {name} ({jaxpr.name}) returns {out_tree}",
+                wanted="equal structures",
+                fix=Fix("same_structure", "return the same structure from every branch", {}),
+            )
+        paths = [p for p, _ in tree.leaves_with_path(out_tree.unflatten([0] * out_tree.num_leaves))]
+        differ = [
+            f"\n    result{tree.keystr(path)}: {a} in {names[0]}, {b} in {name}"
+            for path, a, b in zip(paths, first.out_types, jaxpr.out_types, strict=True)
+            if (a.shape, a.dtype) != (b.shape, b.dtype)
+        ]
+        if differ:
+            raise WeftTypeError(
+                f"{what}: the branches return different types" + "".join(differ),
+                operation=what,
+                got=f"{len(differ)} results that differ",
+                wanted="equal shapes and dtypes",
+                fix=Fix("convert", "convert the results to one dtype and shape in the branches", {}),
+            )
+
+
+def _share_consts(traced: Sequence[tuple[Jaxpr, list[Any]]]) -> tuple[Branches, list[Any]]:
+    """The branches with the closed-over values of all as their first inputs."""
+    union: dict[int, Any] = {}
+    for _, consts in traced:
+        union.update((id(value), value) for value in consts)
+    values = list(union.values())
+    jaxprs = []
+    for jaxpr, consts in traced:
+        own = dict(zip(map(id, consts), jaxpr.inputs, strict=False))
+        inputs = [own.get(id(value)) or Var(type_of(value)) for value in values]
+        inputs += jaxpr.inputs[jaxpr.num_consts :]
+        jaxprs.append(Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name))
+    return tuple(jaxprs), values
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+cond_p = Primitive("cond", multiple_results=True, memoise=False)
+
+
+def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
+    chosen = min(max(int(index), 0), len(branches) - 1)
+    return eval_jaxpr(branches[chosen], (), *operands)
+
+
+def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[ArrayType]:
+    if index.shape or index.dtype != dtypes.int32:
+        raise JaxprError(f"cond: the index is {index}, not i32[]")
+    for jaxpr in branches:
+        wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
+        if [(t.shape, t.dtype) for t in types] != wanted:
+            raise JaxprError(
+                "cond: the operands do not fit a branch",
+                got=", ".join(map(str, types)),
+                wanted=", ".join(map(str, jaxpr.in_types)),
+            )
+    outs = []
+    for column in zip(*(jaxpr.out_types for jaxpr in branches), strict=True):
+        if len({(t.shape, t.dtype) for t in column}) > 1:
+            raise JaxprError(f"cond: the branches return {' and '.join(map(str, column))}")
+        varying = index.varying.union(*(t.varying for t in column))
+        outs.append(
+            column[0].update(weak_type=all(t.weak_type for t in column), varying=varying)
+        )
+    return outs
+
+
+def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
+    """Which places are marked in any branch."""
+    return tuple(any(column) for column in zip(*marks, strict=True))
+
+
+def scatter(flags: Sequence[bool], values: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+    given = iter(values)
+    return [
+        next(given) if flag else Zero(t.tangent()) for flag, t in zip(flags, types, strict=True)
+    ]
+
+
+def derive(
+    branches: Branches, key: Any, make: Callable[[], tuple[Branches, Any]]
+) -> tuple[Branches, Any]:
+    """What was derived from a set of branches, remembered on the first of them."""
+    found: tuple[Branches, Any] = branches[0].derived((branches[1:], *key), make)
+    return found
+
+
+def cond_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    marks = join([jvp_jaxpr(jaxpr, nonzero)[1] for jaxpr in branches])
+    programs = tuple(jvp_jaxpr(jaxpr, nonzero, marks)[0] for jaxpr in branches)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    outs = cond_p.bind(*primals, *given, branches=programs)
+    n = len(branches[0].outputs)
+    return outs[:n], scatter(marks, outs[n:], [type_of(x) for x in outs[:n]])
+
+
+def cond_linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    programs, info = derive(
+        branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
+    )
+    marks, linear, from_inputs, n = info
+    index, *operands = primals
+    outs = cond_p.bind(index, *operands, branches=programs)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    residuals = [operands[i] for i in from_inputs] + outs[n:]
+    tangents_out: list[Any] = []
+    if any(marks):
+        tangents_out = cond_p.bind(index, *residuals, *given, branches=linear)
+    return outs[:n], scatter(marks, tangents_out, [type_of(x) for x in outs[:n]])
+
+
+def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
+    """The branches that also compute residuals, and those of the linear conditional."""
+    marks = join([linearize_jaxpr(jaxpr, nonzero).nonzero_out for jaxpr in branches])
+    splits = [linearize_jaxpr(jaxpr, nonzero, marks) for jaxpr in branches]
+    from_inputs = sorted({i for s in splits for kind, i in s.residual_sources if kind == "input"})
+    n = len(branches[0].outputs)
+    offset = {"output": 0, "extra": n}
+    computed = [
+        [offset[kind] + i for kind, i in s.residual_sources if kind != "input"] for s in splits
+    ]
+    places = Places(
+        [[s.primal.out_types[i] for i in own] for s, own in zip(splits, computed, strict=True)]
+    )
+    in_types = branches[0].in_types
+
+    def primal_branch(b: int) -> Jaxpr:
+        def function(*values: Any) -> list[Any]:
+            outs = eval_jaxpr(splits[b].primal, (), *values)
+            return [*outs[:n], *places.fill(b, [outs[i] for i in computed[b]])]
+
+        return rebuild(function, in_types, branches[b].name)
+
+    def linear_branch(b: int) -> Jaxpr:
+        k = len(from_inputs)
+
+        def function(*values: Any) -> list[Any]:
+            inputs = dict(zip(from_inputs, values[:k], strict=True))
+            own = iter(places.pick(b, values[k : k + len(places.types)]))
+            residuals = [
+                inputs[i] if kind == "input" else next(own)
+                for kind, i in splits[b].residual_sources
+            ]
+            return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(places.types) :])
+
+        tangent_types = [t.tangent() for t, flag in zip(in_types, nonzero, strict=True) if flag]
+        types = [in_types[i] for i in from_inputs] + places.types + tangent_types
+        return rebuild(function, types, branches[b].name)
+
+    every = range(len(branches))
+    linear = tuple(linear_branch(b) for b in every)
+    return tuple(primal_branch(b) for b in every), (marks, linear, from_inputs, n)
+
+
+def rebuild(function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str) -> Jaxpr:
+    """The program of a function that evaluates other programs, which close over nothing."""
+    jaxpr, consts = trace_to_jaxpr(function, types, transformation="cond", name=name)
+    assert not consts, "a program has no closed-over values besides its inputs"
+    return jaxpr
+
+
+def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches) -> list[Any]:
+    index, *rest = operands
+    linear = tuple(type(x) is LinearOperand for x in rest)
+    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    programs, marks = derive(
+        branches,
+        ("transpose", linear, nonzero),
+        lambda: _transpose_branches(branches, linear, nonzero),
+    )
+    known = [x for x in rest if type(x) is not LinearOperand]
+    given = [ct for ct in cotangents if type(ct) is not Zero]
+    outs = iter(cond_p.bind(index, *known, *given, branches=programs) if any(marks) else ())
+    found = iter([next(outs) if flag else None for flag in marks])
+    return [None, *[next(found) if flag else None for flag in linear]]
+
+
+def _transpose_branches(
+    branches: Branches, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> tuple[Branches, tuple[bool, ...]]:
+    transposed = [transpose_jaxpr(jaxpr, linear, nonzero) for jaxpr in branches]
+    marks = join([own for _, own in transposed])
+    wanted = [v.type for v, flag in zip(branches[0].inputs, linear, strict=True) if flag]
+
+    def branch(jaxpr: Jaxpr, own: tuple[bool, ...]) -> Jaxpr:
+        def function(*values: Any) -> list[Any]:
+            outs = iter(eval_jaxpr(jaxpr, (), *values))
+            found = [next(outs) if flag else Zero(t) for flag, t in zip(own, wanted, strict=True)]
+            return [instantiate(x) for x, keep in zip(found, marks, strict=True) if keep]
+
+        return rebuild(function, jaxpr.in_types, jaxpr.name)
+
+    return tuple(branch(jaxpr, own) for jaxpr, own in transposed), marks
+
+
+def cond_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
+) -> tuple[list[Any], list[int | None]]:
+    (index, *operands), (index_dim, *rest) = args, dims
+    if index_dim is None:
+        programs, marks = _vmap_branches(axis, rest, branches, None)
+        outs = cond_p.bind(index, *operands, branches=programs)
+        return outs, [0 if flag else None for flag in marks]
+    every = (True,) * len(branches[0].outputs)
+    programs, _ = _vmap_branches(axis, rest, branches, every)
+    results = [eval_jaxpr(jaxpr, (), *operands) for jaxpr in programs]
+    found = []
+    for column in zip(*results, strict=True):
+        out = column[-1]
+        for i in range(len(branches) - 2, -1, -1):
+            chosen = eq(index, np.int32(i))
+            shape = type_of(out).shape
+            if len(shape) > 1 and not hasattr(type_of(out).dtype, "key_shape"):
+                chosen = broadcast_in_dim(chosen, shape, (0,))
+            out = select(chosen, column[i], out)
+        found.append(out)
+    return found, [0] * len(found)
+
+
+def _vmap_branches(
+    axis: AxisData, dims: Sequence[int | None], branches: Branches, wanted: Any
+) -> tuple[Branches, tuple[bool, ...]]:
+    key = tuple(dims)
+    if wanted is None:
+        found = [vmap_jaxpr(jaxpr, axis, key)[1] for jaxpr in branches]
+        wanted = join([[dim is not None for dim in own] for own in found])
+    return tuple(vmap_jaxpr(jaxpr, axis, key, wanted)[0] for jaxpr in branches), wanted
+
+
+def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    branches: Branches = eqn.params["branches"]
+    if unknown[0]:
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    flags = tuple(unknown[1:])
+    marks = join([partial_eval_jaxpr(jaxpr, flags).unknown_out for jaxpr in branches])
+    splits = [partial_eval_jaxpr(jaxpr, flags, marks) for jaxpr in branches]
+    places = Places([s.residual_types for s in splits])
+    n = marks.count(False)
+
+    def known_branch(b: int) -> Jaxpr:
+        def function(*values: Any) -> list[Any]:
+            outs = eval_jaxpr(splits[b].known, (), *values)
+            return [*outs[:n], *places.fill(b, outs[n:])]
+
+        return rebuild(function, splits[b].known.in_types, branches[b].name)
+
+    def unknown_branch(b: int) -> Jaxpr:
+        k = len(places.types)
+
+        def function(*values: Any) -> list[Any]:
+            own = places.pick(b, values[:k])
+            return eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
+
+        rest = [t for t, flag in zip(branches[b].in_types, flags, strict=True) if flag]
+        return rebuild(function, places.types + rest, branches[b].name)
+
+    every = range(len(branches))
+    index, *operands = eqn.inputs
+    residuals = [Var(type) for type in places.types]
+    known = eqn.replace(
+        inputs=[index, *(x for x, flag in zip(operands, flags, strict=True) if not flag)],
+        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if not flag] + residuals,
+        params={"branches": tuple(known_branch(b) for b in every)},
+    )
+    index_var = index
+    later = eqn.replace(
+        inputs=[
+            index_var,
+            *residuals,
+            *(x for x, flag in zip(operands, flags, strict=True) if flag),
+        ],
+        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if flag],
+        params={"branches": tuple(unknown_branch(b) for b in every)},
+    )
+    return SplitEquation(known, later, marks, residuals)
+
+
+def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    branches: Branches = eqn.params["branches"]
+    found = [dce_jaxpr(jaxpr, tuple(used), True) for jaxpr in branches]
+    if not any(used) and not any(jaxpr.effects for jaxpr, _ in found):
+        return [False] * len(eqn.inputs), None
+    reads = join([own for _, own in found])
+    smaller = tuple(
+        Jaxpr(
+            [v for v, keep in zip(jaxpr.inputs, reads, strict=True) if keep],
+            jaxpr.eqns,
+            jaxpr.outputs,
+            0,
+            jaxpr.name,
+        )
+        for jaxpr, _ in found
+    )
+    index, *operands = eqn.inputs
+    made = eqn.replace(
+        inputs=[index, *(x for x, keep in zip(operands, reads, strict=True) if keep)],
+        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
+        params={"branches": smaller},
+    )
+    return [True, *reads], made
+
+
+def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> list[Any]:
+    def body(b: int) -> Callable[[], list[Any]]:
+        return lambda: context.lower_jaxpr(branches[b], operands, f"branch_{b}")
+
+    return list(
+        stablehlo.case(index, [body(b) for b in range(len(branches))], context.result_ir_types())
+    )
+
+
+rules.impl.register(cond_p, cond_impl)
+rules.type_rule.register(cond_p, cond_type)
+rules.jvp.register(cond_p, cond_jvp)
+rules.linearize.register(cond_p, cond_linearize)
+rules.transpose.register(cond_p, cond_transpose)
+rules.vmap.register(cond_p, cond_vmap)
+rules.partial_eval.register(cond_p, cond_partial_eval)
+rules.dce.register(cond_p, cond_dce)
+rules.lower.register(cond_p, cond_lower)

@@ -1,0 +1,217 @@
+"""Jacobians and Hessians: `jacfwd`, `jacrev`, `hessian`, each a vmap over a basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.array import as_array
+from weft.autodiff import (
+    argument_places,
+    flat_function,
+    like,
+    operands,
+    partial_function,
+    vjp_with_aux,
+)
+from weft.core.rules import AxisData
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, api_boundary
+from weft.ops.shape import move_dim, reshape, transpose
+from weft.ops.slicing import slice_in_dim
+from weft.ops.tangents import instantiate
+from weft.transforms.jvp import jvp_flat
+from weft.transforms.staging import function_name
+from weft.transforms.vmap import vmap_flat
+
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
+
+def _basis(leaves: Sequence[Any]) -> list[Any]:
+    """For each leaf the standard basis of all leaves together, along a first dimension."""
+    total = sum(type_of(x).size for x in leaves)
+    out, start = [], 0
+    for leaf in leaves:
+        of = type_of(leaf)
+        rows = np.zeros((total, of.size), of.dtype)
+        rows[start : start + of.size] = np.eye(of.size, dtype=of.dtype)
+        out.append(as_array(rows.reshape(total, *of.shape)))
+        start += of.size
+    return out
+
+
+def _split_basis(values: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+    """One piece per leaf of the basis axis of `values`, with that axis in the shape of the leaf."""
+    out, start = [], 0
+    shape = type_of(values).shape
+    for leaf in leaves:
+        of = type_of(leaf)
+        piece = slice_in_dim(values, start, start + of.size, axis=axis)
+        out.append(reshape(piece, shape[:axis] + of.shape + shape[axis + 1 :]))
+        start += of.size
+    return out
+
+
+def _check_jacobian(
+    what: str, leaves: Sequence[Any], holomorphic: bool, allow_int: bool = False
+) -> None:
+    for leaf in leaves:
+        dtype = type_of(leaf).dtype
+        wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
+        if dtype not in wanted and not (allow_int and dtype in dtypes.BITS):
+            raise DTypeError(
+                f"{what} takes {'complex' if holomorphic else 'floating-point'} values here",
+                operation=what,
+                got=f"dtype {dtypes.short_name(dtype)}",
+                wanted=", ".join(sorted(d.name for d in wanted)),
+                fix=Fix(
+                    "holomorphic" if dtype in dtypes.COMPLEX else "convert",
+                    "pass holomorphic=True for a holomorphic function"
+                    if dtype in dtypes.COMPLEX
+                    else "convert the values to a floating-point dtype",
+                    {},
+                ),
+            )
+
+
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the Jacobian of `fun` column by column, in forward mode.
+
+    For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give trees
+    of Jacobians, results outside, arguments inside. Cheap where there are few inputs.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jacfwd(lambda x: x * x)(wnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    name = function_name(fun)
+
+    @api_boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        places = argument_places(numbers, args, name)
+        chosen = tuple(args[i] for i in places)
+        leaves, in_tree = operands(chosen, f"jacfwd of {name}")
+        _check_jacobian("jacfwd", leaves, holomorphic)
+        flat, store = flat_function(
+            partial_function(fun, args, kwargs, places), in_tree, f"jacfwd of {name}", has_aux
+        )
+
+        def columns(*tangents: Any) -> list[Any]:
+            outs, found = jvp_flat(flat, leaves, tangents, name)
+            aux_leaves, aux_tree = tree.flatten(store[1])
+            store[1] = aux_tree
+            return [*[instantiate(t) for t in found], *aux_leaves]
+
+        total = sum(type_of(x).size for x in leaves)
+        if total == 0:
+            total = 1
+        mapped, dims = vmap_flat(
+            columns, AxisData(None, total), _basis(leaves), [0] * len(leaves), name
+        )
+        out_tree, aux_tree = store
+        n = out_tree.num_leaves
+        rows = []
+        for value, dim in zip(mapped[:n], dims[:n], strict=True):
+            value = move_dim(value, dim, 0, total)
+            pieces = _split_basis(value, leaves, 0)
+            rows.append(
+                [
+                    transpose(piece, _rotate(type_of(piece).ndim, type_of(leaf).ndim))
+                    for piece, leaf in zip(pieces, leaves, strict=True)
+                ]
+            )
+        found = [_pick(in_tree.unflatten(row), argnums) for row in rows]
+        result = out_tree.unflatten(found)
+        return (result, aux_tree.unflatten(mapped[n:])) if has_aux else result
+
+    return like(fun, jacobian_of)
+
+
+def _rotate(ndim: int, leading: int) -> tuple[int, ...]:
+    """The permutation that moves the first `leading` dimensions to the end."""
+    return (*range(leading, ndim), *range(leading))
+
+
+def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
+    return trees[0] if isinstance(argnums, (int, np.integer)) else trees
+
+
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the Jacobian of `fun` row by row, in reverse mode.
+
+    Shapes and trees as for `jacfwd`. Cheap where there are few results.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jacrev(lambda x: x * x)(wnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    name = function_name(fun)
+
+    @api_boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        places = argument_places(numbers, args, name)
+        chosen = tuple(args[i] for i in places)
+        leaves, in_tree = operands(chosen, f"jacrev of {name}")
+        _check_jacobian("jacrev", leaves, holomorphic, allow_int)
+        partial = partial_function(fun, args, kwargs, places)
+        value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
+        outs, out_tree = tree.flatten(value)
+        _check_jacobian("jacrev", outs, holomorphic)
+        total = sum(type_of(x).size for x in outs)
+
+        def rows(*cotangents: Any) -> list[Any]:
+            return tree.leaves(pullback(out_tree.unflatten(cotangents)))
+
+        mapped, dims = vmap_flat(
+            rows, AxisData(None, max(total, 1)), _basis(outs), [0] * len(outs), name
+        )
+        whole = [
+            move_dim(x, dim, 0, max(total, 1)) for x, dim in zip(mapped, dims, strict=True)
+        ]
+        pieces = [_split_basis(x, outs, 0) for x in whole]
+        found = [
+            _pick(in_tree.unflatten([column[i] for column in pieces]), argnums)
+            for i in range(len(outs))
+        ]
+        result = out_tree.unflatten(found)
+        return (result, aux) if has_aux else result
+
+    return like(fun, jacobian_of)
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the matrix of second derivatives of `fun`: `jacfwd` of `jacrev`.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.hessian(lambda x: (x**3).sum())(wnp.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    inner = jacrev(fun, argnums, has_aux, holomorphic)
+    return jacfwd(inner, argnums, has_aux, holomorphic)

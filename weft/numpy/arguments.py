@@ -1,0 +1,240 @@
+"""Checking and converting the arguments of functions: what is an array, axes, common dtypes, shapes.
+
+Functions of `weft.numpy` take arrays, NumPy arrays and numbers, and no lists: turning a list into an
+array element by element is slow and hides a mistake, so it is said with `weft.numpy.array`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.convert import convert_element_type
+from weft.ops.shape import broadcast_in_dim, canonical_axes, canonical_axis
+
+__all__ = [
+    "axes_of",
+    "axis_of",
+    "broadcast_shape",
+    "broadcasted",
+    "check_arrays",
+    "combined",
+    "convert",
+    "expanded",
+    "inexact",
+    "integer_of",
+    "promoted",
+    "refuse_out",
+    "shape_of",
+    "strong",
+]
+
+
+def check_arrays(operation: str, *values: Any) -> None:
+    """Raises WeftTypeError naming the first argument that is no array and no number."""
+    for position, value in enumerate(values):
+        if getattr(value, "type", None) is not None:
+            continue
+        if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
+            continue
+        if not isinstance(value, (list, tuple, str, set, dict)) and value is not None:
+            try:
+                type_of(value)
+            except WeftTypeError:
+                pass
+            else:
+                continue
+        fix = None
+        if isinstance(value, (list, tuple)):
+            fix = Fix("array", "convert it: weft.numpy.array(x)", {"argument": position})
+        raise WeftTypeError(
+            f"{operation} takes arrays or numbers, not a {type(value).__name__} "
+            f"(argument {position})",
+            operation=operation,
+            got=f"{value!r:.80} of class {type(value).__name__} as argument {position}",
+            wanted="an array, a NumPy array or a number",
+            fix=fix,
+        )
+
+
+def refuse_out(operation: str, out: Any) -> None:
+    """Raises NotImplementedError where an `out` argument is given: arrays do not change in place."""
+    if out is not None:
+        raise NotImplementedError(
+            f"{operation} takes no out=: arrays do not change in place; use the result"
+        )
+
+
+def axis_of(axis: Any, ndim: int, operation: str) -> int:
+    """One axis, between 0 and ndim - 1. Raises TypeError where it is no integer."""
+    try:
+        axis = operator.index(axis)
+    except TypeError:
+        raise WeftTypeError(
+            f"{operation}: an axis is an integer",
+            operation=operation,
+            got=f"axis={axis!r}",
+            wanted="an integer",
+        ) from None
+    return canonical_axis(axis, ndim, operation)
+
+
+_axes: dict[tuple[Any, int], tuple[int, ...]] = {}
+
+
+def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
+    """The axes that `axis` names: an integer, a sequence of them, or None for all."""
+    try:
+        return _axes[axis, ndim]
+    except (KeyError, TypeError):
+        pass
+    if axis is None:
+        found = tuple(range(ndim))
+    elif isinstance(axis, (tuple, list)):
+        found = canonical_axes([axis_of(a, ndim, operation) for a in axis], ndim, operation)
+    else:
+        found = (axis_of(axis, ndim, operation),)
+    if axis is None or type(axis) in (int, tuple):
+        _axes[axis, ndim] = found
+    return found
+
+
+def integer_of(value: Any, operation: str, argument: str) -> int:
+    """A static integer. Raises WeftTypeError for anything else, a traced value included."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        if isinstance(error, WeftTypeError):
+            raise
+        raise WeftTypeError(
+            f"{operation}: {argument} is an integer",
+            operation=operation,
+            got=f"{argument}={value!r:.80}",
+            wanted="an integer that is known while tracing",
+        ) from None
+
+
+def shape_of(shape: Any, operation: str) -> tuple[int, ...]:
+    """A shape from an integer or a sequence of integers."""
+    if isinstance(shape, (tuple, list)):
+        return tuple(integer_of(size, operation, "each length of shape") for size in shape)
+    if isinstance(shape, np.ndarray) and shape.ndim == 1:
+        return tuple(int(size) for size in shape)
+    return (integer_of(shape, operation, "shape"),)
+
+
+def convert(x: Any, dtype: Any) -> Any:
+    """The value in a dtype, no longer weakly typed."""
+    of = type_of(x)
+    if of.dtype == dtype and not of.weak_type:
+        return x
+    return convert_element_type(x, dtype)
+
+
+def strong(x: Any) -> Any:
+    """The value without weak type."""
+    of = type_of(x)
+    return convert_element_type(x, of.dtype) if of.weak_type else x
+
+
+def promoted(operation: str, *values: Any) -> list[Any]:
+    """The values in the dtype in which they meet; weakly typed if all of them are."""
+    types = [type_of(x) for x in values]
+    first = types[0]
+    for of in types[1:]:
+        if of.dtype != first.dtype or of.weak_type != first.weak_type:
+            break
+    else:
+        return list(values)
+    try:
+        dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
+    except DTypeError as error:
+        error.operation = error.operation or operation
+        raise
+    return [
+        x
+        if of.dtype == dtype and of.weak_type == weak
+        else convert_element_type(x, dtype)
+        if not weak
+        else x
+        if of.dtype == dtype
+        else convert_element_type(x, dtype)
+        for x, of in zip(values, types, strict=True)
+    ]
+
+
+def inexact(dtype: Any) -> Any:
+    """A dtype of real or complex numbers as it is; for integers and booleans a float dtype.
+
+    64-bit integers become float64 and the others float32, whatever the default width.
+    """
+    if dtype in dtypes.INEXACT:
+        return dtype
+    return dtypes.float64 if dtype in (dtypes.int64, dtypes.uint64) else dtypes.float32
+
+
+def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which all the shapes broadcast. Raises ShapeError where there is none."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    out = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            if size != 1:
+                if out[i] not in (1, size):
+                    raise ShapeError(
+                        f"{operation}: the shapes do not broadcast together",
+                        operation=operation,
+                        got=", ".join(str(tuple(s)) for s in shapes),
+                        wanted="lengths that are equal or 1, dimension by dimension from the last",
+                    )
+                out[i] = size
+    return tuple(out)
+
+
+def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to") -> Any:
+    """The value repeated to a shape. Raises ShapeError where it does not broadcast to it."""
+    old = type_of(x).shape
+    if old == shape:
+        return x
+    lead = len(shape) - len(old)
+    if lead < 0 or any(
+        a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)
+    ):
+        raise ShapeError(
+            f"{operation}: shape {old} does not broadcast to {shape}",
+            operation=operation,
+            got=f"shape {old}",
+            wanted=f"a shape that broadcasts to {shape}",
+        )
+    return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
+
+
+def expanded(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
+    """Undoes a reduction's dropping of axes: the value repeated along `axes` to `shape`."""
+    kept = tuple(d for d in range(len(shape)) if d not in axes)
+    return broadcast_in_dim(x, tuple(shape), kept)
+
+
+def check_axis_not_twice(axes: Sequence[int], operation: str) -> None:
+    """Raises AxisError where an axis is given twice."""
+    if len(set(axes)) != len(axes):
+        raise AxisError(f"{operation}: an axis is given twice", operation=operation, got=str(axes))
+
+
+def combined(operation: str, function: Any, *values: Any) -> Any:
+    """An elementwise operation of `weft.ops` on values brought to one dtype and one shape.
+
+    Values without dimensions stay so: elementwise primitives repeat them.
+    """
+    values = tuple(promoted(operation, *values))
+    shapes = [type_of(x).shape for x in values]
+    shape = broadcast_shape(operation, *shapes)
+    return function(
+        *[x if not of else broadcasted(x, shape) for x, of in zip(values, shapes, strict=True)]
+    )

@@ -1,0 +1,589 @@
+"""`x.at[index]`: updates of elements, as functions that give a new array.
+
+An update is the plan of the index (see `indexing`) run backwards: what the static slices select is
+taken, the index arrays scatter into that, and the slice is written back. An update without index
+arrays lowers to a dynamic update slice, in place inside a compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import Array, as_array
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import broadcasted, check_arrays, convert, promoted
+from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.indexing import (
+    Index,
+    Plan,
+    encode,
+    gather_by,
+    plan_of,
+    start_array,
+    start_indices,
+    take_static,
+)
+from weft.ops.arithmetic import div, mul, neg
+from weft.ops.arithmetic import add as add_
+from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
+from weft.ops.elementary import pow as pow_
+from weft.ops.arithmetic import max as max_
+from weft.ops.arithmetic import min as min_
+from weft.ops.gather import GatherScatterMode
+from weft.ops.joining import rev
+from weft.ops.scatter import (
+    ScatterDimensionNumbers,
+    scatter,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+)
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reshape
+from weft.ops.slicing import pad
+
+__all__ = ["At", "AtIndex", "at"]
+
+Operation = Callable[[Any, Any], Any]
+
+_MODES = {
+    None: GatherScatterMode.FILL_OR_DROP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "clip": GatherScatterMode.CLIP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+
+
+def _replace(old: Any, new: Any) -> Any:
+    return new
+
+
+# The update of a window that is read and written whole, and the scatter of the same meaning.
+_OPERATIONS: dict[str, tuple[Operation, Callable[..., Any]]] = {
+    "set": (_replace, scatter),
+    "add": (add_, scatter_add),
+    "multiply": (mul, scatter_mul),
+    "min": (min_, scatter_min),
+    "max": (max_, scatter_max),
+}
+
+
+def write_static(x: Any, plan: Plan, part: Any) -> Any:
+    """The inverse of `take_static`: the array with what the slices select replaced by `part`."""
+    if plan.whole:
+        return part
+    if plan.reverse:
+        part = rev(part, plan.reverse)
+    if all(step == 1 for step in plan.strides):
+        starts = [np.int32(s) if s < 2**31 else np.int64(s) for s in plan.starts]
+        return dynamic_update_slice(x, part, starts, allow_negative_indices=False)
+    config = [
+        (low, length - limit, step - 1)
+        for low, limit, step, length in zip(
+            plan.starts, plan.limits, plan.strides, type_of(x).shape, strict=True
+        )
+    ]
+    of = type_of(part)
+    if not of.size:
+        return x
+    inside = pad(broadcast_in_dim(np.bool_(True), of.shape, ()), np.bool_(False), config)
+    return select(inside, pad(part, of.dtype.type(0), config), x)
+
+
+def scatter_by(
+    y: Any,
+    plan: Plan,
+    arrays: Sequence[Any],
+    value: Any,
+    operation: str,
+    *,
+    safe: bool,
+    mode: str | None,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    wrap: bool,
+) -> Any:
+    """The dynamic part of an update: `value`, shaped as the result of the index, goes into `y`."""
+    window, whole = _OPERATIONS[operation]
+    if not plan.indexed:
+        if 0 in plan.index_shape:
+            return y
+        return window(y, reshape(value, type_of(y).shape))
+    numbers = ScatterDimensionNumbers(
+        update_window_dims=plan.offset_dims(),
+        inserted_window_dims=tuple(sorted((*plan.indexed, *plan.dropped))),
+        scatter_dims_to_operand_dims=plan.indexed,
+    )
+    return whole(
+        y,
+        start_indices(plan, arrays, safe, wrap),
+        reshape(value, plan.gathered_shape()),
+        numbers,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS if safe else _MODES[mode],
+    )
+
+
+@compiled
+def update_by_plan(
+    x: Any, value: Any, *arrays: Any, plan: Plan, operation: str, dtype: Any, **options: Any
+) -> Any:
+    """An update carried out in `dtype`, as one program; the result has the dtype of `x`."""
+    of = type_of(x)
+    value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
+    if of.dtype != dtype:
+        x = convert(x, dtype)
+    y = take_static(x, plan) if operation != "set" or plan.indexed else None
+    if y is None:
+        out = write_static(x, plan, _shaped(value, plan))
+    else:
+        part = scatter_by(y, plan, arrays, value, operation, **options)
+        out = write_static(x, plan, part)
+    return out if of.dtype == dtype else convert(out, of.dtype)
+
+
+def _shaped(value: Any, plan: Plan) -> Any:
+    return reshape(value, plan.sliced_shape())
+
+
+def _converted(value: Any, dtype: Any) -> Any:
+    if type_of(value).dtype == dtype:
+        return value
+    return convert(value, dtype)
+
+
+@compiled
+def update_window(
+    x: Any, value: Any, *starts: Any, dims: Any, sizes: Any, shape: Any, operation: str, dtype: Any
+) -> Any:
+    """An update of a window of static sizes, whose start in some dimensions is an operand."""
+    of = type_of(x)
+    begin: list[Any] = [np.int32(0)] * len(sizes)
+    for dim, start in zip(dims, starts, strict=True):
+        begin[dim] = start
+    value = broadcasted(_converted(value, dtype), shape, f".at[...].{operation}")
+    value = reshape(value, sizes)
+    if of.dtype != dtype:
+        x = convert(x, dtype)
+    if operation != "set":
+        old = dynamic_slice(x, begin, sizes, allow_negative_indices=False)
+        value = _OPERATIONS[operation][0](old, value)
+    out = dynamic_update_slice(x, value, begin, allow_negative_indices=False)
+    return out if of.dtype == dtype else convert(out, of.dtype)
+
+
+def _check_mode(mode: Any, operation: str) -> None:
+    if mode not in _MODES:
+        raise WeftValueError(
+            f".at[...].{operation}: there is no mode {mode!r}",
+            operation=f".at[...].{operation}",
+            got=f"mode={mode!r}",
+            wanted="None, 'drop', 'fill', 'clip' or 'promise_in_bounds'",
+            fix=Fix("mode", "leave the mode out: what is out of bounds is dropped", {}),
+        )
+
+
+def _check_shape(value: Any, plan: Plan, operation: str) -> None:
+    """Raises ShapeError where a value does not broadcast to what the index selects."""
+    shape = type_of(value).shape
+    lead = len(plan.shape) - len(shape)
+    if lead < 0 or any(
+        a not in (1, b) for a, b in zip(shape, plan.shape[lead:], strict=True)
+    ):
+        raise ShapeError(
+            f".at[...].{operation}: a value of shape {shape} does not broadcast to the elements "
+            f"that the index selects, of shape {plan.shape}",
+            operation=f".at[...].{operation}",
+            got=f"shape {shape}",
+            wanted=f"a shape that broadcasts to {plan.shape}",
+        )
+
+
+def _common_dtype(x: Any, value: Any, operation: str) -> Any:
+    """The dtype of the arithmetic: a set converts the value, others promote and convert back."""
+    of = type_of(x)
+    if operation == "set" or type_of(value).dtype == of.dtype:
+        return of.dtype
+    a, b = promoted_types(of, type_of(value))
+    return dtypes.promote(a, b)[0]
+
+
+def promoted_types(x: Any, value: Any) -> tuple[Any, Any]:
+    """The (dtype, weak type) pairs of two types."""
+    return (x.dtype, x.weak_type), (value.dtype, value.weak_type)
+
+
+def update(
+    x: Any,
+    index: Any,
+    value: Any,
+    operation: str,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | None = None,
+    wrap: bool = True,
+) -> Any:
+    """The array with the elements at an index set to, or combined with, a value."""
+    _check_mode(mode, operation)
+    check_arrays(f".at[...].{operation}", value)
+    of = type_of(x)
+    masked = _masked(x, index, value, operation)
+    if masked is not None:
+        return masked
+    encoded = encode(index, of.shape)
+    plan = plan_of(encoded.key, of.shape)
+    _check_shape(value, plan, operation)
+    dtype = _common_dtype(x, value, operation)
+    if is_eager():
+        x, value = as_array(x), as_array(value)
+        x._live()
+        if not encoded.arrays and not plan.index_shape and plan.unit and not plan.whole:
+            dims = tuple(d for d, n in enumerate(plan.sliced_shape()) if n != of.shape[d])
+            return update_window(
+                x,
+                value,
+                *[start_array(plan.starts[d]) for d in dims],
+                dims=dims,
+                sizes=plan.sliced_shape(),
+                shape=plan.shape,
+                operation=operation,
+                dtype=dtype,
+            )
+    return update_by_plan(
+        x,
+        value,
+        *encoded.arrays,
+        plan=plan,
+        operation=operation,
+        dtype=dtype,
+        safe=encoded.safe,
+        mode=mode,
+        indices_are_sorted=bool(indices_are_sorted),
+        unique_indices=bool(unique_indices),
+        wrap=bool(wrap),
+    )
+
+
+@compiled
+def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) -> Any:
+    """An update where a mask of the leading dimensions holds, by a value for all of them."""
+    of = type_of(x)
+    mask = broadcast_in_dim(mask, of.shape, tuple(range(type_of(mask).ndim)))
+    value = broadcasted(_converted(value, dtype), of.shape)
+    old = convert(x, dtype) if of.dtype != dtype else x
+    new = select(mask, _OPERATIONS[operation][0](old, value), old)
+    return new if of.dtype == dtype else convert(new, of.dtype)
+
+
+def _masked(x: Any, index: Any, value: Any, operation: str) -> Any:
+    """The update by one boolean array whose values need not be known, or None for other indices.
+
+    One value for all selected elements makes it a choice per element, without an index.
+    """
+    if type(index) is tuple and len(index) == 1:
+        index = index[0]
+    if isinstance(index, (bool, np.bool_, int, slice)) or not hasattr(index, "dtype"):
+        return None
+    mask, of, given = type_of(index), type_of(x), type_of(value).shape
+    if mask.dtype != dtypes.bool_ or not mask.ndim or of.shape[: mask.ndim] != mask.shape:
+        return None
+    rest = of.shape[mask.ndim :]
+    if len(given) > len(rest) or any(
+        a not in (1, b) for a, b in zip(given, rest[len(rest) - len(given) :], strict=True)
+    ):
+        return None
+    dtype = _common_dtype(x, value, operation)
+    return update_masked(x, index, value, operation=operation, dtype=dtype)
+
+
+# ---- the public form ---------------------------------------------------------------------------
+
+
+class At:
+    """What `x.at` is: index it, then call a method, as in `x.at[2:5].add(1)`."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> AtIndex:
+        return AtIndex(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"At({self.array!r})"
+
+
+def at(x: Any) -> At:
+    """The property `x.at`, for updates of elements that give a new array.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.zeros(4).at[1:3].set(5)
+    Array([0., 5., 5., 0.], dtype=float32)
+    """
+    return At(x)
+
+
+class AtIndex:
+    """`x.at[index]`: its methods give the array with the selected elements changed.
+
+    Where several entries of an index array name one element, `add`, `multiply`, `min`, `max` and
+    those built on them count every one; of several values that `set` gives one element, one stays.
+
+    Keywords of all methods: `mode` says what happens to entries of an index array that are out of
+    bounds (None, "drop": left out; "clip": moved to the bounds; "promise_in_bounds": there are
+    none); `indices_are_sorted` and `unique_indices` promise that to the compiler;
+    `wrap_negative_indices=False` makes negative entries of index arrays out of bounds.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"AtIndex({self.array!r}, {self.index!r})"
+
+    def _update(
+        self,
+        values: Any,
+        operation: str,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        mode: str | None,
+        wrap_negative_indices: bool,
+    ) -> Any:
+        return update(
+            self.array,
+            self.index,
+            values,
+            operation,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            wrap=wrap_negative_indices,
+        )
+
+    def set(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with the selected elements replaced: `x[index] = values`."""
+        return self._update(
+            values, "set", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def add(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with values added: `x[index] += values`, repeated entries counted."""
+        return self._update(
+            values, "add", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def subtract(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with values subtracted: `x[index] -= values`, repeated entries counted."""
+        values = convert_for(values, self.array)
+        return self._update(
+            neg(values), "add", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def multiply(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with elements multiplied: `x[index] *= values`, repeated entries counted."""
+        return self._update(
+            values, "multiply", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    mul = multiply
+
+    def divide(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with elements divided: `x[index] /= values`, repeated entries counted."""
+        return self._through_ones(
+            values, "divide", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def power(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with elements raised: `x[index] **= values`, repeated entries counted."""
+        return self._through_ones(
+            values, "power", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def _through_ones(self, values: Any, operation: str, *options: Any) -> Any:
+        """Division and power: by the product of all that falls on an element."""
+        check_arrays(f".at[...].{operation}", self.array, values)
+        x, y = promoted(operation, self.array, values)
+        of = type_of(self.array)
+        dtype = type_of(x).dtype
+        if operation == "divide" and dtype not in dtypes.INEXACT:
+            dtype = dtypes.default_float()
+        ones = broadcast_in_dim(dtype.type(1), of.shape, ())
+        factors = AtIndex(ones, self.index)._update(y, "multiply", *options)
+        function = div if operation == "divide" else power_of
+        return convert(function(convert(x, dtype), factors), of.dtype)
+
+    def min(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with the smaller of element and value: `minimum(x[index], values)`."""
+        return self._update(
+            values, "min", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def max(
+        self,
+        values: Any,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with the larger of element and value: `maximum(x[index], values)`."""
+        return self._update(
+            values, "max", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def apply(
+        self,
+        func: Callable[[Any], Any],
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The array with a function applied to the selected elements, once to each element.
+
+        `func` is elementwise: it maps an array to an array of the same shape.
+        """
+        old = self.get(mode="clip", wrap_negative_indices=wrap_negative_indices)
+        return self._update(
+            func(old), "set", indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
+
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | None = None,
+        fill_value: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:
+        """The selected elements: `x[index]`, with a choice of what is out of bounds.
+
+        `mode`: None and "clip" read the nearest element, "fill" gives `fill_value` (by default NaN,
+        or the least integer, or the greatest one of an unsigned dtype).
+        """
+        _check_mode(mode, "get")
+        of = type_of(self.array)
+        encoded = encode(self.index, of.shape)
+        plan = plan_of(encoded.key, of.shape)
+        return take(
+            self.array,
+            encoded,
+            plan,
+            mode="fill" if mode == "drop" else mode,
+            fill_value=_fill(fill_value),
+            indices_are_sorted=bool(indices_are_sorted),
+            unique_indices=bool(unique_indices),
+            wrap=bool(wrap_negative_indices),
+        )
+
+
+def _fill(value: Any) -> Any:
+    """A fill value as a static number."""
+    if value is None or isinstance(value, (bool, int, float, complex)):
+        return value
+    return np.asarray(value).item()
+
+
+@compiled
+def take_with(
+    x: Any, *arrays: Any, plan: Plan, safe: bool, fill: tuple[type, str], **options: Any
+) -> Any:
+    """A read with options, as one program; `fill` is (class, text) of the fill value."""
+    kind, text = fill
+    value = None if kind is type(None) else kind(text) if kind is not bool else text == "True"
+    y = take_static(x, plan)
+    return gather_by(y, plan, arrays, safe=safe, fill_value=value, **options)
+
+
+def take(x: Any, encoded: Index, plan: Plan, *, fill_value: Any, **options: Any) -> Any:
+    """A read by a plan with the options of `.at[...].get`."""
+    # Equal numbers of different classes, and NaN, would be poor keys: text is exact.
+    fill = (type(fill_value), repr(fill_value))
+    value = as_array(x) if is_eager() and not isinstance(x, Array) else x
+    return take_with(value, *encoded.arrays, plan=plan, safe=encoded.safe, fill=fill, **options)
+
+
+def convert_for(values: Any, array: Any) -> Any:
+    """A value to be negated: Python numbers take the dtype of the array if they can."""
+    check_arrays(".at[...].subtract", values)
+    of, mine = type_of(values), type_of(array)
+    dtype = dtypes.promote(*promoted_types(mine, of))[0]
+    return values if of.dtype == dtype else convert(values, dtype)
+
+
+def power_of(x: Any, y: Any) -> Any:
+    """`x ** y` of two arrays of one dtype."""
+    return pow_(x, y)

@@ -1,0 +1,156 @@
+"""Functions of several primitives that, called eagerly, run as one compiled program.
+
+A function of the numpy layer is Python over primitives. Called while nothing is traced it would run
+one small program per primitive; `compiled` traces it once per operand types and static arguments
+and runs the whole as one program. While a program is being recorded the function is simply called,
+so that its primitives stand in the program; under an eager transformation it becomes one `jit`
+equation, whose derived programs are remembered with it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import config
+from weft.array import Array, as_array
+from weft.control.jit import jit_p, jit_program
+from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
+from weft.core.types import ArrayType, type_of
+from weft.transforms.eval import EvalTrace, operand_device, run_program
+from weft.transforms.staging import trace_to_jaxpr
+
+__all__ = ["Compiled", "compiled", "is_eager"]
+
+_trace = current_variable.get
+_settings = config.settings
+# Programs of this many equations or fewer are bound one by one under an eager transformation.
+_FEW = 2
+# A program that loops over many static arguments shall not fill the memory.
+_MOST = 4096
+
+
+def is_eager() -> bool:
+    """Whether no transformation is active, so that primitives are evaluated at once."""
+    trace = _trace(None)
+    return trace is None or type(trace) is EvalTrace
+
+
+def _evaluates(trace: Any) -> bool:
+    """Whether what a trace passes on is evaluated in the end, and not recorded."""
+    while trace.parent is not None:
+        trace = trace.parent
+    return type(trace) is EvalTrace
+
+
+class Traced:
+    """A function as a jaxpr for some operand types: the arrays it closes over, its results' form."""
+
+    __slots__ = ("consts", "jaxpr", "single")
+
+    def __init__(self, jaxpr: Any, consts: list[Any], single: bool) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.single = single
+
+
+class Compiled:
+    """A function of arrays (positional) and hashable parameters (keywords); made by `compiled`.
+
+    It returns one array or a tuple of arrays. Parameters that compare equal must mean the same: a
+    caller passes flags as flags and numbers that may be of several classes as operands.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.programs: dict[Any, Any] = {}
+        self.traces: dict[Any, Traced] = {}
+
+    def __call__(self, *arrays: Any, **static: Any) -> Any:
+        if _trace(None) is None:
+            try:
+                key = (_settings(), *[x.signature for x in arrays], *static.items())
+                program = self.programs[key]
+                outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(
+                    program.handlers
+                )
+            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):
+                return self.first_time(arrays, static)
+            if program.single:
+                return Array(outs[0], program.out_type, program.out_signature)
+            return tuple(program.wrap(outs))
+        return self.under_trace(arrays, static)
+
+    def under_trace(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        """The call while a transformation is active."""
+        trace = _trace(None)
+        if type(trace) is EvalTrace:
+            return self.first_time(arrays, static)
+        if not _evaluates(trace):
+            return self.function(*arrays, **static)
+        traced = self.traced([type_of(x) for x in arrays], static)
+        if len(traced.jaxpr.eqns) <= _FEW:
+            return self.function(*arrays, **static)
+        name = self.function.__name__
+        outs = jit_p.bind(*traced.consts, *arrays, jaxpr=traced.jaxpr, name=name, donated=())
+        return outs[0] if traced.single else tuple(outs)
+
+    def traced(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Traced:
+        """The function's program for operands of the given types."""
+        key = (_settings(), *types, *static.items())
+        found = self.traces.get(key)
+        if found is None:
+            form: list[bool] = []
+
+            def flat(*values: Any) -> Sequence[Any]:
+                out = self.function(*values, **static)
+                form.append(not isinstance(out, tuple))
+                return out if isinstance(out, tuple) else (out,)
+
+            name = self.function.__name__
+            jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=name)
+            if len(self.traces) >= _MOST:
+                self.traces.clear()
+            found = self.traces[key] = Traced(jaxpr, [as_array(c) for c in consts], form[0])
+        return found
+
+    def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Any:
+        """The compiled program for these operands, made where there is none.
+
+        Only for functions that close over no arrays: the program takes the operands and no others.
+        """
+        key = (_settings(), *[x.signature for x in arrays], *static.items())
+        found = self.programs.get(key)
+        if found is None:
+            traced = self.traced([x.type for x in arrays], static)
+            assert not traced.consts, f"{self.function.__name__} closes over arrays"
+            device = operand_device(arrays, self.function.__name__)
+            found = jit_program(traced.jaxpr, self.function.__name__, (), device)
+            found.single = traced.single
+            if traced.single:
+                found.out_type = found.out_types[0]
+                found.out_signature = found.out_signatures[0]
+            if len(self.programs) >= _MOST:
+                self.programs.clear()
+            self.programs[key] = found
+        return found
+
+    def first_time(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        """Evaluates a call whose operands are not arrays yet, or for which nothing is compiled."""
+        for value in arrays:
+            if isinstance(value, Tracer):
+                raise leaked(value)
+        token = current_variable.set(bottom_trace())
+        try:
+            values = [as_array(x) for x in arrays]
+            outs = run_program(self.program(values, static), values)
+        finally:
+            current_variable.reset(token)
+        return tuple(outs) if isinstance(outs, list) else outs
+
+
+def compiled(function: Callable[..., Any]) -> Compiled:
+    """Makes a function of arrays and static keywords run as one program when called eagerly."""
+    return Compiled(function)

@@ -1,0 +1,687 @@
+"""Indexing, `x[...]`, in every form that NumPy has, read as a plan and then carried out.
+
+An index is first encoded: what is static (integers, slices, None, Ellipsis) becomes a hashable key,
+and arrays are listed beside it. From the key and the types a plan is made once and remembered. It
+has two parts: a static one of slices, and one that gathers by integer arrays from what the slices
+left. A plan whose first part alone says everything lowers to slices and reshapes, and an integer
+that is not known while tracing becomes a dynamic slice. The rules for where the dimensions of index
+arrays go are NumPy's ("Combining advanced and basic indexing" in its manual).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import Array, put
+from weft.core.trace import Tracer, current_variable
+from weft.core.types import ArrayType, type_of
+from weft.errors import (
+    Fix,
+    NonConcreteBooleanIndexError,
+    ShapeError,
+    WeftIndexError,
+    WeftTypeError,
+    WeftValueError,
+)
+from weft.numpy.arguments import broadcast_shape, broadcasted
+from weft.numpy.compiled import compiled
+from weft.ops import slicing
+from weft.ops.arithmetic import add, lt
+from weft.ops.convert import convert_element_type
+from weft.ops.dynamic_slicing import dynamic_slice
+from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.joining import concatenate, rev
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reshape
+
+__all__ = ["Plan", "encode", "getitem", "gather_by", "plan_of", "take_static"]
+
+_trace = current_variable.get
+
+# How an index is written in a key. Integers and None stand for themselves, a slice is a tuple of
+# three; what else there is has a tuple that begins with one of these words.
+_SCALAR, _ARRAY, _FLAG = "scalar", "array", "flag"
+
+
+class Index:
+    """An index as a hashable key and the arrays that it mentions, in order.
+
+    `safe`: every array is known to be within bounds and not negative.
+    """
+
+    __slots__ = ("arrays", "key", "safe")
+
+    def __init__(self, key: tuple[Any, ...], arrays: list[Any], safe: bool) -> None:
+        self.key = key
+        self.arrays = arrays
+        self.safe = safe
+
+
+def encode(index: Any, shape: tuple[int, ...]) -> Index:
+    """Reads an index of an array of the given shape. Raises TypeError or IndexError."""
+    parts = index if type(index) is tuple else (index,)
+    key: list[Any] = []
+    arrays: list[Any] = []
+    safe = True
+    for place, part in enumerate(parts):
+        kind = type(part)
+        if kind is int or part is None or part is Ellipsis:
+            key.append(part)
+        elif kind is slice:
+            key.append(_slice_key(part))
+        elif kind is bool or kind is np.bool_:
+            key.append((_FLAG, bool(part)))
+        elif isinstance(part, np.integer):
+            key.append(int(part))
+        else:
+            safe = _encode_array(part, shape, parts, place, key, arrays) and safe
+    return Index(tuple(key), arrays, safe)
+
+
+def _slice_key(part: slice) -> tuple[Any, Any, Any]:
+    start, stop, step = part.start, part.stop, part.step
+    if type(start) is type(stop) is int and step is None:
+        return start, stop, None
+    bounds = []
+    for bound in (start, stop, step):
+        if bound is None or type(bound) is int:
+            bounds.append(bound)
+            continue
+        if isinstance(bound, Tracer) and bound.concrete() is None:
+            raise WeftIndexError(
+                "the bounds of a slice must be known while tracing",
+                operation="indexing",
+                got=f"slice({start!r}, {stop!r}, {step!r})",
+                wanted="static integers",
+                fix=Fix(
+                    "dynamic_slice",
+                    "use weft.lax.dynamic_slice_in_dim(x, start, length): only the length must "
+                    "be static",
+                ),
+            )
+        try:
+            bounds.append(bound.__index__())
+        except (AttributeError, TypeError):
+            raise WeftTypeError(
+                "the bounds of a slice are integers",
+                operation="indexing",
+                got=f"slice({start!r}, {stop!r}, {step!r})",
+                wanted="integers or None",
+            ) from None
+    if bounds[2] == 0:
+        raise WeftValueError("the step of a slice cannot be zero", operation="indexing", got="step 0")
+    return bounds[0], bounds[1], bounds[2]
+
+
+def _encode_array(
+    part: Any,
+    shape: tuple[int, ...],
+    parts: Sequence[Any],
+    place: int,
+    key: list[Any],
+    arrays: list[Any],
+) -> bool:
+    """Adds an array to the key; answers whether it is known to be within bounds."""
+    of = _index_type(part)
+    if of.dtype == dtypes.bool_:
+        return _encode_mask(part, of, shape, parts, place, key, arrays)
+    if isinstance(part, np.ndarray):
+        dim = _dimension(parts, place, len(shape))
+        if dim < len(shape):
+            part = _checked(part, shape[dim], dim)
+        if not part.ndim:
+            key.append(int(part))
+            return True
+        key.append((_ARRAY, part.shape))
+        arrays.append(part)
+        return True
+    key.append((_ARRAY, of.shape) if of.shape else (_SCALAR,))
+    arrays.append(part)
+    return False
+
+
+def _index_type(part: Any) -> ArrayType:
+    if isinstance(part, (list, tuple)):
+        raise WeftTypeError(
+            f"an index is no {type(part).__name__}",
+            operation="indexing",
+            got=f"{part!r:.80}",
+            wanted="an integer, a slice, None, Ellipsis, an array, or a tuple of these",
+            fix=Fix("array", f"index with an array: x[weft.numpy.array({part!r:.40})]"),
+        )
+    try:
+        of = type_of(part)
+    except WeftTypeError:
+        of = None
+    if of is None or (of.dtype not in dtypes.INTEGER and of.dtype != dtypes.bool_):
+        what = f"{part!r:.80} of class {type(part).__name__}" if of is None else f"{of}"
+        raise WeftTypeError(
+            f"an index is an integer, a slice or an array of integers or booleans, not {what}",
+            operation="indexing",
+            got=what,
+            wanted="an integer, a slice, None, Ellipsis, an array, or a tuple of these",
+            fix=Fix("convert", "convert it: i.astype(int)") if of is not None else None,
+        )
+    return of
+
+
+def _consumed(part: Any) -> int:
+    """How many dimensions of the operand one entry of an index stands for (Ellipsis not counted)."""
+    if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
+        return 0
+    if isinstance(part, (int, slice, np.integer)):
+        return 1
+    of = _index_type(part)
+    return of.ndim if of.dtype == dtypes.bool_ else 1
+
+
+def _dimension(parts: Sequence[Any], place: int, ndim: int) -> int:
+    """The operand's dimension at which the entry at a place begins."""
+    before = parts[:place]
+    if any(part is Ellipsis for part in before):
+        return ndim - sum(map(_consumed, parts[place:]))
+    return sum(map(_consumed, before))
+
+
+def _checked(index: np.ndarray[Any, Any], size: int, dim: int) -> np.ndarray[Any, Any]:
+    """A static index array, counted from the start. Raises WeftIndexError if out of bounds."""
+    if not index.size:
+        return index.astype(np.int32)
+    low, high = int(index.min()), int(index.max())
+    if high >= size or low < -size:
+        raise _out_of_bounds(high if high >= size else low, size, dim)
+    if low < 0:
+        index = np.where(index < 0, index + size, index)
+    return index.astype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
+
+
+def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
+    return WeftIndexError(
+        f"index {index} is out of bounds for dimension {dim} of length {size}",
+        operation="indexing",
+        got=f"index {index}",
+        wanted=f"{-size} <= index < {size}",
+        fix=Fix(
+            "clip",
+            "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
+            "or mode='clip'",
+            {"index": index, "size": size},
+        ),
+    )
+
+
+def _encode_mask(
+    part: Any,
+    of: ArrayType,
+    shape: tuple[int, ...],
+    parts: Sequence[Any],
+    place: int,
+    key: list[Any],
+    arrays: list[Any],
+) -> bool:
+    """A boolean array: as the integer arrays of the places where it holds."""
+    value = part if isinstance(part, np.ndarray) else part.concrete()
+    if value is None:
+        raise NonConcreteBooleanIndexError(
+            "a boolean index must be known while tracing: how many elements it selects decides "
+            "the shape of the result",
+            operation="indexing",
+            got=part.describe(),
+            wanted="a boolean array that is known while the function is traced",
+            fix=Fix(
+                "where",
+                "write weft.numpy.where(mask, x, other), or where(mask, size=n) for at most n places",
+            ),
+        )
+    mask = np.asarray(value)
+    if not of.ndim:
+        key.append((_FLAG, bool(mask)))
+        return True
+    dim = _dimension(parts, place, len(shape))
+    if shape[dim : dim + of.ndim] != of.shape:
+        raise WeftIndexError(
+            f"a boolean index of shape {of.shape} does not fit the dimensions it stands for",
+            operation="indexing",
+            got=f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}",
+            wanted=f"a mask of shape {shape[dim : dim + of.ndim]}",
+        )
+    for places in np.nonzero(mask):
+        key.append((_ARRAY, places.shape))
+        arrays.append(places.astype(np.int32 if mask.size < 2**31 else np.int64))
+    return True
+
+
+# ---- plans -----------------------------------------------------------------------------------
+
+
+class Plan:
+    """What to do with an array of one type for one key; see the module's text.
+
+    Static part: `starts`, `limits`, `strides` and `reverse` per dimension. Dynamic part:
+    `indexed` are the dimensions that arrays index, `dropped` those of static integers (of length 1
+    after slicing), `index_shape` what the arrays broadcast to and `place` where its dimensions
+    stand among those that are left; `shape` is the shape of the result.
+    """
+
+    __slots__ = (
+        "dropped",
+        "index_shape",
+        "indexed",
+        "limits",
+        "place",
+        "reverse",
+        "shape",
+        "starts",
+        "strides",
+        "unit",
+        "whole",
+        "window",
+    )
+
+    def __init__(self, key: tuple[Any, ...], shape: tuple[int, ...]) -> None:
+        parts = _expanded(key, shape)
+        read = _Reader(parts, shape)
+        self.starts, self.limits = tuple(read.starts), tuple(read.limits)
+        self.strides, self.reverse = tuple(read.strides), tuple(read.reverse)
+        self.indexed, self.dropped = tuple(read.indexed), tuple(read.dropped)
+        self.unit = not read.reverse and all(step == 1 for step in read.strides)
+        self.whole = self.unit and self.limits == shape and not any(read.starts)
+        try:
+            self.index_shape = broadcast_shape("indexing", *read.shapes)
+        except ShapeError:
+            raise WeftIndexError(
+                "the index arrays do not broadcast together",
+                operation="indexing",
+                got="shapes " + ", ".join(map(str, read.shapes)),
+                wanted="shapes that broadcast together",
+            ) from None
+        # Index arrays that stand side by side leave their dimensions there, others in front.
+        at = read.advanced
+        aside = read.has_arrays and at == list(range(at[0], at[-1] + 1))
+        first, self.place = read.before[0] if aside else (0, 0)
+        kept = read.kept
+        self.shape = (*kept[:first], *self.index_shape, *kept[first:])
+        gone = {*self.indexed, *self.dropped}
+        self.window = tuple(self._length(d) for d in range(len(shape)) if d not in gone)
+
+    def _length(self, dim: int) -> int:
+        return -((self.starts[dim] - self.limits[dim]) // self.strides[dim])
+
+    def sliced_shape(self) -> tuple[int, ...]:
+        """The shape after the static part, all dimensions of the operand still there."""
+        return tuple(self._length(d) for d in range(len(self.starts)))
+
+    def gathered_shape(self) -> tuple[int, ...]:
+        """The shape of the result before the dimensions of None are put in."""
+        return (*self.window[: self.place], *self.index_shape, *self.window[self.place :])
+
+    def offset_dims(self) -> tuple[int, ...]:
+        """Where, in the gathered shape, the dimensions stand that arrays do not index."""
+        return tuple(
+            d if d < self.place else d + len(self.index_shape) for d in range(len(self.window))
+        )
+
+
+class _Reader:
+    """Goes through the entries of an expanded key, one dimension of the operand after the other.
+
+    `kept` are the lengths that slices and None give to the result; `advanced` the places of the
+    entries that NumPy counts as index arrays once there is one, and `before` how many lengths were
+    kept when each came: all of them, and without those of None.
+    """
+
+    def __init__(self, parts: Sequence[Any], shape: tuple[int, ...]) -> None:
+        self.starts, self.limits, self.strides = [0] * len(shape), list(shape), [1] * len(shape)
+        self.reverse: list[int] = []
+        self.indexed: list[int] = []
+        self.dropped: list[int] = []
+        self.kept: list[int] = []
+        self.advanced: list[int] = []
+        self.before: list[tuple[int, int]] = []
+        self.shapes: list[tuple[int, ...]] = []
+        self.has_arrays = any(_is_word(part, _ARRAY) or _is_word(part, _FLAG) for part in parts)
+        dim = window = 0
+        for at, part in enumerate(parts):
+            if part is None:
+                self.kept.append(1)
+                continue
+            if type(part) is int or type(part[0]) is str:
+                self.advanced.append(at)
+                self.before.append((len(self.kept), window))
+                self._pick(part, dim, shape)
+            else:
+                self._slice(part, dim, shape[dim])
+                window += 1
+            dim += not _is_word(part, _FLAG)
+
+    def _pick(self, part: Any, dim: int, shape: tuple[int, ...]) -> None:
+        if type(part) is int:
+            self.starts[dim] = _within(part, shape[dim], dim)
+            self.limits[dim] = self.starts[dim] + 1
+            self.dropped.append(dim)
+        elif part[0] == _FLAG:
+            self.shapes.append((int(part[1]),))
+        else:
+            self.shapes.append(part[1] if part[0] == _ARRAY else ())
+            self.indexed.append(dim)
+
+    def _slice(self, part: tuple[Any, Any, Any], dim: int, length: int) -> None:
+        low, high, step = slice(*part).indices(length)
+        size = len(range(low, high, step))
+        self.kept.append(size)
+        if not size:
+            self.limits[dim] = 0
+            return
+        if step < 0:
+            low, step = low + (size - 1) * step, -step
+            self.reverse.append(dim)
+        # One spelling for equal slices: the end right after the last element.
+        self.starts[dim], self.strides[dim] = low, step if size > 1 else 1
+        self.limits[dim] = low + (size - 1) * step + 1
+
+
+def _is_word(part: Any, word: str) -> bool:
+    return type(part) is tuple and part[0] == word
+
+
+def _within(index: int, size: int, dim: int) -> int:
+    if not -size <= index < size:
+        raise _out_of_bounds(index, size, dim)
+    return index + size if index < 0 else index
+
+
+def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
+    """The key with one entry per dimension of the operand, besides those of None and flags."""
+    used = sum(part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key)
+    if used > len(shape):
+        raise WeftIndexError(
+            f"too many indices: {used} for an array of {len(shape)} dimensions",
+            operation="indexing",
+            got=f"{used} indices for shape {shape}",
+            wanted=f"at most {len(shape)}",
+        )
+    places = [i for i, part in enumerate(key) if part is Ellipsis]
+    if len(places) > 1:
+        raise WeftIndexError(
+            "an index has at most one Ellipsis", operation="indexing", got=f"{len(places)} of them"
+        )
+    fill = [(None, None, None)] * (len(shape) - used)
+    at = places[0] if places else len(key)
+    return [*key[:at], *fill, *key[at + 1 :]]
+
+
+_plans: dict[Any, Plan] = {}
+
+
+def plan_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
+    """The plan for a key and an operand's shape, made once."""
+    found = _plans.get((key, shape))
+    if found is None:
+        if len(_plans) > 10_000:
+            _plans.clear()
+        found = _plans[key, shape] = Plan(key, shape)
+    return found
+
+
+# ---- carrying a plan out -----------------------------------------------------------------------
+
+
+def take_static(x: Any, plan: Plan) -> Any:
+    """The static part of a plan; no dimension is dropped."""
+    if plan.whole:
+        return x
+    y = slicing.slice(x, plan.starts, plan.limits, plan.strides)
+    return rev(y, plan.reverse) if plan.reverse else y
+
+
+def counted_from_start(index: Any, size: int) -> Any:
+    """Index values with the negative ones counted from the end, in a signed dtype."""
+    of = type_of(index)
+    wide = size > np.iinfo(np.int32).max or of.dtype in (
+        dtypes.int64,
+        dtypes.uint64,
+        dtypes.uint32,
+    )
+    dtype = dtypes.int64 if wide else dtypes.int32
+    if of.dtype != dtype or of.weak_type:
+        index = convert_element_type(index, dtype)
+    if of.dtype in dtypes.UNSIGNED:
+        return index
+    return select(lt(index, dtype.type(0)), add(index, dtype.type(size)), index)
+
+
+def start_indices(plan: Plan, arrays: Sequence[Any], safe: bool, wrap: bool = True) -> Any:
+    """The index arrays as one array of vectors, as gather and scatter take them."""
+    sizes = plan.sliced_shape()
+    values = []
+    for dim, index in zip(plan.indexed, arrays, strict=True):
+        if not safe and wrap:
+            index = counted_from_start(index, sizes[dim])
+        elif type_of(index).dtype not in (dtypes.int32, dtypes.int64):
+            index = convert_element_type(index, dtypes.int32)
+        values.append(index)
+    if any(type_of(v).dtype == dtypes.int64 for v in values):
+        values = [convert_element_type(v, dtypes.int64) for v in values]
+    columns = [
+        reshape(broadcasted(v, plan.index_shape), (*plan.index_shape, 1)) for v in values
+    ]
+    return columns[0] if len(columns) == 1 else concatenate(columns, len(plan.index_shape))
+
+
+def gather_by(
+    y: Any,
+    plan: Plan,
+    arrays: Sequence[Any],
+    *,
+    safe: bool = False,
+    mode: Any = None,
+    fill_value: Any = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    wrap: bool = True,
+) -> Any:
+    """The dynamic part of a plan, on what the static part left; shaped as the result."""
+    gone = tuple(sorted((*plan.indexed, *plan.dropped)))
+    if not plan.indexed:
+        if plan.index_shape in ((), (1,)):
+            return reshape(y, plan.shape)
+        repeated = broadcast_in_dim(
+            reshape(y, plan.window), plan.gathered_shape(), plan.offset_dims()
+        )
+        return reshape(repeated, plan.shape)
+    if not plan.index_shape and not mode == "fill":
+        sizes = plan.sliced_shape()
+        starts: list[Any] = [np.int32(0)] * len(sizes)
+        for dim, index in zip(plan.indexed, arrays, strict=True):
+            starts[dim] = index if safe or not wrap else counted_from_start(index, sizes[dim])
+        if any(type_of(s).dtype == dtypes.int64 for s in starts):
+            starts = [convert_element_type(s, dtypes.int64) for s in starts]
+        wanted = tuple(1 if d in plan.indexed else n for d, n in enumerate(sizes))
+        return reshape(
+            dynamic_slice(y, starts, wanted, allow_negative_indices=False), plan.shape
+        )
+    numbers = GatherDimensionNumbers(
+        offset_dims=plan.offset_dims(),
+        collapsed_slice_dims=gone,
+        start_index_map=plan.indexed,
+    )
+    out = gather(
+        y,
+        start_indices(plan, arrays, safe, wrap),
+        numbers,
+        slice_sizes=tuple(1 if d in gone else n for d, n in enumerate(plan.sliced_shape())),
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=gather_mode(mode, safe),
+        fill_value=fill_value,
+    )
+    return reshape(out, plan.shape)
+
+
+_MODES = {
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+
+
+def gather_mode(mode: Any, safe: bool = False) -> Any:
+    """The mode of a gather; None means that what is out of bounds is clamped."""
+    if safe:
+        return GatherScatterMode.PROMISE_IN_BOUNDS
+    return _MODES[mode or "clip"]
+
+
+def index_array(x: Any, plan: Plan, arrays: Sequence[Any], safe: bool) -> Any:
+    """`x[...]` by a plan."""
+    return gather_by(take_static(x, plan), plan, arrays, safe=safe)
+
+
+# ---- eager -----------------------------------------------------------------------------------
+
+
+@compiled
+def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
+    """A window of static sizes, whose start in some dimensions is an operand."""
+    begin: list[Any] = [np.int32(0)] * len(sizes)
+    for dim, start in zip(dims, starts, strict=True):
+        begin[dim] = start
+    return reshape(dynamic_slice(x, begin, sizes, allow_negative_indices=False), shape)
+
+
+@compiled
+def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
+    """An index carried out as one program."""
+    return index_array(x, plan, arrays, safe)
+
+
+_eager: dict[Any, tuple[Any, list[Any]]] = {}
+
+
+_starts: dict[int, Array] = {}
+
+
+def start_array(value: int) -> Array:
+    """The start of a window as an array, remembered: loops over windows use the same ones again."""
+    found = _starts.get(value)
+    if found is None:
+        if len(_starts) > 10_000:
+            _starts.clear()
+        dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
+        found = _starts[value] = put(np.asarray(value, dtype), ArrayType((), dtype))
+    return found
+
+
+def _static_entry(x: Array, plan: Plan) -> tuple[Any, list[Any]]:
+    """The program for a static index of an array of one signature, and its operands besides."""
+    if plan.unit and not plan.whole:
+        # The start is an operand, so that a loop over windows compiles one program.
+        dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
+        starts = [start_array(plan.starts[d]) for d in dims]
+        static = {"dims": dims, "sizes": plan.sliced_shape(), "shape": plan.shape}
+        return take_window.program([x, *starts], static), [s._buffer for s in starts]
+    return take_by_plan.program([x], {"plan": plan, "safe": True}), []
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]`: elements, slices and gathers of an array, as NumPy's indexing.
+
+    A static index out of bounds raises WeftIndexError; index values that are not known while
+    tracing are clamped to the bounds (use `x.at[index].get(mode=...)` for other semantics).
+    """
+    if _trace(None) is None and type(x) is Array:
+        # Static indices of an array: one dictionary look-up. Integers and slices only.
+        try:
+            if type(index) is int:
+                key: Any = (x.signature, index)
+            elif type(index) is slice:
+                key = (x.signature, index.start, index.stop, index.step)
+            else:
+                key = (x.signature, _quick_key(index))
+            program, starts = _eager[key]
+        except (KeyError, TypeError):
+            return _getitem_eagerly(x, index)
+        try:
+            outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
+        except (RuntimeError, ValueError):
+            x._live()
+            raise
+        return Array(outs[0], program.out_type, program.out_signature)
+    of = type_of(x)
+    encoded = encode(index, of.shape)
+    plan = plan_of(encoded.key, of.shape)
+    return index_array(x, plan, encoded.arrays, encoded.safe)
+
+
+def _quick_key(index: Any) -> Any:
+    """A tuple of integers, slices, None and Ellipsis as a key. Raises TypeError for others."""
+    key: list[Any] = []
+    for part in index:
+        kind = type(part)
+        if kind is slice:
+            key.append((part.start, part.stop, part.step))
+        elif kind is int or part is None or part is Ellipsis:
+            key.append(part)
+        else:
+            raise TypeError
+    return tuple(key)
+
+
+def _getitem_eagerly(x: Array, index: Any) -> Any:
+    x._live()
+    if _is_mask(index, x) and isinstance(x.dtype, np.dtype):
+        # How many elements there are is known only from the values, and a program is made for one
+        # number: so this runs on the host, where the values of the mask have to go anyway.
+        value = np.asarray(x)[np.asarray(index)]
+        return put(value, x.type.update(shape=value.shape), _device(x))
+    encoded = encode(index, x.shape)
+    plan = plan_of(encoded.key, x.shape)
+    if not encoded.arrays and not plan.index_shape:
+        if plan.whole and plan.shape == x.shape:
+            return x
+        program, starts = _static_entry(x, plan)
+        key = _remembered(x, index)
+        if key is not None:
+            if len(_eager) > 10_000:
+                _eager.clear()
+            _eager[key] = program, starts
+        outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
+        return Array(outs[0], program.out_type, program.out_signature)
+    return take_by_plan(x, *encoded.arrays, plan=plan, safe=encoded.safe)
+
+
+def _remembered(x: Array, index: Any) -> Any:
+    """The key under which `getitem` looks a static index up, or None for one it does not."""
+    if type(index) is int:
+        return x.signature, index
+    if type(index) is slice:
+        parts = (index.start, index.stop, index.step)
+        return (x.signature, *parts) if _plain(parts) else None
+    if type(index) is not tuple:
+        return None
+    for part in index:
+        if type(part) is slice and not _plain((part.start, part.stop, part.step)):
+            return None
+        if not (type(part) in (int, slice) or part is None or part is Ellipsis):
+            return None
+    return x.signature, _quick_key(index)
+
+
+def _plain(parts: Sequence[Any]) -> bool:
+    return all(part is None or type(part) is int for part in parts)
+
+
+def _device(x: Array) -> Any:
+    return None if x.signature is x.type else x.signature[1]
+
+
+def _is_mask(index: Any, x: Array) -> bool:
+    """Whether an index is one boolean array that stands for the leading dimensions of `x`."""
+    if not isinstance(index, (Array, np.ndarray)) or index.dtype != np.bool_ or not index.ndim:
+        return False
+    return x.shape[: index.ndim] == index.shape

@@ -1,0 +1,385 @@
+"""How an elementwise function of `weft.numpy` brings its operands to one dtype and one shape.
+
+What is to be done depends on the operands' types alone: the dtype in which they meet (see
+`weft.dtypes.promote`), who is converted, who is broadcast, which operation serves that dtype. It is
+decided once per function and types and kept as a *plan*, a function of the operands; where nothing
+is to be done the plan is the primitive's own `bind`. A call is then one look-up and one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weft import config, dtypes
+from weft.array import Array, put, scalar_array
+from weft.core.trace import current_variable
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.numpy.arguments import check_arrays, inexact
+from weft.ops.convert import convert_element_type_p
+from weft.ops.shape import broadcast_in_dim
+
+__all__ = [
+    "Binary",
+    "Unary",
+    "binary",
+    "canonical_type",
+    "number_of",
+    "operator_of",
+    "unary",
+]
+
+Unary = Callable[[Any], Any]
+Binary = Callable[[Any, Any], Any]
+Apply = Callable[..., Any]
+Cases = Mapping[frozenset[np.dtype[Any]], Apply]
+
+_trace = current_variable.get
+_settings = config.settings
+_NUMBERS = (bool, int, float, complex)
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+_PYTHON = {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}
+_WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128})
+
+
+def canonical_type(value: Any) -> ArrayType:
+    """The type of an operand: a NumPy scalar or array asks for no width and gets the default."""
+    if _is_number(value):
+        # Of the class alone: whether an integer fits is seen when the plan runs.
+        return type_of(next(cls for cls in _NUMBERS if isinstance(value, cls))(0))
+    of = type_of(value)
+    if isinstance(value, np.generic):
+        return ArrayType((), dtypes.canonical(of.dtype))
+    return of
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBERS) and not isinstance(value, np.generic)
+
+
+# ---- numbers as scalars of a dtype -----------------------------------------------------------
+
+
+def number_of(value: Any, dtype: Any, operation: str) -> Any:
+    """A Python number as a NumPy scalar of `dtype`, which a program keeps as a literal.
+
+    Raises OverflowError for an integer that does not fit.
+    """
+    if dtype.kind in "iu" and not dtypes.fits(value, dtype):
+        raise OverflowError(
+            f"{operation}: the Python integer {value} does not fit in {dtype.name}, the dtype of "
+            f"the other operand; convert that one first, for example x.astype('int64')"
+        )
+    with np.errstate(all="ignore"):  # 1e300 in float32 is infinity, as it is for an array
+        return dtype.type(value)
+
+
+def _number_converter(dtype: Any, operation: str) -> Unary:
+    """`number_of` for one dtype, with a short way for the numbers that need no care."""
+    make = dtype.type
+    if dtype.kind == "b":
+        return make
+    if dtype.kind in "iu":
+        limits = dtypes.iinfo(dtype)
+    else:
+        limits = dtypes.finfo(dtype)
+        if dtype.kind == "c":
+            return lambda value: number_of(value, dtype, operation)
+    low, high = (limit.item() if hasattr(limit, "item") else limit for limit in (limits.min, limits.max))
+    if dtype.kind not in "iu":
+        low, high = float(low), float(high)
+
+    def convert(value: Any) -> Any:
+        if low <= value <= high:
+            return make(value)
+        return number_of(value, dtype, operation)
+
+    return convert
+
+
+# ---- plans -------------------------------------------------------------------------------------
+
+
+class Operation:
+    """An elementwise function as data.
+
+    cases: which primitive (or function of operands of one dtype) serves which dtypes; inexact:
+    whether integers become real numbers first; shaped: whether `cases` want operands of equal
+    shapes, where primitives also take operands without dimensions.
+    """
+
+    __slots__ = ("cases", "inexact", "name", "shaped")
+
+    def __init__(self, name: str, cases: Cases, inexact: bool, shaped: bool) -> None:
+        self.name = name
+        self.cases = cases
+        self.inexact = inexact
+        self.shaped = shaped
+
+    def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
+        """What serves a dtype. Raises DTypeError where nothing does."""
+        for accepted, apply in self.cases.items():
+            if dtype in accepted:
+                return apply
+        accepted = frozenset().union(*self.cases)
+        raise DTypeError(
+            f"{self.name} does not take operands of dtype {dtypes.short_name(dtype)}",
+            operation=self.name,
+            got=", ".join(map(str, types)),
+            wanted="a dtype among " + ", ".join(sorted(d.name for d in accepted)),
+            fix=Fix("convert", "convert the operand first (x.astype(...))", {}),
+        )
+
+    def plan(self, values: tuple[Any, ...]) -> Apply:
+        """What to do with operands of the types of `values`."""
+        types = [canonical_type(value) for value in values]
+        try:
+            dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
+        except DTypeError as error:
+            error.operation = self.name
+            raise
+        if self.inexact:
+            dtype = inexact(dtype)
+        apply = self.choose(dtype, types)
+        shape = broadcast_shape(self.name, types)
+        steps = [
+            self.step(value, of, dtype, weak, shape)
+            for value, of in zip(values, types, strict=True)
+        ]
+        if not any(steps):
+            return apply
+        if len(steps) == 1:
+            (only,) = steps
+            assert only is not None
+            return lambda x: apply(only(x))
+        return _two(apply, steps, values, dtype)
+
+    def step(
+        self, value: Any, of: ArrayType, dtype: Any, weak: bool, shape: tuple[int, ...]
+    ) -> Unary | None:
+        """What to do with one operand before the operation; None: nothing."""
+        number = _is_number(value)
+        first: Unary | None = None
+        if number or isinstance(value, np.generic):
+            first = self.number_step(value, number, dtype, weak)
+        elif isinstance(value, np.ndarray):
+            if not of.shape:
+                convert = _number_converter(dtype, self.name)
+                first = lambda x: convert(x[()])  # noqa: E731
+            elif dtype in _WIDE and value.dtype != of.dtype:
+                wide = ArrayType(of.shape, dtype)
+                first = lambda x: put(np.asarray(x, dtype), wide)  # noqa: E731
+            elif of.dtype != dtype:
+                first = lambda x: _convert(x, dtype, False)  # noqa: E731
+        elif of.dtype != dtype:
+            first = lambda x: _convert(x, dtype, weak)  # noqa: E731
+        if of.shape == shape or (not of.shape and not self.shaped):
+            return first
+        dims = tuple(range(len(shape) - of.ndim, len(shape)))
+        if first is None:
+            return lambda x: broadcast_in_dim(x, shape, dims)
+        return lambda x: broadcast_in_dim(first(x), shape, dims)
+
+    def number_step(self, value: Any, number: bool, dtype: Any, weak: bool) -> Unary | None:
+        """What to do with a number: a weakly typed result needs a weakly typed operand."""
+        cls = _PYTHON[dtype.kind]
+        if weak and dtype == dtypes.of_scalar(cls(0)):
+            return None if type(value) is cls else cls
+        if number or dtypes.canonical(value.dtype) != dtype or value.dtype != dtype:
+            return _number_converter(dtype, self.name)
+        return None
+
+    def stable(self, values: tuple[Any, ...]) -> bool:
+        """Whether the plan is the same under all settings, which know the default widths."""
+        types = [type_of(x) for x in values if not _is_number(x)]
+        if not types or any(isinstance(x, (np.generic, np.ndarray)) for x in values):
+            return False
+        dtype = types[0].dtype
+        if any(of.dtype != dtype for of in types) or dtype not in dtypes.ANY:
+            return False
+        numbers = [x for x in values if _is_number(x)]
+        if self.inexact and dtype not in dtypes.INEXACT:
+            return not numbers and dtype.itemsize < 8
+        if not numbers:
+            return True
+        top = max(_RANK[dtypes.of_scalar(x).kind] for x in numbers)
+        return top <= _RANK[dtype.kind] and not all(of.weak_type for of in types)
+
+
+def _convert(x: Any, dtype: Any, weak: bool) -> Any:
+    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak)
+
+
+def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
+    """The shape to which all operands broadcast. Raises ShapeError where there is none."""
+    try:
+        return np.broadcast_shapes(*[of.shape for of in types])
+    except ValueError:
+        raise ShapeError(
+            f"{name} got operands whose shapes do not broadcast together",
+            operation=name,
+            got=", ".join(map(str, types)),
+            wanted="lengths that are equal or 1, dimension by dimension from the last",
+            fix=Fix("reshape", "insert dimensions of length 1, for example x[:, None]", {}),
+        ) from None
+
+
+def _two(apply: Apply, steps: list[Unary | None], values: tuple[Any, ...], dtype: Any) -> Binary:
+    """The plan for two operands, at least one of which needs a step."""
+    first, second = steps
+    if second is None:
+        assert first is not None
+        if _is_number(values[0]):
+            return _number_first(apply, first, ArrayType((), dtype))
+        return lambda x, y: apply(first(x), y)
+    if first is None:
+        if _is_number(values[1]):
+            return _number_second(apply, second, ArrayType((), dtype))
+        return lambda x, y: apply(x, second(y))
+    return lambda x, y: apply(first(x), second(y))
+
+
+# Evaluated at once, a number is best an array that is on the device already; in a program it is a
+# literal.
+
+
+def _number_first(apply: Apply, convert: Unary, scalar: ArrayType) -> Binary:
+    def plan(x: Any, y: Any) -> Any:
+        if y.__class__ is Array and _trace(None) is None:
+            return apply(_device_scalar(x, convert, scalar), y)
+        return apply(convert(x), y)
+
+    return plan
+
+
+def _number_second(apply: Apply, convert: Unary, scalar: ArrayType) -> Binary:
+    def plan(x: Any, y: Any) -> Any:
+        if x.__class__ is Array and _trace(None) is None:
+            return apply(x, _device_scalar(y, convert, scalar))
+        return apply(x, convert(y))
+
+    return plan
+
+
+def _device_scalar(value: Any, convert: Unary, of: ArrayType) -> Any:
+    kind = of.dtype.kind
+    if kind == "c":
+        return convert(value)
+    if kind in "iu":
+        convert(value)  # whether it fits
+    return scalar_array(value, of)
+
+
+# ---- making functions --------------------------------------------------------------------------
+
+
+def _key(value: Any) -> Any:
+    """What a plan is kept under: the type of an array, the class of a number."""
+    found = getattr(value, "type", None)
+    if found is not None:
+        return found
+    if isinstance(value, np.ndarray):
+        return np.ndarray, value.dtype, value.shape
+    return value.__class__
+
+
+class _Plans(dict[Any, Apply]):
+    """The plans of one operation."""
+
+    __slots__ = ("operation",)
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__()
+        self.operation = operation
+
+    def make(self, *values: Any) -> Apply:
+        """The plan for operands for which the fast look-up found none."""
+        operation = self.operation
+        keys = tuple(map(_key, values))
+        key = keys[0] if len(keys) == 1 else keys
+        found = self.get(key)
+        if found is None:
+            check_arrays(operation.name, *values)
+            found = operation.plan(values) if operation.stable(values) else _by_settings(operation)
+            self[key] = found
+        return found
+
+
+def _by_settings(operation: Operation) -> Apply:
+    """A plan that depends on the settings, which choose the default widths."""
+    plans: dict[Any, Apply] = {}
+
+    def plan(*values: Any) -> Any:
+        settings = _settings()
+        found = plans.get(settings)
+        if found is None:
+            found = plans[settings] = operation.plan(values)
+        return found(*values)
+
+    return plan
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "weft.numpy"
+    function.__doc__ = doc
+    return function
+
+
+def unary(
+    name: str, cases: Cases, doc: str, *, inexact: bool = False, shaped: bool = False
+) -> Unary:
+    """A function of one operand, from what serves which dtypes."""
+    plans = _Plans(Operation(name, cases, inexact, shaped))
+
+    def function(x: Any, /) -> Any:
+        try:
+            plan = plans[getattr(x, "type", x.__class__)]
+        except (KeyError, TypeError):
+            plan = plans.make(x)
+        return plan(x)
+
+    return _named(function, name, doc)
+
+
+def binary(
+    name: str, cases: Cases, doc: str, *, inexact: bool = False, shaped: bool = False
+) -> Binary:
+    """A function of two operands, which promotes and broadcasts, from what serves which dtypes."""
+    plans = _Plans(Operation(name, cases, inexact, shaped))
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        try:
+            plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
+        except (KeyError, TypeError):
+            plan = plans.make(x1, x2)
+        return plan(x1, x2)
+
+    _plans_of[function] = plans
+    return _named(function, name, doc)
+
+
+_plans_of: dict[Any, _Plans] = {}
+
+
+def operator_of(function: Binary) -> Binary:
+    """The function as an operator: for an operand it does not know it answers NotImplemented, so
+    that Python asks the other operand's class.
+    """
+    plans = _plans_of[function]
+
+    def operator(x1: Any, x2: Any, /) -> Any:
+        try:
+            plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
+        except (KeyError, TypeError):
+            try:
+                check_arrays(function.__name__, x1, x2)
+            except WeftTypeError:
+                return NotImplemented
+            plan = plans.make(x1, x2)
+        return plan(x1, x2)
+
+    return _named(operator, function.__name__, function.__doc__ or "")

@@ -1,0 +1,313 @@
+"""Random keys: making them from seeds, deriving others from them, and their bits.
+
+A key is the whole state of a random generator, as a value: a function of a key answers with the same
+numbers every time, and new numbers come from new keys, which `split` and `fold_in` derive. Typed
+keys carry their generator in their dtype; functions also take the bare bits of a threefry key, as
+`PRNGKey` makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import config, dtypes
+from weft.array import Array, put
+from weft.core.trace import bottom_trace, current_trace
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops import extended
+from weft.ops.convert import convert_element_type
+from weft.ops.extended import KeyDType
+from weft.random.checks import check_key, check_keys, check_shape
+from weft.random.generator import Generator, generator_named
+from weft.random.sampler import Sampler
+from weft.random.streams import stream_of
+from weft.random.threefry import THREEFRY
+
+__all__ = [
+    "PRNGKey",
+    "clone",
+    "fold_in",
+    "key",
+    "key_data",
+    "key_dtype",
+    "key_impl",
+    "split",
+    "wrap_key_data",
+]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+
+
+# ---- from seeds --------------------------------------------------------------------------------
+
+
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """A random key from a seed, which is an integer or an integer array without dimensions.
+
+    Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
+    generator ("threefry2x32" by default); `dtype`, a dtype of keys, does the same.
+    Raises OverflowError for a seed of more than 64 bits, and WeftTypeError for one that is no integer.
+
+    >>> import weft
+    >>> weft.random.key_data(weft.random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
+    generator = _generator("key", impl, dtype)
+    return _seeded("key", seed, generator, True)
+
+
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+    """A random key from a seed as an array of its bits (uint32), without a type of its own.
+
+    For programs that were written before there were typed keys; new ones use `key`.
+    """
+    return _seeded("PRNGKey", seed, _generator("PRNGKey", impl), False)
+
+
+def key_dtype(impl: Any = None) -> KeyDType:
+    """The dtype of the keys of a generator, named as in `key`."""
+    return _generator("key_dtype", impl).dtype
+
+
+def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
+    if isinstance(dtype, KeyDType):
+        if impl is not None and _generator(operation, impl).dtype is not dtype:
+            raise WeftTypeError(
+                f"{operation}: impl and dtype name different generators",
+                operation=operation,
+                got=f"impl={impl!r}, dtype={dtype}",
+                wanted="one of them",
+            )
+        return dtype.implementation  # type: ignore[no-any-return]
+    if dtype is not None:
+        raise DTypeError(
+            f"{operation}: {dtype!r} is no dtype of random keys",
+            operation=operation,
+            got=f"dtype={dtype!r}",
+            wanted="the dtype of a key, or weft.random.key_dtype()",
+        )
+    if impl is None:
+        return THREEFRY
+    if isinstance(impl, Generator):
+        return impl
+    if isinstance(impl, KeyDType):
+        return impl.implementation  # type: ignore[no-any-return]
+    if isinstance(impl, str):
+        return generator_named(impl, operation)
+    raise WeftTypeError(
+        f"{operation}: impl is the name of a random generator",
+        operation=operation,
+        got=f"impl={impl!r:.60} of class {type(impl).__name__}",
+        wanted='a name such as "threefry2x32"',
+    )
+
+
+def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any:
+    if isinstance(seed, (int, np.integer, np.bool_)) or (
+        isinstance(seed, np.ndarray) and not seed.ndim and seed.dtype.kind in "iub"
+    ):
+        number = int(seed)
+        if not -(1 << 63) <= number < 1 << 63 and not isinstance(seed, (np.generic, np.ndarray)):
+            raise OverflowError(
+                f"{operation}: the seed {number} does not fit in 64 bits; "
+                "take a smaller one, such as seed % 2**63"
+            )
+        return _seeded_by_number(number, generator, typed)
+    of = getattr(seed, "type", None)
+    if not isinstance(of, ArrayType) or of.dtype not in dtypes.BITS:
+        got = repr(of) if isinstance(of, ArrayType) else f"{seed!r:.60}"
+        already = isinstance(of, ArrayType) and isinstance(of.dtype, KeyDType)
+        raise WeftTypeError(
+            f"{operation} takes an integer as its seed, not {'a key' if already else got}",
+            operation=operation,
+            got=f"{got} of class {type(seed).__name__}",
+            wanted="an integer, or an integer array without dimensions",
+            fix=Fix("use_key", "use the key itself, or split it", {})
+            if already
+            else Fix("integer", "pass an integer, such as 0", {"seed": 0}),
+        )
+    if of.shape:
+        raise ShapeError(
+            f"{operation} takes one seed, not an array of shape {of.shape}",
+            operation=operation,
+            got=str(of),
+            wanted="an integer array without dimensions",
+            fix=Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {}),
+        )
+    return _seed((seed,), (generator, typed))
+
+
+def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
+    # Python's integers have no width: the setting says how many of their bits count.
+    if config.settings().enable_x64:
+        seed: Any = np.uint64(number & 0xFFFFFFFFFFFFFFFF)
+    else:
+        seed = np.uint32(number & 0xFFFFFFFF)
+    if generator is THREEFRY and current_trace() is bottom_trace():
+        # The most frequent case costs no compilation: the bits are those of the seed.
+        bits = np.array([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32)
+        return put(bits, ArrayType(() if typed else (2,), THREEFRY.dtype if typed else np.uint32))
+    return _seed((seed,), (generator, typed))
+
+
+def _draw_seed(seed: Any, generator: Generator, typed: bool) -> Any:
+    bits = generator.seed(seed)
+    return extended.wrap_key_bits(bits, generator.dtype) if typed else bits
+
+
+def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    (seed,) = arrays
+    if type_of(seed).dtype == dtypes.bool_:
+        seed = convert_element_type(seed, dtypes.uint32)
+    return (seed,), static
+
+
+_seed = Sampler("seed", _draw_seed, _check_seed)
+
+
+# ---- from keys ---------------------------------------------------------------------------------
+
+
+def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
+    """New keys from a key, which is not to be used again: an array of keys of shape (num,), or of
+    the shape that `num` is.
+
+    >>> import weft
+    >>> first, second = weft.random.split(weft.random.key(0))
+    >>> weft.random.split(first, (2, 3)).shape
+    (2, 3)
+    """
+    return _split((key,), (num,))
+
+
+def _like(key: Any, bits: Any) -> Any:
+    """Bits in the form of a key: typed where the key is."""
+    dtype = type_of(key).dtype
+    return extended.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
+
+
+def _draw_split(key: Any, shape: tuple[int, ...]) -> Any:
+    stream = stream_of(key)
+    return _like(key, stream.generator.split(stream.bits, shape))
+
+
+def _check_split(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    return (check_key(operation, arrays[0]),), (check_shape(operation, static[0]),)
+
+
+_split = Sampler("split", _draw_split, _check_split)
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """A new key from a key and an integer (32 bits): distinct integers give independent keys.
+
+    `data` is an integer or an integer array without dimensions. Raises OverflowError for a Python
+    integer that is negative or does not fit in 32 bits.
+
+    >>> import weft
+    >>> weft.random.key_data(weft.random.fold_in(weft.random.key(0), 1))
+    Array([ 928981903, 3453687069], dtype=uint32)
+    """
+    return _fold_in((key, data), ())
+
+
+def _draw_fold_in(key: Any, data: Any) -> Any:
+    stream = stream_of(key)
+    if type_of(data).dtype != np.uint32:
+        data = convert_element_type(data, dtypes.uint32)
+    return _like(key, stream.generator.fold_in(stream.bits, data))
+
+
+def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    key, data = arrays
+    key = check_key(operation, key)
+    if isinstance(data, (int, np.integer, np.bool_)):
+        if not 0 <= int(data) < 1 << 32:
+            raise OverflowError(
+                f"fold_in: {int(data)} does not fit in 32 bits without a sign; "
+                "fold larger numbers in piece by piece"
+            )
+        return (key, np.uint32(data)), static
+    of = type_of(data)
+    if of.dtype not in dtypes.BITS:
+        raise DTypeError(
+            f"fold_in takes an integer, not {of}",
+            operation=operation,
+            got=str(of),
+            wanted="an integer, or an integer array without dimensions",
+            fix=Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"}),
+        )
+    if of.shape:
+        raise ShapeError(
+            f"fold_in takes one integer, not an array of shape {of.shape}",
+            operation=operation,
+            got=str(of),
+            wanted="an integer array without dimensions",
+            fix=Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {}),
+        )
+    return (key, data), static
+
+
+_fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in)
+
+
+def clone(key: Any) -> Any:
+    """The same key: its use afterwards gives the same numbers as the original's."""
+    return check_keys("clone", key)[0]
+
+
+# ---- their bits --------------------------------------------------------------------------------
+
+
+def key_data(keys: Any) -> Any:
+    """The bits of keys: uint32, with the dimensions of a key's bits behind those of the keys."""
+    keys, _ = check_keys("key_data", keys)
+    of = type_of(keys)
+    if not isinstance(of.dtype, KeyDType):
+        return keys
+    if type(keys) is Array and current_trace() is bottom_trace():
+        return _view(keys, extended.physical_type(of))
+    return extended.key_bits(keys)
+
+
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+    """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`."""
+    generator = _generator("wrap_key_data", impl, dtype)
+    bits = key_bits_array
+    if isinstance(bits, (np.ndarray, np.generic)):
+        of = ArrayType(bits.shape, bits.dtype)
+    else:
+        of = type_of(bits)
+    n = len(generator.key_shape)
+    if of.dtype != np.uint32 or of.ndim < n or of.shape[of.ndim - n :] != generator.key_shape:
+        wanted = ", ".join(map(str, generator.key_shape))
+        raise DTypeError(
+            f"wrap_key_data takes the bits of {generator.name} keys, not {of}",
+            operation="wrap_key_data",
+            got=str(of),
+            wanted=f"u32[..., {wanted}]",
+        )
+    made = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
+    if isinstance(bits, np.ndarray):
+        return put(bits, made)
+    if type(bits) is Array and current_trace() is bottom_trace():
+        return _view(bits, made)
+    return extended.wrap_key_bits(bits, generator.dtype)
+
+
+def _view(array: Array, type: ArrayType) -> Array:
+    """The same buffer seen as of another type that is stored alike."""
+    signature = type if array.signature is array.type else (type, array.signature[1])
+    return Array(array._live(), type, signature)
+
+
+def key_impl(keys: Any) -> Any:
+    """The name of the generator of keys."""
+    keys, _ = check_keys("key_impl", keys)
+    dtype = type_of(keys).dtype
+    generator: Generator = dtype.implementation if isinstance(dtype, KeyDType) else THREEFRY
+    return generator.name

@@ -1,0 +1,146 @@
+"""Samplers: functions of keys and arrays that run as one compiled program and trace as one equation.
+
+A distribution is Python over primitives. It is traced once per operand types and static parameters
+(shape, dtype …); called eagerly it runs as one program, and while something is traced it stands in
+the program as one `jit` equation, so that drawing a hundred parameters traces and lowers the
+function once. The arguments are checked and brought into one form when a combination is first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import config
+from weft.array import Array, as_array
+from weft.control.jit import jit_p, jit_program
+from weft.core.jaxpr import Jaxpr
+from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
+from weft.core.types import ArrayType, type_of
+from weft.transforms.eval import explain_failure, operand_device
+from weft.transforms.staging import trace_to_jaxpr
+
+__all__ = ["Sampler"]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+
+_trace = current_variable.get
+_settings = config.settings
+_NUMBERS = (bool, int, float)
+# A program that loops over many shapes shall not fill the memory.
+_MOST = 4096
+
+
+class Sampler:
+    """A function `draw(*arrays, *static)` with one result, called as `sampler(arrays, static)`.
+
+    `check(arrays, static)` answers with both in the form that `draw` takes, or raises: the arrays
+    as arrays or tracers, the static parameters hashable.
+    """
+
+    __slots__ = ("check", "draw", "jaxprs", "name", "programs")
+
+    def __init__(
+        self,
+        name: str,
+        draw: Callable[..., Any],
+        check: Callable[[str, Arrays, Static], tuple[Arrays, Static]],
+    ) -> None:
+        self.name = name
+        self.draw = draw
+        self.check = check
+        # Both are keyed by arguments as users give them, and by the checked ones.
+        self.programs: dict[Any, Any] = {}
+        self.jaxprs: dict[Any, Jaxpr] = {}
+
+    def __call__(self, arrays: Arrays, static: Static) -> Any:
+        if _trace(None) is None:
+            try:
+                program = self.programs[(_settings(), static, *[x.signature for x in arrays])]
+                outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(
+                    program.handlers
+                )
+            except (AttributeError, KeyError, TypeError):
+                return self._evaluate(arrays, static)
+            except Exception:
+                explain_failure(arrays)
+                raise
+            return Array(outs[0], program.out_types[0], program.out_signatures[0])
+        if current_trace() is bottom_trace():
+            return self._evaluate(arrays, static)
+        return self._bind(arrays, static)
+
+    def _bind(self, arrays: Arrays, static: Static) -> Any:
+        """The call under a transformation: one equation."""
+        try:
+            jaxpr = self.jaxprs[(_settings(), static, *[x.type for x in arrays])]
+        except (AttributeError, KeyError, TypeError):
+            checked, settled = self.check(self.name, arrays, static)
+            jaxpr = self._jaxpr([type_of(x) for x in checked], settled)
+            if all(x is y for x, y in zip(arrays, checked, strict=True)):
+                self._remember(self.jaxprs, static, [type_of(x) for x in arrays], jaxpr)
+            arrays = checked
+        return jit_p.bind(*arrays, jaxpr=jaxpr, name=self.name, donated=())[0]
+
+    def _jaxpr(self, types: Sequence[ArrayType], static: Static) -> Jaxpr:
+        key = (_settings(), static, *types)
+        found = self.jaxprs.get(key)
+        if found is None:
+            found, consts = trace_to_jaxpr(
+                lambda *values: [self.draw(*values, *static)],
+                types,
+                transformation="jit",
+                name=self.name,
+            )
+            assert not consts, f"{self.name} closes over arrays"
+            self._remember(self.jaxprs, static, types, found)
+        return found
+
+    def _evaluate(self, arrays: Arrays, static: Static) -> Any:
+        """The call outside of transformations, where no program was found by the arguments."""
+        program = None
+        if all(type(x) is Array or type(x) in _NUMBERS for x in arrays):
+            values = [as_array(x) for x in arrays]
+            key = (_settings(), static, *[x.signature for x in values])
+            try:
+                program = self.programs.get(key)
+            except TypeError:  # a parameter that cannot be hashed, such as a shape that is a list
+                pass
+        if program is None:
+            for x in arrays:
+                if isinstance(x, Tracer):
+                    raise leaked(x)
+            checked, settled = self.check(self.name, arrays, static)
+            values = [as_array(x) for x in checked]
+            program = self._program(values, settled)
+            # What the check changed it has to change again; only what it left alone is remembered.
+            if all(x is y or type(x) in _NUMBERS for x, y in zip(arrays, checked, strict=True)):
+                self._remember(self.programs, static, [x.signature for x in values], program)
+        try:
+            outs = program.execute([x._buffer for x in values]).consume_with_handlers(
+                program.handlers
+            )
+        except Exception:
+            explain_failure(values)
+            raise
+        return Array(outs[0], program.out_types[0], program.out_signatures[0])
+
+    def _program(self, values: Sequence[Array], static: Static) -> Any:
+        key = (_settings(), static, *[x.signature for x in values])
+        found = self.programs.get(key)
+        if found is None:
+            jaxpr = self._jaxpr([x.type for x in values], static)
+            found = jit_program(jaxpr, self.name, (), operand_device(values, self.name))
+            self._remember(self.programs, static, [x.signature for x in values], found)
+        return found
+
+    def _remember(
+        self, table: dict[Any, Any], static: Static, types: Sequence[Any], value: Any
+    ) -> None:
+        if len(table) >= _MOST:
+            table.clear()
+        try:
+            table[(_settings(), static, *types)] = value
+        except TypeError:
+            pass

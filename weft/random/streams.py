@@ -1,0 +1,94 @@
+"""Streams: the bits of one key with their generator, and uniform numbers drawn from them.
+
+What distributions are made of, inside traced code: arguments are checked before. A number between
+0 and 1 is made by putting random bits into the mantissa of a number between 1 and 2 and taking 1
+off, so all its values are equally far apart and equally likely.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.ops import extended
+from weft.ops.arithmetic import add, mul, sub
+from weft.ops.arithmetic import max as maximum
+from weft.ops.bits import bitwise_or, shift_right_logical
+from weft.ops.convert import bitcast_convert_type, convert_element_type
+from weft.ops.shape import broadcast_in_dim, reshape
+from weft.ops.slicing import slice_in_dim
+from weft.random.generator import Generator
+from weft.random.threefry import THREEFRY
+
+__all__ = ["Stream", "full_operand", "stream_of"]
+
+Shape = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stream:
+    """The bits of one key and the generator that they belong to."""
+
+    generator: Generator
+    bits: Any
+
+    def split(self, num: int = 2) -> list[Stream]:
+        """Several independent streams."""
+        generator = self.generator
+        rows = generator.split(self.bits, (num,))
+        return [
+            Stream(generator, reshape(slice_in_dim(rows, i, i + 1), generator.key_shape))
+            for i in range(num)
+        ]
+
+    def random_bits(self, width: int, shape: Shape) -> Any:
+        """Unsigned integers of 8, 16, 32 or 64 bits, each bit 0 or 1 with equal chance."""
+        return self.generator.random_bits(self.bits, width, shape)
+
+    def unit(self, shape: Shape, dtype: Any) -> Any:
+        """Numbers of a floating-point dtype, uniform in [0, 1)."""
+        info = dtypes.finfo(dtype)
+        width, mantissa = int(info.bits), int(info.nmant)
+        # A mantissa of 7 bits is filled from 8 random bits: half the work.
+        drawn = 8 if mantissa < 8 else width
+        unsigned = np.dtype(f"uint{width}")
+        bits = self.random_bits(drawn, shape)
+        if drawn != width:
+            bits = convert_element_type(bits, unsigned)
+        bits = shift_right_logical(bits, unsigned.type(drawn - mantissa))
+        one = np.ones((), dtype).view(unsigned)[()]
+        return sub(bitcast_convert_type(bitwise_or(bits, one), dtype), dtype.type(1))
+
+    def uniform(self, shape: Shape, dtype: Any, low: Any, high: Any) -> Any:
+        """Numbers uniform in [low, high); both are of the dtype, of the shape or without
+        dimensions."""
+        scaled = add(mul(self.unit(shape, dtype), sub(high, low)), low)
+        # Rounding may have led below.
+        return maximum(low, scaled)
+
+
+def stream_of(key: Any) -> Stream:
+    """The stream of a key that has been checked: a typed one, or the bits of a threefry key."""
+    dtype = type_of(key).dtype
+    if isinstance(dtype, extended.KeyDType):
+        return Stream(dtype.implementation, extended.key_bits(key))
+    return Stream(THREEFRY, key)
+
+
+def full_operand(x: Any, shape: Shape, dtype: Any) -> Any:
+    """A parameter in a dtype, repeated to a shape unless it has no dimensions."""
+    of = type_of(x)
+    if of.dtype != dtype or of.weak_type:
+        x = convert_element_type(x, dtype)
+    return repeated(x, shape) if of.shape else x
+
+
+def repeated(x: Any, shape: Sequence[int]) -> Any:
+    """The value repeated to a shape that it is known to broadcast to."""
+    lead = len(shape) - type_of(x).ndim
+    return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))

@@ -1,0 +1,218 @@
+"""The default generator: the counter-based Threefry-2x32 with 20 rounds.
+
+A block cipher of few operations turns a key and a counter into two random 32-bit words, so every
+element of an array is computed from its own position, in any order and on any device, and a program
+that splits the array draws the same numbers. J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel
+random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, ShapeError
+from weft.ops.arithmetic import add, mul
+from weft.ops.bits import bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right_logical
+from weft.ops.convert import convert_element_type
+from weft.ops.creation import broadcasted_iota
+from weft.ops.declare import join_varying, primitive
+from weft.ops.families import align, repeat_scalars
+from weft.ops.joining import concatenate
+from weft.ops.shape import expand_dims, reshape
+from weft.ops.slicing import slice_in_dim
+from weft.random.generator import Generator, register
+from weft.runtime import stablehlo
+
+__all__ = ["THREEFRY", "threefry_2x32"]
+
+Shape = tuple[int, ...]
+
+_uint32 = np.dtype(np.uint32)
+# The constant that makes the third word of the key schedule depend on both others, and by how many
+# bits the rounds rotate (both from the paper).
+_PARITY = 0x1BD11BDA
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The two words that Threefry-2x32 with 20 rounds makes of a key and a counter, elementwise.
+
+    All four words are uint32 arrays of one shape, or without dimensions.
+
+    >>> import numpy as np
+    >>> words = threefry_2x32((np.uint32(0), np.uint32(0)), (np.uint32(0), np.uint32(0)))
+    >>> [f"{int(word):08x}" for word in words]
+    ['6b200159', '99ba4efe']
+    """
+    first, second = threefry2x32_p.bind(*key, *counter)
+    return first, second
+
+
+threefry2x32_p = Primitive("threefry2x32", multiple_results=True)
+
+
+def threefry2x32_type(*words: ArrayType) -> list[ArrayType]:
+    shapes = {word.shape for word in words if word.shape}
+    got = ", ".join(map(str, words))
+    if len(words) != 4 or any(word.dtype != _uint32 for word in words):
+        raise DTypeError(
+            "threefry2x32 takes four arrays of uint32",
+            operation="threefry2x32",
+            got=got,
+            wanted="two words of a key and two of a counter",
+        )
+    if len(shapes) > 1:
+        raise ShapeError(
+            "threefry2x32 takes operands of one shape (or without dimensions)",
+            operation="threefry2x32",
+            got=got,
+            wanted="equal shapes",
+        )
+    shape = shapes.pop() if shapes else ()
+    return [ArrayType(shape, _uint32, varying=join_varying(words))] * 2
+
+
+def threefry2x32_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    outs = threefry2x32_p.bind(*primals)
+    return outs, [Zero(type_of(out).tangent()) for out in outs]
+
+
+def threefry2x32_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
+) -> tuple[Any, tuple[int, int]]:
+    values, dim = align(axis, args, dims)
+    return threefry2x32_p.bind(*values), (dim, dim)
+
+
+def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
+    # Unrolled: the rounds fuse into one pass over the array, where a loop would make five.
+    shape = context.out_types[0].shape
+    # The key schedule is computed on the words as they came: once, where the key has no dimensions.
+    key_types = [type.shape for type in context.in_types[:2]]
+    keys = list(words[:2])
+    if key_types[0] != key_types[1]:
+        keys = repeat_scalars(context, words, shape)[:2]
+    own = keys[0].type.shape
+    parity = stablehlo.constant(_PARITY, own, _uint32)
+    keys.append(stablehlo.xor(parity, stablehlo.xor(keys[0], keys[1])))
+
+    def whole(value: Any) -> Any:
+        if list(value.type.shape) == list(shape):
+            return value
+        return stablehlo.broadcast_in_dim(value, shape, ())
+
+    schedule = [whole(key) for key in keys]
+    x, y = (whole(word) for word in words[2:])
+    x, y = stablehlo.add(x, schedule[0]), stablehlo.add(y, schedule[1])
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x = stablehlo.add(x, y)
+            y = stablehlo.xor(x, _rotate_left(y, rotation, shape))
+        number = stablehlo.constant(group + 1, own, _uint32)
+        injected = stablehlo.add(keys[(group + 2) % 3], number)
+        x = stablehlo.add(x, schedule[(group + 1) % 3])
+        y = stablehlo.add(y, whole(injected))
+    return [x, y]
+
+
+def _rotate_left(x: Any, bits: int, shape: Shape) -> Any:
+    left = stablehlo.shift_left(x, stablehlo.constant(bits, shape, _uint32))
+    right = stablehlo.shift_right_logical(x, stablehlo.constant(32 - bits, shape, _uint32))
+    return stablehlo.or_(left, right)
+
+
+primitive(
+    threefry2x32_p,
+    type_rule=threefry2x32_type,
+    jvp=threefry2x32_jvp,
+    vmap=threefry2x32_vmap,
+    lower=threefry2x32_lower,
+)
+
+
+# ---- the generator -----------------------------------------------------------------------------
+
+
+def _words(bits: Any) -> tuple[Any, Any]:
+    """The two words of a key."""
+    return reshape(slice_in_dim(bits, 0, 1), ()), reshape(slice_in_dim(bits, 1, 2), ())
+
+
+def _pair(first: Any, second: Any) -> Any:
+    """Two arrays of words as one with a last dimension of 2."""
+    last = [type_of(first).ndim]
+    return concatenate([expand_dims(first, last), expand_dims(second, last)], last[0])
+
+
+def _positions(shape: Shape) -> tuple[Any, Any]:
+    """The row-major position of every element, as the high and the low 32 bits of 64."""
+    if prod(shape) <= 1 << 32:
+        return np.uint32(0), _index(shape, _uint32)
+    index = _index(shape, dtypes.uint64)
+    high = convert_element_type(shift_right_logical(index, np.uint64(32)), _uint32)
+    return high, convert_element_type(index, _uint32)
+
+
+def _index(shape: Shape, dtype: Any) -> Any:
+    # One iota per dimension, not one that is reshaped: so each device of a partitioned program
+    # counts its own part.
+    total: Any = None
+    stride = 1
+    for dimension in reversed(range(len(shape))):
+        index = broadcasted_iota(dtype, shape, dimension)
+        if stride != 1:
+            index = mul(index, dtype.type(stride))
+        total = index if total is None else add(total, index)
+        stride *= shape[dimension]
+    return dtype.type(0) if total is None else total
+
+
+def threefry_seed(seed: Any) -> Any:
+    """The key of a seed: its high and its low 32 bits."""
+    of = type_of(seed)
+    if dtypes.itemsize_bits(of.dtype) == 64:
+        high = shift_right_logical(seed, of.dtype.type(32))
+        low = bitwise_and(seed, of.dtype.type(0xFFFFFFFF))
+        return _pair(convert_element_type(high, _uint32), convert_element_type(low, _uint32))
+    return _pair(np.uint32(0), convert_element_type(seed, _uint32))
+
+
+def threefry_split(bits: Any, shape: Shape) -> Any:
+    """The keys that the cipher makes of the positions."""
+    return _pair(*threefry_2x32(_words(bits), _positions(shape)))
+
+
+def threefry_fold_in(bits: Any, data: Any) -> Any:
+    """The key that the cipher makes of a number."""
+    return _pair(*threefry_2x32(_words(bits), (np.uint32(0), data)))
+
+
+def threefry_random_bits(bits: Any, width: int, shape: Shape) -> Any:
+    """Random bits: what the cipher makes of the positions, two words joined to 64 or 32 bits."""
+    high, low = threefry_2x32(_words(bits), _positions(shape))
+    if width == 64:
+        wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
+        return bitwise_or(wide, convert_element_type(low, dtypes.uint64))
+    mixed = bitwise_xor(high, low)
+    return mixed if width == 32 else convert_element_type(mixed, np.dtype(f"uint{width}"))
+
+
+THREEFRY = register(
+    Generator(
+        name="threefry2x32",
+        tag="fry",
+        key_shape=(2,),
+        seed=threefry_seed,
+        split=threefry_split,
+        fold_in=threefry_fold_in,
+        random_bits=threefry_random_bits,
+    )
+)
