@@ -7,7 +7,6 @@ and device for one that was put somewhere on purpose.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -295,8 +294,8 @@ _scalars: dict[Any, Array] = {}
 
 def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, remembered: programs use the same few numbers again and again."""
-    sign = math.copysign(1.0, value) if value.__class__ is float else 0.0
-    key = (value, type, sign, client.backend().default_device)
+    # Equal numbers of one type are the same number, but for the sign of zero: the text tells those.
+    key = (type, value or str(value))
     found = _scalars.get(key)
     if found is None or found.is_deleted():
         if len(_scalars) > 512:
@@ -313,10 +312,12 @@ def as_array(value: Any) -> Array:
 
     Raises WeftTypeError for anything that is no array.
     """
-    if type(value) is Array:
-        return value
-    of = type_of(value)
-    if isinstance(value, (bool, int, float, complex)):
+    return value if type(value) is Array else array_of(value, type_of(value))
+
+
+def array_of(value: Any, of: ArrayType) -> Array:
+    """A number or NumPy array as an array of the type that `type_of` says it has."""
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         return scalar_array(value, of)
     array = np.asarray(value)
     if array.dtype != of.dtype:

@@ -15,6 +15,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.array import Array, as_array
 from weft.control.jitted import check_results
+from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.trace import Tracer, bottom_trace, current_trace
@@ -28,6 +29,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.ops.convert import convert_element_type
 from weft.ops.shape import broadcast_in_dim_p
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_equations
@@ -101,12 +103,21 @@ def flat_function(
                     wanted="a tuple of two",
                 )
             out, aux = out
+            aux = tree.map(primal_of, aux)
         leaves_out, out_tree = tree.flatten(out)
         check_results(out, leaves_out, what)
         store[:] = [out_tree, aux]
         return leaves_out
 
     return flat, store
+
+
+def primal_of(value: Any) -> Any:
+    """The value alone of a leaf of the aux result, without what the current trace boxes it in."""
+    trace = current_trace()
+    if isinstance(value, Tracer) and value.trace is trace:
+        return trace.unbox(value)[0]  # type: ignore[attr-defined]
+    return value
 
 
 # ---- jvp ---------------------------------------------------------------------------------------
@@ -187,8 +198,9 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
                 fix=Fix("float", "convert the primal to a floating-point dtype", {}),
             )
         return Zero(wanted)
-    weak = type_of(tangent).weak_type
-    if got_dtype != wanted.dtype and not (weak and type_of(primal).weak_type):
+    if got_dtype != wanted.dtype:
+        if yields_to(type_of(tangent), wanted):
+            return convert_element_type(tangent, wanted.dtype)
         raise DTypeError(
             f"{what}: the tangent has another dtype",
             operation="jvp",
@@ -242,7 +254,7 @@ class LinearFunction:
         ):
             if wanted.tangent().dtype != dtypes.float0:
                 leaf = operand(leaf, what, path)
-                check_same(leaf, wanted.tangent(), f"{what}, tangent{tree.keystr(path)}")
+                leaf = fitted(leaf, wanted.tangent(), f"{what}, tangent{tree.keystr(path)}")
                 values.append(leaf)
         found = iter(eval_jaxpr(self.jaxpr, self.residuals, *values))
         outs = [
@@ -255,21 +267,33 @@ class LinearFunction:
         return f"<{self.__name__}>\n{self.jaxpr}"
 
 
-def check_same(value: Any, wanted: ArrayType, what: str) -> None:
-    """Raises ShapeError or DTypeError where a value has not the wanted shape and dtype."""
+def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
+    """Whether a tangent is a Python number that may take the wanted dtype: its width alone differs."""
+    real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
+    return got.weak_type and got.dtype in dtypes.INEXACT and real
+
+
+def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
+    """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
+
+    Raises ShapeError or DTypeError for any other.
+    """
     got = type_of(value)
     if got.shape != wanted.shape:
         raise ShapeError(
             f"{what} has another shape", got=str(got), wanted=str(wanted), operation=what
         )
-    if got.dtype != wanted.dtype and not got.weak_type:
-        raise DTypeError(
-            f"{what} has another dtype",
-            got=str(got),
-            wanted=str(wanted),
-            operation=what,
-            fix=Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype}),
-        )
+    if got.dtype == wanted.dtype:
+        return value
+    if yields_to(got, wanted):
+        return convert_element_type(value, wanted.dtype)
+    raise DTypeError(
+        f"{what} has another dtype",
+        got=str(got),
+        wanted=str(wanted),
+        operation=what,
+        fix=Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype}),
+    )
 
 
 @api_boundary
@@ -309,7 +333,7 @@ def linear_program(
     eqns, read = dce_equations(linear.eqns, outputs)
     residuals = [(var, value) for var, value in linear.consts.values() if var in read]
     inputs = [var for var, _ in residuals] + linear.inputs
-    jaxpr = Jaxpr(inputs, eqns, outputs, len(residuals), linear.function)
+    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
     return jaxpr, [value for _, value in residuals], nonzero
 
 
@@ -358,7 +382,7 @@ def vjp_with_aux(
         for (path, leaf), wanted, tangent in zip(paths, out_types, tangents, strict=True):
             if wanted.tangent().dtype != dtypes.float0:
                 leaf = operand(leaf, what, path)
-                check_same(leaf, wanted.tangent(), f"{what}, cotangent{tree.keystr(path)}")
+                leaf = fitted(leaf, wanted.tangent(), f"{what}, cotangent{tree.keystr(path)}")
             if type(tangent) is not Zero:
                 cts.append(leaf)
         outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
@@ -584,8 +608,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
             tree.leaves_with_path(cotangent), jaxpr.out_types, strict=True
         ):
             leaf = operand(leaf, f"linear_transpose of {name}", path)
-            check_same(leaf, wanted, f"linear_transpose of {name}, cotangent{tree.keystr(path)}")
-            cts.append(leaf)
+            what = f"linear_transpose of {name}, cotangent{tree.keystr(path)}"
+            cts.append(fitted(leaf, wanted, what))
         n = len(consts)
         known = dict(zip(jaxpr.inputs[:n], consts, strict=True))
         found = backward_pass(jaxpr.eqns, jaxpr.inputs[n:], known, jaxpr.outputs, cts)

@@ -33,6 +33,7 @@ __all__ = [
     "TracerBoolConversionError",
     "TracerIntegerConversionError",
     "TreeError",
+    "UnboundAxisError",
     "UnexpectedTracerError",
     "WeftError",
     "WeftIndexError",
@@ -171,6 +172,10 @@ class WeftValueError(WeftError, ValueError):
 
 class AxisError(WeftError, ValueError, IndexError):
     """An array axis is out of range, or a mesh axis is unknown or named twice."""
+
+
+class UnboundAxisError(WeftValueError, NameError):
+    """A named axis is used where no transformation binds it."""
 
 
 class WeftIndexError(WeftError, IndexError):

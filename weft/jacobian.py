@@ -31,14 +31,17 @@ __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
-    """For each leaf the standard basis of all leaves together, along a first dimension."""
+    """For each leaf the standard basis of all leaves together, along a first dimension.
+
+    Where the leaves have no elements, one vector of no elements stands for the basis.
+    """
     total = sum(type_of(x).size for x in leaves)
     out, start = [], 0
     for leaf in leaves:
         of = type_of(leaf)
-        rows = np.zeros((total, of.size), of.dtype)
+        rows = np.zeros((max(total, 1), of.size), of.dtype)
         rows[start : start + of.size] = np.eye(of.size, dtype=of.dtype)
-        out.append(as_array(rows.reshape(total, *of.shape)))
+        out.append(as_array(rows.reshape(max(total, 1), *of.shape)))
         start += of.size
     return out
 
@@ -112,9 +115,7 @@ def jacfwd(
             store[1] = aux_tree
             return [*[instantiate(t) for t in found], *aux_leaves]
 
-        total = sum(type_of(x).size for x in leaves)
-        if total == 0:
-            total = 1
+        total = max(sum(type_of(x).size for x in leaves), 1)
         mapped, dims = vmap_flat(
             columns, AxisData(None, total), _basis(leaves), [0] * len(leaves), name
         )
@@ -175,17 +176,13 @@ def jacrev(
         value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
         outs, out_tree = tree.flatten(value)
         _check_jacobian("jacrev", outs, holomorphic)
-        total = sum(type_of(x).size for x in outs)
+        total = max(sum(type_of(x).size for x in outs), 1)
 
         def rows(*cotangents: Any) -> list[Any]:
             return tree.leaves(pullback(out_tree.unflatten(cotangents)))
 
-        mapped, dims = vmap_flat(
-            rows, AxisData(None, max(total, 1)), _basis(outs), [0] * len(outs), name
-        )
-        whole = [
-            move_dim(x, dim, 0, max(total, 1)) for x, dim in zip(mapped, dims, strict=True)
-        ]
+        mapped, dims = vmap_flat(rows, AxisData(None, total), _basis(outs), [0] * len(outs), name)
+        whole = [move_dim(x, dim, 0, total) for x, dim in zip(mapped, dims, strict=True)]
         pieces = [_split_basis(x, outs, 0) for x in whole]
         found = [
             _pick(in_tree.unflatten([column[i] for column in pieces]), argnums)

@@ -31,9 +31,8 @@ from weft.errors import (
 )
 from weft.ops.arithmetic import eq, ne
 from weft.ops.convert import convert_element_type
-from weft.ops.selection import select
+from weft.ops.selection import clamp, select
 from weft.ops.shape import broadcast_in_dim
-from weft.ops.special import clamp
 from weft.ops.tangents import instantiate
 from weft.runtime import stablehlo
 from weft.transforms.dce import dce_jaxpr

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft import config, tree
 from weft import source as sources
-from weft.array import Array, as_array
+from weft.array import Array, array_of, as_array
 from weft.control.jit import jit_p, jit_program
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
@@ -71,6 +71,7 @@ class Entry:
         "donated",
         "execute",
         "handlers",
+        "in_types",
         "kept",
         "out_signature",
         "out_signatures",
@@ -87,8 +88,10 @@ class Entry:
         consts: list[Array],
         kept: list[int] | None,
         donated: list[int],
+        in_types: list[ArrayType],
         out_tree: Any,
     ) -> None:
+        self.in_types = in_types
         self.program = program
         self.execute = program.execute
         self.handlers = program.handlers
@@ -104,12 +107,15 @@ class Entry:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Runs the program on the leaves of a call's arguments: arrays, or what becomes one."""
-        if self.kept is None:
-            buffers = [x._buffer if type(x) is Array else as_array(x)._buffer for x in leaves]
-        else:
-            buffers = [x._buffer for x in self.consts]
-            given = [leaves[i] for i in self.kept]
-            buffers += [x._buffer if type(x) is Array else as_array(x)._buffer for x in given]
+        try:
+            buffers = [x._buffer for x in leaves]
+        except AttributeError:
+            buffers = [
+                x._buffer if type(x) is Array else array_of(x, of)._buffer
+                for x, of in zip(leaves, self.in_types, strict=True)
+            ]
+        if self.kept is not None:
+            buffers = [x._buffer for x in self.consts] + [buffers[i] for i in self.kept]
         try:
             outs = self.execute(buffers).consume_with_handlers(self.handlers)
         except Exception:
@@ -259,7 +265,8 @@ class Jitted:
             self._options.compiler_options,
         )
         donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
-        return Entry(program, consts, kept, donated_leaves, traced.out_tree)
+        in_types = [x.type for x in arrays]
+        return Entry(program, consts, kept, donated_leaves, in_types, traced.out_tree)
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
         key = (static, in_tree, _settings(), axis_environment(), *in_types)

@@ -98,7 +98,7 @@ class Compiled:
         )
         kept = list(range(len(jaxpr.inputs) - n)) if n else None
         places = [i for i, flag in enumerate(stage._donated) if flag]
-        self._entry = Entry(program, consts, kept, places, traced.out_tree)
+        self._entry = Entry(program, consts, kept, places, jaxpr.in_avals, traced.out_tree)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._stage._function._name

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.core.jaxpr import jaxprs_in
 from weft.core.primitive import Primitive
-from weft.errors import Fix, WeftValueError
+from weft.errors import Fix, UnboundAxisError
 
 __all__ = ["axis_environment", "axis_length", "extend_axis", "names_axis"]
 
@@ -41,12 +41,12 @@ def extend_axis(name: Any, size: int) -> Iterator[None]:
 
 
 def axis_length(name: Any) -> int:
-    """The length of a bound axis. Raises WeftValueError for a name that is not bound."""
+    """The length of a bound axis. Raises UnboundAxisError for a name that is not bound."""
     for bound, size in reversed(_environment.get()):
         if bound == name:
             return size
     names = ", ".join(repr(bound) for bound, _ in _environment.get()) or "none"
-    raise WeftValueError(
+    raise UnboundAxisError(
         f"the axis name {name!r} is not bound here",
         got=repr(name),
         wanted=f"one of the bound axis names ({names})",

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft import config
 from weft import source as sources
 from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 
-__all__ = ["check_jaxpr", "result_types"]
+__all__ = ["check_jaxpr", "checked", "result_types"]
 
 _CACHE_LIMIT = 4096
 
@@ -38,6 +39,13 @@ def result_types(
     return found
 
 
+def checked(jaxpr: Jaxpr) -> Jaxpr:
+    """The program itself, checked where the setting `check_jaxprs` asks for it."""
+    if config.settings().check_jaxprs:
+        check_jaxpr(jaxpr)
+    return jaxpr
+
+
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Checks a program and the programs inside its equations.
 
@@ -49,6 +57,13 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
                 f"the program takes {jaxpr.jaxpr.num_consts} closed-over values "
                 f"and {len(jaxpr.consts)} are given"
             )
+        for var, value in zip(jaxpr.jaxpr.inputs, jaxpr.consts, strict=False):
+            if type_of(value) is not var.type:
+                raise JaxprError(
+                    "a closed-over value has another type than the program's input",
+                    got=repr(type_of(value)),
+                    wanted=repr(var.type),
+                )
         jaxpr = jaxpr.jaxpr
     bound: set[Var] = set()
     for var in jaxpr.inputs:

@@ -157,16 +157,7 @@ def promoted(operation: str, *values: Any) -> list[Any]:
     except DTypeError as error:
         error.operation = error.operation or operation
         raise
-    return [
-        x
-        if of.dtype == dtype and of.weak_type == weak
-        else convert_element_type(x, dtype)
-        if not weak
-        else x
-        if of.dtype == dtype
-        else convert_element_type(x, dtype)
-        for x, of in zip(values, types, strict=True)
-    ]
+    return [convert_element_type(x, dtype, weak) for x in values]
 
 
 def inexact(dtype: Any) -> Any:

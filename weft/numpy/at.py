@@ -18,6 +18,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import broadcasted, check_arrays, convert, promoted
 from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.elementwise import power
 from weft.numpy.indexing import (
     Index,
     Plan,
@@ -31,7 +32,6 @@ from weft.numpy.indexing import (
 from weft.ops.arithmetic import div, mul, neg
 from weft.ops.arithmetic import add as add_
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
-from weft.ops.elementary import pow as pow_
 from weft.ops.arithmetic import max as max_
 from weft.ops.arithmetic import min as min_
 from weft.ops.gather import GatherScatterMode
@@ -471,7 +471,7 @@ class AtIndex:
             dtype = dtypes.default_float()
         ones = broadcast_in_dim(dtype.type(1), of.shape, ())
         factors = AtIndex(ones, self.index)._update(y, "multiply", *options)
-        function = div if operation == "divide" else power_of
+        function = div if operation == "divide" else power
         return convert(function(convert(x, dtype), factors), of.dtype)
 
     def min(
@@ -583,7 +583,3 @@ def convert_for(values: Any, array: Any) -> Any:
     dtype = dtypes.promote(*promoted_types(mine, of))[0]
     return values if of.dtype == dtype else convert(values, dtype)
 
-
-def power_of(x: Any, y: Any) -> Any:
-    """`x ** y` of two arrays of one dtype."""
-    return pow_(x, y)

@@ -106,18 +106,17 @@ def _number_converter(dtype: Any, operation: str) -> Unary:
 class Operation:
     """An elementwise function as data.
 
-    cases: which primitive (or function of operands of one dtype) serves which dtypes; inexact:
-    whether integers become real numbers first; shaped: whether `cases` want operands of equal
-    shapes, where primitives also take operands without dimensions.
+    cases: which primitive (or function of operands of one dtype) serves which dtypes; it takes
+    operands of one shape, and operands without dimensions beside them. inexact: whether integers
+    become real numbers first.
     """
 
-    __slots__ = ("cases", "inexact", "name", "shaped")
+    __slots__ = ("cases", "inexact", "name")
 
-    def __init__(self, name: str, cases: Cases, inexact: bool, shaped: bool) -> None:
+    def __init__(self, name: str, cases: Cases, inexact: bool) -> None:
         self.name = name
         self.cases = cases
         self.inexact = inexact
-        self.shaped = shaped
 
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
         """What serves a dtype. Raises DTypeError where nothing does."""
@@ -155,7 +154,7 @@ class Operation:
             (only,) = steps
             assert only is not None
             return lambda x: apply(only(x))
-        return _two(apply, steps, values, dtype)
+        return _two(apply, steps, values, ArrayType((), dtype, weak))
 
     def step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool, shape: tuple[int, ...]
@@ -176,7 +175,7 @@ class Operation:
                 first = lambda x: _convert(x, dtype, False)  # noqa: E731
         elif of.dtype != dtype:
             first = lambda x: _convert(x, dtype, weak)  # noqa: E731
-        if of.shape == shape or (not of.shape and not self.shaped):
+        if not of.shape or of.shape == shape:
             return first
         dims = tuple(range(len(shape) - of.ndim, len(shape)))
         if first is None:
@@ -187,7 +186,7 @@ class Operation:
         """What to do with a number: a weakly typed result needs a weakly typed operand."""
         cls = _PYTHON[dtype.kind]
         if weak and dtype == dtypes.of_scalar(cls(0)):
-            return None if type(value) is cls else cls
+            return cls
         if number or dtypes.canonical(value.dtype) != dtype or value.dtype != dtype:
             return _number_converter(dtype, self.name)
         return None
@@ -227,17 +226,17 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
         ) from None
 
 
-def _two(apply: Apply, steps: list[Unary | None], values: tuple[Any, ...], dtype: Any) -> Binary:
+def _two(apply: Apply, steps: list[Unary | None], values: tuple[Any, ...], scalar: ArrayType) -> Binary:
     """The plan for two operands, at least one of which needs a step."""
     first, second = steps
     if second is None:
         assert first is not None
         if _is_number(values[0]):
-            return _number_first(apply, first, ArrayType((), dtype))
+            return _number_first(apply, first, scalar)
         return lambda x, y: apply(first(x), y)
     if first is None:
         if _is_number(values[1]):
-            return _number_second(apply, second, ArrayType((), dtype))
+            return _number_second(apply, second, scalar)
         return lambda x, y: apply(x, second(y))
     return lambda x, y: apply(first(x), second(y))
 
@@ -330,10 +329,10 @@ def _named(function: Any, name: str, doc: str) -> Any:
 
 
 def unary(
-    name: str, cases: Cases, doc: str, *, inexact: bool = False, shaped: bool = False
+    name: str, cases: Cases, doc: str, *, inexact: bool = False
 ) -> Unary:
     """A function of one operand, from what serves which dtypes."""
-    plans = _Plans(Operation(name, cases, inexact, shaped))
+    plans = _Plans(Operation(name, cases, inexact))
 
     def function(x: Any, /) -> Any:
         try:
@@ -346,10 +345,10 @@ def unary(
 
 
 def binary(
-    name: str, cases: Cases, doc: str, *, inexact: bool = False, shaped: bool = False
+    name: str, cases: Cases, doc: str, *, inexact: bool = False
 ) -> Binary:
     """A function of two operands, which promotes and broadcasts, from what serves which dtypes."""
-    plans = _Plans(Operation(name, cases, inexact, shaped))
+    plans = _Plans(Operation(name, cases, inexact))
 
     def function(x1: Any, x2: Any, /) -> Any:
         try:

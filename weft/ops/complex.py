@@ -90,9 +90,9 @@ def conj(x: Any) -> Any:
     >>> lax.conj(1 + 2j)
     Array(1.-2.j, dtype=complex64, weak_type=True)
     """
-    dtype = type_of(x).dtype
-    if dtype in dtypes.FLOATING:
-        return convert_element_type(x, dtypes.to_complex(dtype))
+    type = type_of(x)
+    if type.dtype in dtypes.FLOATING:
+        return convert_element_type(x, dtypes.to_complex(type.dtype), type.weak_type)
     return conj_p.bind(x)
 
 

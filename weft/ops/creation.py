@@ -90,7 +90,9 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
     return convert_element_type(value, dtype)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Any:
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
+) -> Any:
     """An array of one value, of the shape and dtype of `x` where none are given.
 
     Raises DTypeError where that would be an array of random keys.

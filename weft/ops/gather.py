@@ -106,7 +106,9 @@ def gather(
     signed or the highest unsigned integer, or True. Raises ShapeError where dimension numbers,
     indices and sizes do not fit together.
 
-    >>> rows = GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> rows = GatherDimensionNumbers(
+    ...     offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
+    ... )
     >>> gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, (1, 2))
     Array([[3, 4],
            [1, 2]], dtype=int32)
@@ -117,9 +119,7 @@ def gather(
     if extended.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         rank = len(numbers.offset_dims) + type_of(start_indices).ndim - 1
-        inner = numbers._replace(
-            offset_dims=(*numbers.offset_dims, *range(rank, rank + len(tail)))
-        )
+        inner = numbers._replace(offset_dims=(*numbers.offset_dims, *range(rank, rank + len(tail))))
         return extended.through_bits(
             operand,
             lambda bits: gather(
@@ -150,7 +150,7 @@ def _integers(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _hashable_fill(value: Any) -> Any:
-    """A fill value as a Python number; NaN as one object, so that it is equal to itself in a key."""
+    """A fill value as a Python number; NaN always as the same object, which makes it a key."""
     if value is None:
         return None
     number = np.asarray(value).item()
@@ -208,7 +208,9 @@ def check_block_numbers(
     if len(set(index_map)) != len(index_map) or not all(0 <= d < operand.ndim for d in index_map):
         return "each element of an index vector must be for a dimension of its own"
     if len(index_map) != indices.shape[-1]:
-        return f"the index vectors have {indices.shape[-1]} elements, for {len(index_map)} dimensions"
+        return (
+            f"the index vectors have {indices.shape[-1]} elements, for {len(index_map)} dimensions"
+        )
     if len(set(indices_batching)) != len(indices_batching) or not all(
         0 <= d < vectors for d in indices_batching
     ):

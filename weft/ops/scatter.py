@@ -71,7 +71,7 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: tuple[int, ...] = ()
 
 
-# ---- public functions ------------------------------------------------------------------------
+# ---- public functions and their helpers -------------------------------------------------------
 
 
 def scatter(
@@ -161,8 +161,8 @@ def _bind(
     )
 
 
-def _combining(kind: Callable[[], Primitive], name: str, summary: str) -> Callable[..., Any]:
-    """A public function that combines updates with what the operand holds."""
+def _combining(kind: Primitive, summary: str) -> Callable[..., Any]:
+    """The public function of a scatter that combines updates with what the operand holds."""
 
     def function(
         operand: Any,
@@ -175,49 +175,16 @@ def _combining(kind: Callable[[], Primitive], name: str, summary: str) -> Callab
         mode: str | GatherScatterMode | None = None,
     ) -> Any:
         numbers = _canonical(dimension_numbers)
-        return _bind(
-            kind(),
-            operand,
-            scatter_indices,
-            updates,
-            numbers,
-            indices_are_sorted,
-            unique_indices,
-            mode,
-        )
+        flags = indices_are_sorted, unique_indices, mode
+        return _bind(kind, operand, scatter_indices, updates, numbers, *flags)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"{summary}\n\n    A position may be listed more than once; all its updates count. Updates out"
-        ' of bounds are\n    dropped, unless `mode` says "clip". Raises ShapeError and DTypeError as'
-        " `scatter` does.\n    "
-    )
+    function.__name__ = function.__qualname__ = kind.name
+    function.__doc__ = f"""{summary}
+
+    A position may be listed more than once: all its updates count. Updates out of bounds are
+    dropped, unless `mode` says "clip". Raises ShapeError and DTypeError as `scatter` does.
+    """
     return function
-
-
-scatter_add = _combining(
-    lambda: scatter_add_p, "scatter_add", "The operand with updates added at the listed positions."
-)
-scatter_sub = _combining(
-    lambda: scatter_sub_p,
-    "scatter_sub",
-    "The operand with updates subtracted at the listed positions.",
-)
-scatter_mul = _combining(
-    lambda: scatter_mul_p,
-    "scatter_mul",
-    "The operand multiplied by updates at the listed positions.",
-)
-scatter_min = _combining(
-    lambda: scatter_min_p,
-    "scatter_min",
-    "The minimum of operand and updates at the listed positions.",
-)
-scatter_max = _combining(
-    lambda: scatter_max_p,
-    "scatter_max",
-    "The maximum of operand and updates at the listed positions.",
-)
 
 
 # ---- what all scatters share -----------------------------------------------------------------
@@ -291,14 +258,18 @@ def _wrong_numbers(
     window = numbers.update_window_dims
     lacking = len(numbers.inserted_window_dims) + len(numbers.operand_batching_dims)
     if len(window) != operand.ndim - lacking or not increasing(window, updates.ndim):
-        return "update_window_dims must be one dimension of the updates per block dimension, in order"
+        return (
+            "update_window_dims must be one dimension of the updates per block dimension, in order"
+        )
     if updates.ndim != len(window) + indices.ndim - 1:
         return f"the updates must have {len(window) + indices.ndim - 1} dimensions"
     listed = tuple(s for d, s in enumerate(updates.shape) if d not in window)
     if listed != indices.shape[:-1]:
-        return f"there are index vectors of shape {indices.shape[:-1]} and updates of shape {listed}"
+        return (
+            f"there are index vectors of shape {indices.shape[:-1]} and updates of shape {listed}"
+        )
     sizes = window_sizes(operand.shape, updates.shape, numbers)
-    if any(size > length for size, length in zip(sizes, operand.shape, strict=True)) and prod(listed):
+    if any(size > length for size, length in zip(sizes, operand.shape, strict=True)):
         return f"blocks of shape {sizes} are larger than the operand"
     return None
 
@@ -479,6 +450,7 @@ primitive(
     vmap=scatter_vmap(scatter_add_p),
     lower=scatter_lower(stablehlo.add),
 )
+scatter_add = _combining(scatter_add_p, "The operand with updates added at the listed positions.")
 scatter_sub_p = Primitive("scatter_sub")
 primitive(
     scatter_sub_p,
@@ -488,14 +460,15 @@ primitive(
     vmap=scatter_vmap(scatter_sub_p),
     lower=scatter_lower(stablehlo.subtract),
 )
+scatter_sub = _combining(
+    scatter_sub_p, "The operand with updates subtracted at the listed positions."
+)
 
 
 # ---- scatter ---------------------------------------------------------------------------------
 
 
-def scatter_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
     operand, indices, updates = primals
     out = scatter_p.bind(operand, indices, updates, **params)
     if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
@@ -580,6 +553,9 @@ primitive(
     vmap=scatter_vmap(scatter_mul_p),
     lower=scatter_lower(stablehlo.multiply),
 )
+scatter_mul = _combining(
+    scatter_mul_p, "The operand multiplied by updates at the listed positions."
+)
 
 
 # ---- scatter_min, scatter_max ----------------------------------------------------------------
@@ -622,3 +598,9 @@ def _extremum(name: str, combine: Callable[[Any, Any], Any]) -> Primitive:
 
 scatter_min_p = _extremum("scatter_min", stablehlo.minimum)
 scatter_max_p = _extremum("scatter_max", stablehlo.maximum)
+scatter_min = _combining(
+    scatter_min_p, "The minimum of operand and updates at the listed positions."
+)
+scatter_max = _combining(
+    scatter_max_p, "The maximum of operand and updates at the listed positions."
+)

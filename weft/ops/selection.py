@@ -1,22 +1,26 @@
-"""Choosing between values elementwise, by a boolean."""
+"""Choosing between values elementwise: by a boolean, by a number, by bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops import extended
 from weft.ops.declare import primitive, result_type
-from weft.ops.families import align
+from weft.ops.arithmetic import ge, gt, lt
+from weft.ops.bits import bitwise_and
+from weft.ops.families import align, nary, operands, repeat_scalars
 from weft.ops.shape import broadcast_in_dim
 from weft.ops.tangents import instantiate, zeros
 from weft.runtime import stablehlo
 
-__all__ = ["select"]
+__all__ = ["clamp", "select", "select_n"]
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -109,3 +113,98 @@ select_p = primitive(
     lower=select_lower,
 )
 
+
+# ---- select_n ----------------------------------------------------------------------------------
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Elementwise the case whose number `which` holds.
+
+    `which` is boolean with two cases (False picks the first), or int32 with any number; it has the
+    shape of the cases, or no dimensions. Numbers out of range pick the nearest case. Raises
+    DTypeError or ShapeError where the operands do not fit.
+
+    >>> import weft.lax as lax, weft.numpy as wnp
+    >>> lax.select_n(wnp.array([True, False]), wnp.zeros(2), wnp.ones(2))
+    Array([1., 0.], dtype=float32)
+    """
+    if not cases:
+        raise WeftTypeError(
+            "select_n takes at least one case",
+            operation="select_n",
+            got="no case",
+            wanted="which, then one array per case",
+        )
+    dtype = type_of(which).dtype
+    if not (dtype == dtypes.bool_ and len(cases) <= 2 or dtype == dtypes.int32):
+        raise DTypeError(
+            "select_n picks by booleans between two cases, or by int32 between any number",
+            operation="select_n",
+            got=f"{type_of(which)} and {len(cases)} cases",
+            wanted="bool with at most two cases, or int32",
+            fix=Fix("convert", "convert the first operand to int32", {"dtype": "int32"}),
+        )
+    if len(cases) == 1:
+        return select(_same(which), cases[0], cases[0])
+    if dtype == dtypes.bool_:
+        return select(which, cases[1], cases[0])
+    # Halving the cases makes the depth logarithmic in their number.
+    return _select_between(which, cases, 0)
+
+
+def _same(which: Any) -> Any:
+    return which if type_of(which).dtype == dtypes.bool_ else ge(which, np.int32(0))
+
+
+def _select_between(which: Any, cases: Sequence[Any], first: int) -> Any:
+    if len(cases) == 1:
+        return cases[0]
+    middle = len(cases) // 2
+    lower = _select_between(which, cases[:middle], first)
+    upper = _select_between(which, cases[middle:], first + middle)
+    return select(lt(which, np.int32(first + middle)), lower, upper)
+
+
+# ---- clamp -------------------------------------------------------------------------------------
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """Elementwise x, or the bound that it is beyond: `min(max(x, min), max)`.
+
+    The bounds have the shape of x or no dimensions, and its dtype. The derivative is that of x
+    strictly between the bounds and that of a bound where x is beyond it.
+
+    >>> import weft.lax as lax, weft.numpy as wnp
+    >>> lax.clamp(0.0, wnp.array([-1.0, 0.5, 2.0]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return clamp_p.bind(*operands("clamp", min, x, max))
+
+
+def where(pred: Any, t: Any, ans: Any) -> Any:
+    """t where `pred` holds, zero elsewhere; both repeated to the shape of the answer."""
+    of = type_of(ans)
+    pred, t = (
+        v if type_of(v).shape == of.shape else broadcast_in_dim(v, of.shape, ()) for v in (pred, t)
+    )
+    return select(pred, t, zeros(of.strong()))
+
+
+def clamp_lower(context: Any, *values: Any) -> Any:
+    low, x, high = repeat_scalars(context, values, context.out_types[0].shape)
+    if context.out_types[0].dtype == dtypes.bool_:  # XLA's own clamp takes no booleans
+        return stablehlo.minimum(stablehlo.maximum(x, low), high)
+    return stablehlo.clamp(low, x, high)
+
+
+clamp_p = nary(
+    "clamp",
+    arity=3,
+    accepts=dtypes.ORDERED,
+    jvp=(
+        lambda t, ans, low, x, high: where(gt(low, x), t, ans),
+        lambda t, ans, low, x, high: where(bitwise_and(gt(x, low), lt(x, high)), t, ans),
+        lambda t, ans, low, x, high: where(lt(high, x), t, ans),
+    ),
+    lower=clamp_lower,
+)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.array import Array, put
+from weft.array import Array, as_array, put
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -150,7 +150,8 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
     if generator is THREEFRY and current_trace() is bottom_trace():
         # The most frequent case costs no compilation: the bits are those of the seed.
         bits = np.array([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32)
-        return put(bits, ArrayType(() if typed else (2,), THREEFRY.dtype if typed else np.uint32))
+        made = put(bits, ArrayType((2,), dtypes.uint32))
+        return _view(made, ArrayType((), generator.dtype)) if typed else made
     return _seed((seed,), (generator, typed))
 
 
@@ -293,7 +294,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
         )
     made = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
     if isinstance(bits, np.ndarray):
-        return put(bits, made)
+        bits = as_array(bits)
     if type(bits) is Array and current_trace() is bottom_trace():
         return _view(bits, made)
     return extended.wrap_key_bits(bits, generator.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.core import rules
+from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var
 
 __all__ = ["dce_equations", "dce_jaxpr"]
@@ -49,7 +50,7 @@ def dce_jaxpr(
         kept = tuple(keep_inputs or use for use in reads)
         inputs = [var for var, keep in zip(jaxpr.inputs, kept, strict=True) if keep]
         consts = sum(kept[: jaxpr.num_consts])
-        return Jaxpr(inputs, eqns, outputs, consts, jaxpr.name), reads
+        return checked(Jaxpr(inputs, eqns, outputs, consts, jaxpr.name)), reads
 
     found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("dce", used, keep_inputs), make)
     return found

@@ -40,13 +40,15 @@ class EvalTrace(Trace):
             program = primitive.eager_cache[tuple(key)]
             outs = program.execute([x._buffer for x in args]).consume_with_handlers(program.handlers)
         except (AttributeError, KeyError, TypeError):
-            return self.first_time(primitive, args, params)
+            pass  # Not here: errors of the slow path are not to be chained to this one.
         except Exception:
             explain_failure(args)
             raise
-        if program.single:
-            return Array(outs[0], program.out_type, program.out_signature)
-        return program.wrap(outs)
+        else:
+            if program.single:
+                return Array(outs[0], program.out_type, program.out_signature)
+            return program.wrap(outs)
+        return self.first_time(primitive, args, params)
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates an application that no cached program fits: makes the program, or runs Python."""

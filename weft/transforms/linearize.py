@@ -14,6 +14,7 @@ from typing import Any
 
 from weft import source as sources
 from weft.core import rules
+from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.primitive import Primitive
@@ -227,7 +228,8 @@ def _linearize_jaxpr(
         reset_current(token)
     eqns, read = dce_equations(linear.eqns, kept)
     residuals = [(var, value) for var, value in linear.consts.values() if var in read]
-    linear_jaxpr = Jaxpr([v for v, _ in residuals] + linear.inputs, eqns, kept, 0, jaxpr.name)
+    linear_inputs = [v for v, _ in residuals] + linear.inputs
+    linear_jaxpr = checked(Jaxpr(linear_inputs, eqns, kept, 0, jaxpr.name))
 
     out_atoms = [primal.atom(out) for out in outs]
     position: dict[Any, tuple[str, int]] = {}

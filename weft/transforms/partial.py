@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from weft.core import rules
+from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.types import ArrayType
 from weft.transforms.dce import dce_equations
@@ -100,4 +101,5 @@ def _partial_eval(
     known_eqns, _ = dce_equations(known_eqns, [*known_outputs, *residuals])
     known = Jaxpr(known_inputs, known_eqns, [*known_outputs, *residuals], 0, jaxpr.name)
     later = Jaxpr([*residuals, *unknown_inputs], unknown_eqns, later_outputs, 0, jaxpr.name)
-    return PartiallyEvaluated(known, later, unknown_out, [v.type for v in residuals])
+    types = [v.type for v in residuals]
+    return PartiallyEvaluated(checked(known), checked(later), unknown_out, types)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft import config
 from weft import source as sources
-from weft.core.check import check_jaxpr, result_types
+from weft.array import Array, as_array
+from weft.core.check import checked, result_types
 from weft.core.jaxpr import NO_EFFECTS, Atom, Equation, Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, leaked, reset_current, set_current
@@ -43,7 +43,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records equations; `consts` maps the identity of a closed-over value to its variable."""
 
-    __slots__ = ("consts", "eqns", "inputs")
+    __slots__ = ("captured", "consts", "eqns", "inputs")
 
     def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
         super().__init__(parent, name, function)
@@ -51,6 +51,8 @@ class StagingTrace(Trace):
         self.inputs: list[Var] = []
         # The value is kept beside its variable: an identity is only good while the object lives.
         self.consts: dict[int, tuple[Var, Any]] = {}
+        # NumPy arrays, by identity, and the copy that was made of each.
+        self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
 
     def new_input(self, type: ArrayType, created: Any = None) -> StagingTracer:
         """A tracer for one more input of the program."""
@@ -68,11 +70,26 @@ class StagingTrace(Trace):
                 raise leaked(value)
         elif isinstance(value, _SCALARS) or (isinstance(value, np.ndarray) and not value.ndim):
             type = type_of(value)
+            if isinstance(value, np.ndarray):
+                value = value[()]
             if type.dtype.kind != "V" or not type.dtype.names:  # float0 has no literal
                 return Literal(value, type)
+        elif isinstance(value, np.ndarray) and value.dtype != dtypes.float0:
+            return self.constant(self.capture(value))
         var = Var(type_of(value))
         self.consts[id(value)] = (var, value)
         return var
+
+    def capture(self, value: np.ndarray[Any, Any]) -> Array:
+        """A NumPy array as it is now: the program may change it before it uses it again."""
+        known = self.captured.get(id(value))
+        if known is not None:
+            seen = np.asarray(known[1])
+            if np.array_equal(seen, value.astype(seen.dtype, copy=False)):
+                return known[1]
+        copy = as_array(value)
+        self.captured[id(value)] = (value, copy)
+        return copy
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
@@ -90,6 +107,8 @@ class StagingTrace(Trace):
         try:
             out = primitive.type_cache[(types, tuple(params.items())) if params else types]
         except (KeyError, TypeError):
+            out = None  # The errors of the type rule are not to be chained to this one.
+        if out is None:
             out = result_types(primitive, types, params)
         source = _current_source()
         if primitive.memoise:
@@ -114,9 +133,7 @@ class StagingTrace(Trace):
         """The finished program and the values of its closed-over inputs."""
         consts = list(self.consts.values())
         inputs = [var for var, _ in consts] + self.inputs
-        jaxpr = Jaxpr(inputs, self.eqns, outputs, len(consts), name)
-        if config.settings().check_jaxprs:
-            check_jaxpr(jaxpr)
+        jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
         return jaxpr, [value for _, value in consts]
 
 

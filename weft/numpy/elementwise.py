@@ -1,0 +1,582 @@
+"""Elementwise arithmetic, comparison, logic and bits: the functions behind an array's operators."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError
+from weft.numpy.compiled import compiled
+from weft.numpy.promotion import Binary, Unary, binary, operator_of, unary
+from weft.ops import arithmetic as lax
+from weft.ops import bits
+from weft.ops import complex as parts
+from weft.ops import powers
+from weft.ops.convert import convert_element_type
+from weft.ops.rounding import RoundingMethod, round
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim
+
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "divide",
+    "divmod",
+    "equal",
+    "fabs",
+    "float_power",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "invert",
+    "left_shift",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "pow",
+    "power",
+    "reciprocal",
+    "remainder",
+    "right_shift",
+    "sign",
+    "square",
+    "subtract",
+    "true_divide",
+]
+
+BOOLEAN, INTEGER, REAL = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.REAL
+NUMERIC, COMPLEX, INEXACT = dtypes.NUMERIC, dtypes.COMPLEX, dtypes.INEXACT
+SIGNED, UNSIGNED, FLOATING = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.FLOATING
+
+
+def same(x: Any) -> Any:
+    """The operand as an array: what a function does that changes nothing."""
+    return lax.add(x, 0) if not hasattr(x, "type") else x
+
+
+def constant(value: Any, like: Any) -> Any:
+    """A number in the dtype of another value."""
+    return type_of(like).dtype.type(value)
+
+
+def filled(value: Any, like: Any) -> Any:
+    """A number everywhere in the shape and dtype of another value, for the branches of `select`."""
+    return _repeated(constant(value, like), type_of(like).shape)
+
+
+def together(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two operands in one shape, where one of them may have no dimensions."""
+    shape = type_of(x).shape or type_of(y).shape
+    return _repeated(x, shape), _repeated(y, shape)
+
+
+def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
+
+
+# ---- arithmetic --------------------------------------------------------------------------------
+
+add: Binary = binary(
+    "add",
+    {NUMERIC: lax.add_p.bind, BOOLEAN: bits.or_p.bind},
+    """The elementwise sum x1 + x2; of booleans, whether either holds.
+
+    The operands are promoted to one dtype and broadcast to one shape.
+    """,
+)
+subtract: Binary = binary(
+    "subtract",
+    {NUMERIC: lax.sub_p.bind},
+    """The elementwise difference x1 - x2 of numbers. Raises DTypeError for booleans.""",
+)
+multiply: Binary = binary(
+    "multiply",
+    {NUMERIC: lax.mul_p.bind, BOOLEAN: bits.and_p.bind},
+    """The elementwise product x1 * x2; of booleans, whether both hold.""",
+)
+true_divide: Binary = binary(
+    "true_divide",
+    {INEXACT: lax.div_p.bind},
+    """The elementwise quotient x1 / x2; integers become real numbers first.""",
+    inexact=True,
+)
+divide: Binary = true_divide
+negative: Unary = unary(
+    "negative",
+    {NUMERIC: lax.neg_p.bind},
+    """The elementwise negation -x of numbers. Raises DTypeError for booleans.""",
+)
+positive: Unary = unary("positive", {dtypes.ANY: same}, """The values themselves: +x.""")
+square: Unary = unary(
+    "square",
+    {NUMERIC: lax.square_p.bind, BOOLEAN: same},
+    """The elementwise square x * x.""",
+)
+reciprocal: Unary = unary(
+    "reciprocal",
+    {INEXACT: lambda x: lax.div(constant(1, x), x)},
+    """The elementwise 1 / x; integers become real numbers first.""",
+    inexact=True,
+)
+abs: Unary = unary(
+    "abs",
+    {SIGNED | INEXACT: lax.abs_p.bind, UNSIGNED | BOOLEAN: same},
+    """The elementwise absolute value; of complex numbers, a real number.""",
+)
+absolute: Unary = abs
+fabs: Unary = unary(
+    "fabs",
+    {FLOATING: lax.abs_p.bind},
+    """The elementwise absolute value of real numbers, as floating-point numbers.""",
+    inexact=True,
+)
+sign: Unary = unary(
+    "sign",
+    {NUMERIC: lax.sign_p.bind},
+    """The elementwise sign: -1, 0 or 1; NaN stays NaN; of complex numbers, x / abs(x).""",
+)
+
+
+# ---- the larger and the smaller ----------------------------------------------------------------
+
+
+@compiled
+def _complex_before(x: Any, y: Any) -> Any:
+    """Whether x comes before y: by real part, and where those are equal by imaginary part."""
+    x, y = together(x, y)
+    real_x, real_y = parts.real(x), parts.real(y)
+    tie = bits.bitwise_and(lax.eq(real_x, real_y), lax.lt(parts.imag(x), parts.imag(y)))
+    return bits.bitwise_or(lax.lt(real_x, real_y), tie)
+
+
+@compiled
+def _complex_before_or_equal(x: Any, y: Any) -> Any:
+    return bits.bitwise_or(_complex_before(x, y), lax.eq(x, y))
+
+
+@compiled
+def _complex_max(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    larger = select(_complex_before(x, y), y, x)
+    return select(lax.ne(x, x), x, select(lax.ne(y, y), y, larger))
+
+
+@compiled
+def _complex_min(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    smaller = select(_complex_before(y, x), y, x)
+    return select(lax.ne(x, x), x, select(lax.ne(y, y), y, smaller))
+
+
+maximum: Binary = binary(
+    "maximum",
+    {REAL | BOOLEAN: lax.max_p.bind, COMPLEX: _complex_max},
+    """The larger of x1 and x2, elementwise; NaN where either is. At a tie the derivative is shared
+    equally. Complex numbers are compared by real part, then by imaginary part.
+    """,
+)
+minimum: Binary = binary(
+    "minimum",
+    {REAL | BOOLEAN: lax.min_p.bind, COMPLEX: _complex_min},
+    """The smaller of x1 and x2, elementwise; NaN where either is. At a tie the derivative is shared
+    equally. Complex numbers are compared by real part, then by imaginary part.
+    """,
+)
+
+
+def _ignoring_nan(extremum: Binary, name: str) -> Any:
+    def ignoring_nan(x: Any, y: Any) -> Any:
+        x, y = together(x, y)
+        found = select(lax.ne(x, x), y, extremum(x, y))
+        return select(lax.ne(y, y), x, found)
+
+    ignoring_nan.__name__ = name
+    return compiled(ignoring_nan)
+
+
+fmax: Binary = binary(
+    "fmax",
+    {
+        INTEGER | BOOLEAN: lax.max_p.bind,
+        FLOATING: _ignoring_nan(lax.max, "fmax"),
+        COMPLEX: _ignoring_nan(_complex_max, "fmax"),
+    },
+    """The larger of x1 and x2, elementwise, where NaN counts as missing.""",
+)
+fmin: Binary = binary(
+    "fmin",
+    {
+        INTEGER | BOOLEAN: lax.min_p.bind,
+        FLOATING: _ignoring_nan(lax.min, "fmin"),
+        COMPLEX: _ignoring_nan(_complex_min, "fmin"),
+    },
+    """The smaller of x1 and x2, elementwise, where NaN counts as missing.""",
+)
+
+
+# ---- division with a remainder -----------------------------------------------------------------
+
+
+def _opposite(x: Any, y: Any) -> Any:
+    """Whether one is negative and the other is not."""
+    return lax.ne(lax.lt(x, constant(0, x)), lax.lt(y, constant(0, y)))
+
+
+def _nonzero_divisor(y: Any) -> Any:
+    """The divisor, 1 where it is 0: the remainder by zero of an integer is 0, as in NumPy."""
+    return select(lax.eq(y, constant(0, y)), filled(1, y), y)
+
+
+@compiled
+def _mod_signed(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    remainder = lax.rem(x, _nonzero_divisor(y))
+    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
+    return select(adjust, lax.add(remainder, y), remainder)
+
+
+@compiled
+def _mod_unsigned(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    return lax.rem(x, _nonzero_divisor(y))
+
+
+@compiled
+def _mod_floating(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    remainder = lax.rem(x, y)
+    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
+    return select(adjust, lax.add(remainder, y), remainder)
+
+
+@compiled
+def _floor_divide_signed(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    quotient, remainder = lax.div(x, y), lax.rem(x, y)
+    adjust = bits.bitwise_and(_opposite(x, y), lax.ne(remainder, constant(0, x)))
+    return select(adjust, lax.sub(quotient, constant(1, x)), quotient)
+
+
+@compiled
+def _floor_divide_floating(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    # The quotient of x less its remainder is whole up to rounding, where floor(x / y) may be one
+    # too large because x / y was rounded up.
+    remainder = lax.rem(x, y)
+    quotient = lax.div(lax.sub(x, remainder), y)
+    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
+    quotient = select(adjust, lax.sub(quotient, constant(1, x)), quotient)
+    whole = round(quotient, RoundingMethod.TO_NEAREST_EVEN)
+    return select(lax.eq(y, constant(0, y)), lax.div(x, y), whole)
+
+
+floor_divide: Binary = binary(
+    "floor_divide",
+    {
+        SIGNED: _floor_divide_signed,
+        UNSIGNED: lax.div_p.bind,
+        FLOATING: _floor_divide_floating,
+    },
+    """The elementwise quotient rounded down, x1 // x2, of real numbers.""",
+)
+remainder: Binary = binary(
+    "remainder",
+    {SIGNED: _mod_signed, UNSIGNED: _mod_unsigned, FLOATING: _mod_floating},
+    """The elementwise remainder x1 % x2 with the sign of x2, of real numbers; of integers, 0 where
+    x2 is 0.
+    """,
+)
+mod: Binary = remainder
+
+
+@compiled
+def _fmod_integer(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    return lax.rem(x, _nonzero_divisor(y))
+
+
+fmod: Binary = binary(
+    "fmod",
+    {INTEGER: _fmod_integer, FLOATING: lax.rem_p.bind},
+    """The elementwise remainder with the sign of x1, of real numbers.""",
+)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
+    """The quotient rounded down and the remainder with the sign of x2: x1 // x2 and x1 % x2.
+
+    >>> divmod(np.array([7, -7]), 3)
+    (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    return floor_divide(x1, x2), remainder(x1, x2)
+
+
+# ---- powers ------------------------------------------------------------------------------------
+
+# |x| >= 2 to the power of 64 is more than any integer dtype holds.
+_ROUNDS = 7
+
+
+@compiled
+def _power_of_integers(x: Any, y: Any) -> Any:
+    """Repeated squaring. For a negative exponent the exact value rounded to zero."""
+    x, y = together(x, y)
+    zero, one, last = constant(0, x), constant(1, x), constant(1, y)
+    # All high exponents of one parity are alike: only 0, 1 and -1 do not overflow there.
+    folded = lax.add(filled(64, y), bits.bitwise_and(y, last))
+    exponent = select(lax.gt(lax.abs(y) if _signed(y) else y, constant(65, y)), folded, y)
+    exponent = lax.abs(exponent) if _signed(y) else exponent
+    result, base = filled(1, x), x
+    for i in range(_ROUNDS):
+        bit = lax.ne(bits.bitwise_and(exponent, constant(1 << i, y)), constant(0, y))
+        result = select(bit, lax.mul(result, base), result)
+        base = lax.mul(base, base)
+    if not _signed(y):
+        return result
+    unit = bits.bitwise_or(lax.eq(x, one), lax.eq(lax.mul(x, x), one))
+    vanishes = bits.bitwise_and(lax.lt(y, constant(0, y)), bits.bitwise_not(unit))
+    return select(vanishes, filled(zero, x), result)
+
+
+def _signed(x: Any) -> bool:
+    return type_of(x).dtype in SIGNED
+
+
+_power: Binary = binary(
+    "power", {INEXACT: powers.pow_p.bind, INTEGER: _power_of_integers}, ""
+)
+_power_operator = operator_of(_power)
+
+
+@functools.lru_cache(maxsize=256)
+def _static_power(exponent: int) -> Unary:
+    """The power with an exponent that is part of the program."""
+
+    def integer_power(x: Any) -> Any:
+        return powers.integer_pow_p.bind(x, y=exponent)
+
+    def no_inverse(x: Any) -> Any:
+        raise WeftTypeError(
+            "integers cannot be raised to negative powers",
+            operation="power",
+            got=f"{type_of(x)} ** {exponent}",
+            wanted="a non-negative exponent, or a base of real numbers",
+            fix=Fix("exponent", f"use a real exponent: x ** {exponent}.0", {"exponent": exponent}),
+        )
+
+    def of_boolean(x: Any) -> Any:
+        return integers(convert_element_type(x, dtypes.default_int()))
+
+    integers = integer_power if exponent >= 0 else no_inverse
+    cases = {INEXACT: integer_power, INTEGER: integers, BOOLEAN: of_boolean}
+    return unary("power", cases, "")
+
+
+def _is_static(x1: Any, x2: Any) -> bool:
+    """Whether an exponent is an integer known now that does not widen the base."""
+    if type(x2) is int:
+        return True
+    if not isinstance(x2, np.integer):
+        return False
+    of = getattr(x1, "type", None)
+    return of is not None and of.dtype in INEXACT
+
+
+def power(x1: Any, x2: Any, /) -> Any:
+    """x1 to the power x2, elementwise.
+
+    A Python integer as exponent is part of the program: it costs a few products, and its derivative
+    is exact at 0. Raises WeftTypeError for integers to a negative power known now; in an array of
+    exponents, negative ones give the value rounded towards zero.
+
+    >>> power(np.array([1.0, 2.0]), 3)
+    Array([1., 8.], dtype=float32)
+    """
+    if _is_static(x1, x2):
+        return _static_power(int(x2))(x1)
+    return _power(x1, x2)
+
+
+def power_operator(x1: Any, x2: Any, /) -> Any:
+    """`power` as an operator: NotImplemented for an operand that it does not know."""
+    if _is_static(x1, x2):
+        return _static_power(int(x2))(x1)
+    return _power_operator(x1, x2)
+
+
+pow = power
+
+float_power: Binary = binary(
+    "float_power",
+    {INEXACT: powers.pow_p.bind},
+    """x1 to the power x2, elementwise, as real or complex numbers.""",
+    inexact=True,
+)
+
+
+# ---- comparison --------------------------------------------------------------------------------
+
+equal: Binary = binary("equal", {dtypes.ANY: lax.eq_p.bind}, """Whether x1 == x2, elementwise.""")
+not_equal: Binary = binary(
+    "not_equal", {dtypes.ANY: lax.ne_p.bind}, """Whether x1 != x2, elementwise."""
+)
+_LEXICOGRAPHIC = " Complex numbers are compared by real part, then by imaginary part."
+less: Binary = binary(
+    "less",
+    {REAL | BOOLEAN: lax.lt_p.bind, COMPLEX: _complex_before},
+    "Whether x1 < x2, elementwise." + _LEXICOGRAPHIC,
+)
+less_equal: Binary = binary(
+    "less_equal",
+    {REAL | BOOLEAN: lax.le_p.bind, COMPLEX: _complex_before_or_equal},
+    "Whether x1 <= x2, elementwise." + _LEXICOGRAPHIC,
+)
+greater: Binary = binary(
+    "greater",
+    {REAL | BOOLEAN: lax.gt_p.bind, COMPLEX: lambda x, y: _complex_before(y, x)},
+    "Whether x1 > x2, elementwise." + _LEXICOGRAPHIC,
+)
+greater_equal: Binary = binary(
+    "greater_equal",
+    {REAL | BOOLEAN: lax.ge_p.bind, COMPLEX: lambda x, y: _complex_before_or_equal(y, x)},
+    "Whether x1 >= x2, elementwise." + _LEXICOGRAPHIC,
+)
+
+
+# ---- logic -------------------------------------------------------------------------------------
+
+
+def _truth(x: Any) -> Any:
+    """Whether a number is not zero."""
+    return lax.ne(x, constant(0, x))
+
+
+@compiled
+def _both_hold(x: Any, y: Any) -> Any:
+    return bits.bitwise_and(_truth(x), _truth(y))
+
+
+@compiled
+def _either_holds(x: Any, y: Any) -> Any:
+    return bits.bitwise_or(_truth(x), _truth(y))
+
+
+@compiled
+def _one_holds(x: Any, y: Any) -> Any:
+    return bits.bitwise_xor(_truth(x), _truth(y))
+
+
+logical_and: Binary = binary(
+    "logical_and",
+    {
+        BOOLEAN: bits.and_p.bind,
+        NUMERIC: _both_hold,
+    },
+    """Whether x1 and x2 both hold (numbers: are not zero), elementwise.""",
+)
+logical_or: Binary = binary(
+    "logical_or",
+    {
+        BOOLEAN: bits.or_p.bind,
+        NUMERIC: _either_holds,
+    },
+    """Whether x1 or x2 holds (numbers: is not zero), elementwise.""",
+)
+logical_xor: Binary = binary(
+    "logical_xor",
+    {
+        BOOLEAN: bits.xor_p.bind,
+        NUMERIC: _one_holds,
+    },
+    """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.""",
+)
+logical_not: Unary = unary(
+    "logical_not",
+    {BOOLEAN: bits.not_p.bind, NUMERIC: lambda x: lax.eq(x, constant(0, x))},
+    """Whether x does not hold (numbers: is zero), elementwise.""",
+)
+
+
+# ---- bits --------------------------------------------------------------------------------------
+
+BITS = dtypes.BITS
+
+bitwise_and: Binary = binary(
+    "bitwise_and",
+    {BITS: bits.and_p.bind},
+    """The bits that both x1 and x2 have, elementwise, of integers and booleans.""",
+)
+bitwise_or: Binary = binary(
+    "bitwise_or",
+    {BITS: bits.or_p.bind},
+    """The bits that x1 or x2 has, elementwise, of integers and booleans.""",
+)
+bitwise_xor: Binary = binary(
+    "bitwise_xor",
+    {BITS: bits.xor_p.bind},
+    """The bits that exactly one of x1 and x2 has, elementwise, of integers and booleans.""",
+)
+invert: Unary = unary(
+    "invert",
+    {BITS: bits.not_p.bind},
+    """The complement of all bits, elementwise, of integers and booleans.""",
+)
+bitwise_not: Unary = invert
+bitwise_invert: Unary = invert
+left_shift: Binary = binary(
+    "left_shift",
+    {INTEGER: bits.shift_left_p.bind},
+    """The bits of x1 moved up by x2 places, elementwise, of integers.""",
+)
+bitwise_left_shift: Binary = left_shift
+right_shift: Binary = binary(
+    "right_shift",
+    {SIGNED: bits.shift_right_arithmetic_p.bind, UNSIGNED: bits.shift_right_logical_p.bind},
+    """The bits of x1 moved down by x2 places, elementwise, of integers; signed ones keep their
+    sign.
+    """,
+)
+bitwise_right_shift: Binary = right_shift
+
+
+@compiled
+def _count_bits(x: Any) -> Any:
+    return convert_element_type(bits.population_count(x), dtypes.uint8)
+
+
+@compiled
+def _count_bits_of_magnitude(x: Any) -> Any:
+    return convert_element_type(bits.population_count(lax.abs(x)), dtypes.uint8)
+
+
+bitwise_count: Unary = unary(
+    "bitwise_count",
+    {SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
+    """The number of bits set in the absolute value, elementwise, as uint8.""",
+)

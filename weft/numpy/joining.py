@@ -1,0 +1,518 @@
+"""Joining, splitting and repeating arrays: concatenate, stack, split, tile, repeat, insert, delete.
+
+Joined arrays are first brought to the dtype in which they meet. How often elements repeat, and
+where arrays split, must be known while tracing, since they decide shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import ConcretizationError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.numpy.arguments import (
+    axis_of,
+    broadcasted,
+    check_arrays,
+    convert,
+    integer_of,
+    promoted,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.indexing import getitem
+from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
+from weft.ops import shape as shapes
+from weft.ops import slicing
+from weft.ops.creation import iota
+from weft.ops.cumulative import cumsum
+from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.joining import concatenate as join
+from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
+
+__all__ = [
+    "append",
+    "array_split",
+    "block",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "delete",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "insert",
+    "repeat",
+    "split",
+    "stack",
+    "static_array",
+    "tile",
+    "vsplit",
+    "vstack",
+]
+
+
+def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
+    """The values of an argument that must be known while tracing. Raises ConcretizationError."""
+    if isinstance(value, Tracer) and value.concrete() is None:
+        raise ConcretizationError(
+            f"{operation}: {argument} must be known while tracing",
+            operation=operation,
+            got=value.describe(),
+            wanted="static values",
+            fix=Fix(
+                "static",
+                f"compute {argument} outside of the traced function, or with NumPy inside it",
+                {"argument": argument},
+            ),
+        )
+    return np.asarray(value.concrete() if isinstance(value, Tracer) else value)
+
+
+# ---- joining -----------------------------------------------------------------------------------
+
+
+def _sequence(operation: str, arrays: Any) -> list[Any]:
+    """The arrays to join: those of a sequence, or the slices of an array along its first axis."""
+    if isinstance(arrays, (list, tuple)):
+        values = list(arrays)
+    else:
+        check_arrays(operation, arrays)
+        if not type_of(arrays).ndim:
+            raise WeftTypeError(
+                f"{operation} takes a sequence of arrays",
+                operation=operation,
+                got=str(type_of(arrays)),
+                wanted="a list or tuple of arrays",
+            )
+        values = [getitem(as_operand(arrays), i) for i in range(type_of(arrays).shape[0])]
+    if not values:
+        raise WeftValueError(
+            f"{operation} takes at least one array", operation=operation, got="no arrays"
+        )
+    check_arrays(operation, *values)
+    return values
+
+
+@compiled
+def _join(*arrays: Any, axis: int, dtype: Any) -> Any:
+    values = promoted("concatenate", *arrays) if dtype is None else arrays
+    if dtype is not None:
+        values = [convert(x, dtype) for x in values]
+    return join(values, axis)
+
+
+@compiled
+def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
+    values = promoted("stack", *arrays)
+    if dtype is not None:
+        values = [convert(x, dtype) for x in values]
+    return join([shapes.expand_dims(x, (axis,)) for x in values], axis)
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """The arrays joined along a dimension they have (None: each flattened first).
+
+    The result has the dtype in which they meet, or `dtype`. Raises ShapeError where the other
+    lengths differ, ValueError for arrays without dimensions.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
+    Array([0., 1., 0., 1., 2.], dtype=float32)
+    """
+    values = _sequence("concatenate", arrays)
+    if axis is None:
+        values, axis = [reshape(x, (type_of(x).size,)) for x in values], 0
+    ndim = type_of(values[0]).ndim
+    if not ndim:
+        raise WeftValueError(
+            "concatenate: arrays without dimensions cannot be joined",
+            operation="concatenate",
+            got=str(type_of(values[0])),
+            wanted="arrays of one or more dimensions",
+            fix=Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {}),
+        )
+    place = axis_of(axis, ndim, "concatenate")
+    target = None if dtype is None else dtypes.parse(dtype)
+    return _join(*values, axis=place, dtype=target)
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+    """The arrays joined along a dimension they have: the Array API's name of `concatenate`."""
+    return concatenate(arrays, axis)
+
+
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+    """The arrays, all of one shape, joined along a new dimension at place `axis`.
+
+    Raises ShapeError where the shapes differ.
+    """
+    if out is not None:
+        raise NotImplementedError("stack takes no out=: arrays do not change in place")
+    values = _sequence("stack", arrays)
+    first = type_of(values[0])
+    for x in values:
+        if type_of(x).shape != first.shape:
+            raise ShapeError(
+                "stack takes arrays of one shape",
+                operation="stack",
+                got=", ".join(str(type_of(v)) for v in values),
+                wanted="equal shapes",
+                fix=Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays(...)", {}),
+            )
+    target = None if dtype is None else dtypes.parse(dtype)
+    return _stack(*values, axis=axis_of(axis, first.ndim + 1, "stack"), dtype=target)
+
+
+def _each(function: Any, values: list[Any]) -> list[Any]:
+    return [function(x) for x in values]
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """The arrays joined along the first of at least two dimensions."""
+    return concatenate(_each(atleast_2d, _sequence("vstack", tup)), 0, dtype)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """The arrays joined along the second dimension; those of one dimension along that."""
+    values = _each(atleast_1d, _sequence("hstack", tup))
+    return concatenate(values, 0 if type_of(values[0]).ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """The arrays joined along the third of at least three dimensions."""
+    return concatenate(_each(atleast_3d, _sequence("dstack", tup)), 2, dtype)
+
+
+def column_stack(tup: Any) -> Any:
+    """Arrays of one dimension as the columns of a matrix; matrices joined side by side."""
+    values = [
+        reshape(x, (type_of(x).size, 1)) if type_of(x).ndim < 2 else x
+        for x in _sequence("column_stack", tup)
+    ]
+    return concatenate(values, 1)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` joined to the end of `arr` along `axis` (None: both flattened first)."""
+    check_arrays("append", arr, values)
+    if axis is None:
+        return concatenate([reshape(x, (type_of(x).size,)) for x in (arr, values)])
+    return concatenate([arr, values], axis)
+
+
+def block(arrays: Any) -> Any:
+    """An array put together from nested lists of blocks; the innermost lists are rows.
+
+    Raises ValueError where the lists are not nested equally deep.
+    """
+    if isinstance(arrays, tuple):
+        raise WeftTypeError("block takes nested lists, not tuples", operation="block", got="a tuple")
+    depth = _depth(arrays)
+    leaves = _leaves(arrays)
+    check_arrays("block", *leaves)
+    rank = max([depth, *(type_of(x).ndim for x in leaves)])
+    return _blocks(arrays, depth, rank)
+
+
+def _depth(arrays: Any) -> int:
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(x) for x in arrays}
+    if len(depths) != 1:
+        raise WeftValueError(
+            "block: the lists are not nested equally deep, or one is empty",
+            operation="block",
+            got=f"depths {sorted(depths)}",
+            wanted="lists nested equally deep",
+        )
+    return 1 + depths.pop()
+
+
+def _leaves(arrays: Any) -> list[Any]:
+    return [y for x in arrays for y in _leaves(x)] if isinstance(arrays, list) else [arrays]
+
+
+def _blocks(arrays: Any, depth: int, rank: int) -> Any:
+    if not isinstance(arrays, list):
+        shape = type_of(arrays).shape
+        return shapes.reshape(as_operand(arrays), (1,) * (rank - len(shape)) + shape)
+    inner = [_blocks(x, depth - 1, rank) for x in arrays]
+    return concatenate(inner, axis=-depth)
+
+
+# ---- splitting ---------------------------------------------------------------------------------
+
+
+@compiled
+def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
+    length = type_of(x).shape[axis]
+    out = []
+    for low, high in zip((0, *bounds), (*bounds, length), strict=True):
+        low = slice(low, None).indices(length)[0]
+        high = max(low, slice(None, high).indices(length)[1])
+        out.append(slicing.slice_in_dim(x, low, high, axis=axis))
+    return tuple(out)
+
+
+def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> Any:
+    check_arrays(operation, ary)
+    of = type_of(ary)
+    place = axis_of(axis, of.ndim, operation)
+    length = of.shape[place]
+    if isinstance(sections, (tuple, list)) or getattr(sections, "ndim", 0):
+        values = [static_array(s, operation, "indices_or_sections") for s in sections]
+        return place, tuple(int(v) for v in values)
+    count = integer_of(sections, operation, "indices_or_sections")
+    if count < 1:
+        raise WeftValueError(
+            f"{operation}: the number of parts is {count}",
+            operation=operation,
+            got=f"indices_or_sections={count}",
+            wanted="a positive number",
+        )
+    if equal and length % count:
+        raise WeftValueError(
+            f"{operation}: {count} equal parts do not fit a dimension of length {length}",
+            operation=operation,
+            got=f"{of}, axis {place}, {count} parts",
+            wanted=f"a number that divides {length}",
+            fix=Fix("array_split", "use array_split, whose parts may differ by one", {}),
+        )
+    each, more = divmod(length, count)
+    sizes = [each + 1] * more + [each] * (count - more)
+    return place, tuple(int(b) for b in np.cumsum(sizes)[:-1])
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """The parts of an array along a dimension: so many equal ones, or cut before given places.
+
+    Raises ValueError where equal parts do not fit.
+    """
+    place, bounds = _bounds("split", ary, indices_or_sections, axis, True)
+    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """The parts of an array along a dimension; the first parts are longer by one if need be."""
+    place, bounds = _bounds("array_split", ary, indices_or_sections, axis, False)
+    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the first dimension."""
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the second dimension, or the first of an array that has no other."""
+    check_arrays("hsplit", ary)
+    return split(ary, indices_or_sections, 0 if type_of(ary).ndim == 1 else 1)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """`split` along the third dimension."""
+    return split(ary, indices_or_sections, 2)
+
+
+# ---- repeating ---------------------------------------------------------------------------------
+
+
+def tile(A: Any, reps: Any) -> Any:
+    """The array as a whole repeated, `reps` times along each dimension (counted from the last)."""
+    check_arrays("tile", A)
+    given = reps if isinstance(reps, (tuple, list)) else (reps,)
+    counts = tuple(integer_of(n, "tile", "reps") for n in given)
+    if any(n < 0 for n in counts):
+        raise WeftValueError("tile: a number of repetitions is negative", operation="tile", got=f"{reps}")
+    return _tile(as_operand(A), counts=counts)
+
+
+@compiled
+def _tile(x: Any, *, counts: tuple[int, ...]) -> Any:
+    shape = type_of(x).shape
+    rank = max(len(shape), len(counts))
+    shape = (1,) * (rank - len(shape)) + shape
+    counts = (1,) * (rank - len(counts)) + counts
+    pairs = tuple(size for pair in zip(counts, shape, strict=True) for size in pair)
+    spread = shapes.broadcast_in_dim(
+        shapes.reshape(x, shape), pairs, tuple(range(1, 2 * rank, 2))
+    )
+    return shapes.reshape(spread, tuple(n * s for n, s in zip(counts, shape, strict=True)))
+
+
+def repeat(
+    a: Any,
+    repeats: Any,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """Each element repeated along `axis` (None: of the flattened array).
+
+    repeats: a number for all elements or one for each; it may be traced where
+    `total_repeat_length` says how long the result is: what is beyond that is cut off, and if there
+    is too little the last element is repeated.
+    """
+    check_arrays("repeat", a)
+    if axis is None:
+        a, axis = reshape(a, (type_of(a).size,)), 0
+    of = type_of(a)
+    place = axis_of(axis, of.ndim, "repeat")
+    length = of.shape[place]
+    if isinstance(repeats, (list, tuple)):
+        repeats = np.asarray(repeats)
+    if total_repeat_length is not None and type_of(repeats).ndim | isinstance(repeats, Tracer):
+        total = integer_of(total_repeat_length, "repeat", "total_repeat_length")
+        return _repeat_traced(as_operand(a), repeats, axis=place, total=total)
+    counts = static_array(repeats, "repeat", "repeats (without total_repeat_length)")
+    if counts.ndim > 1 or counts.size not in (1, length) or (counts.size and counts.min() < 0):
+        raise WeftValueError(
+            f"repeat: repeats of shape {counts.shape} does not fit a dimension of length {length}",
+            operation="repeat",
+            got=f"repeats of shape {counts.shape}, {of}, axis {place}",
+            wanted=f"a number that is not negative, or {length} of them",
+        )
+    if counts.size == 1:
+        out = _repeat_each(as_operand(a), count=int(counts.reshape(())), axis=place)
+    else:
+        index = np.repeat(np.arange(length, dtype=np.int32), counts)
+        out = _take_places(as_operand(a), index, axis=place)
+    if total_repeat_length is None:
+        return out
+    total, size = int(total_repeat_length), type_of(out).shape[place]
+    if total <= size:
+        return slicing.slice_in_dim(out, 0, total, axis=place)
+    last = slicing.slice_in_dim(out, size - 1, size, axis=place)
+    return concatenate([out, _repeat_each(last, count=total - size, axis=place)], place)
+
+
+@compiled
+def _repeat_each(x: Any, *, count: int, axis: int) -> Any:
+    shape = type_of(x).shape
+    spread = (*shape[: axis + 1], count, *shape[axis + 1 :])
+    dims = tuple(d + (d > axis) for d in range(len(shape)))
+    out = shapes.broadcast_in_dim(x, spread, dims)
+    return shapes.reshape(out, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+
+
+@compiled
+def _take_places(x: Any, index: Any, *, axis: int) -> Any:
+    """The elements of one axis at positions that are within bounds."""
+    shape, n = type_of(x).shape, type_of(index).shape[0]
+    numbers = GatherDimensionNumbers(
+        offset_dims=tuple(d for d in range(len(shape)) if d != axis),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+    )
+    return gather(
+        x,
+        shapes.reshape(index, (n, 1)),
+        numbers,
+        slice_sizes=tuple(1 if d == axis else s for d, s in enumerate(shape)),
+        mode=GatherScatterMode.CLIP,
+    )
+
+
+@compiled
+def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
+    """Marks, in the result, where a new element begins; the running count says which it is."""
+    length = type_of(x).shape[axis]
+    int32 = np.dtype(np.int32)
+    counts = broadcasted(convert(repeats, int32), (length,), "repeat")
+    ends = cumsum(counts, 0)
+    begins = shapes.reshape(slicing.slice(ends, (0,), (length - 1,)), (length - 1, 1))
+    marks = scatter_add(
+        broadcasted(np.int32(0), (total,)),
+        begins,
+        broadcasted(np.int32(1), (length - 1,)),
+        ScatterDimensionNumbers((), (0,), (0,)),
+        mode=GatherScatterMode.FILL_OR_DROP,
+    )
+    return _take_places.function(x, cumsum(marks, 0), axis=axis)
+
+
+# ---- inserting and deleting ----------------------------------------------------------------------
+
+
+def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+    """The array without the slices at places `obj` along `axis` (None: of the flattened array).
+
+    obj: an integer, a slice, or an array of integers or booleans, known while tracing. Raises
+    IndexError for a place out of bounds.
+    """
+    check_arrays("delete", arr)
+    if axis is None:
+        arr, axis = reshape(arr, (type_of(arr).size,)), 0
+    of = type_of(arr)
+    place = axis_of(axis, of.ndim, "delete")
+    length = of.shape[place]
+    if not isinstance(obj, slice):
+        obj = static_array(obj, "delete", "obj")
+    kept = np.delete(np.arange(length, dtype=np.int32), obj)
+    return _take_places(as_operand(arr), kept, axis=place)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """The array with values put in before places `obj` along `axis` (None: flattened first).
+
+    obj: an integer, a slice or an array of integers, known while tracing, that count in the
+    original array. `values` broadcasts to what is put in. Raises IndexError out of bounds.
+    """
+    check_arrays("insert", arr, values)
+    if axis is None:
+        arr, axis = reshape(arr, (type_of(arr).size,)), 0
+    of = type_of(arr)
+    place = axis_of(axis, of.ndim, "insert")
+    length = of.shape[place]
+    if isinstance(obj, slice):
+        obj = np.arange(*obj.indices(length))
+    places = static_array(obj, "insert", "obj")
+    if places.dtype == np.bool_:
+        places = np.nonzero(places)[0]
+    if places.size and (places.min() < -length or places.max() > length):
+        raise IndexError(
+            f"insert: a place is out of bounds for axis {place} of length {length}: {obj!r}"
+        )
+    values_of = type_of(values)
+    single = places.ndim == 0
+    count = places.size
+    if single and values_of.ndim:
+        # One place for many values: as NumPy has it, the values' first dimension goes along axis.
+        padded = (1,) * (of.ndim - values_of.ndim) + values_of.shape
+        values = shapes.reshape(as_operand(values), padded)
+        values = _moved_first(values, place)
+        count = type_of(values).shape[place]
+    places = np.where(places < 0, places + length, places).reshape(-1)
+    places = np.repeat(places, count) if single else places
+    order = np.argsort(places, kind="stable")
+    target = (*of.shape[:place], count, *of.shape[place + 1 :])
+    new = np.sort(places) + np.arange(count)
+    where_new = np.empty(count, np.int64)
+    where_new[order] = new
+    source = np.zeros(length + count, np.int32)
+    fresh = np.zeros(length + count, bool)
+    fresh[where_new] = True
+    source[where_new] = length + np.arange(count)
+    source[~fresh] = np.arange(length)
+    values = broadcasted(convert(values, of.dtype), target, "insert")
+    return _take_places(concatenate([arr, values], place), source, axis=place)
+
+
+def _moved_first(values: Any, place: int) -> Any:
+    ndim = type_of(values).ndim
+    order = [d for d in range(ndim) if d != 0]
+    order.insert(place, 0)
+    return shapes.transpose(values, order)
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    return prod(shape)

@@ -1,0 +1,438 @@
+"""Shapes and orders of elements: reshape, transpose, broadcast, squeeze, flip, roll.
+
+Everything here moves elements and computes nothing; most of it is one primitive or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.array import as_array
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    integer_of,
+    shape_of,
+)
+from weft.numpy.compiled import compiled, is_eager
+from weft.ops import shape as shapes
+from weft.ops import slicing
+from weft.ops.arithmetic import add, lt, neg, rem
+from weft.ops.convert import convert_element_type
+from weft.ops.dynamic_slicing import dynamic_slice
+from weft.ops.joining import concatenate as join
+from weft.ops.joining import rev
+from weft.ops.selection import select
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "resize",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+    "unstack",
+]
+
+
+def as_operand(x: Any) -> Any:
+    """A value that a function may answer with unchanged: an array where nothing is traced."""
+    return as_array(x) if is_eager() else x
+
+
+def reshape(
+    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None
+) -> Any:
+    """The same elements in another shape of the same size.
+
+    shape: an integer or a sequence; one length may be -1 and is then found from the others.
+    order: "C" reads and writes with the last index fastest, "F" with the first. Raises ShapeError
+    where the sizes differ.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
+    (2, 3)
+    """
+    check_arrays("reshape", a)
+    old = type_of(a).shape
+    if type(shape) is not tuple or -1 in shape or any(type(n) is not int for n in shape):
+        shape = _full_shape(old, shape_of(shape, "reshape"))
+    if order == "C" or order == "A":
+        return as_operand(a) if shape == old else shapes.reshape(a, shape)
+    if order != "F":
+        raise WeftValueError(
+            f"reshape: there is no order {order!r}",
+            operation="reshape",
+            got=f"order={order!r}",
+            wanted="'C' or 'F'",
+        )
+    return _reshape_fortran(as_operand(a), shape=shape)
+
+
+def _full_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with its one -1 replaced by the length that fits."""
+    unknown = [i for i, size in enumerate(shape) if size < 0]
+    if not unknown:
+        return shape
+    rest = prod(size for size in shape if size >= 0)
+    total = prod(old)
+    if len(unknown) > 1 or shape[unknown[0]] != -1 or rest == 0 or total % rest:
+        raise ShapeError(
+            f"reshape: no length for -1 makes {shape} a shape of {total} elements",
+            operation="reshape",
+            got=f"shape {old} to {shape}",
+            wanted=f"one -1 at most, and other lengths whose product divides {total}",
+            fix=Fix("reshape", "give a shape of the same size, such as (-1,)", {"size": total}),
+        )
+    return tuple(total // rest if size == -1 else size for size in shape)
+
+
+@compiled
+def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
+    backward = shapes.transpose(a, tuple(range(type_of(a).ndim))[::-1])
+    return shapes.transpose(
+        shapes.reshape(backward, shape[::-1]), tuple(range(len(shape)))[::-1]
+    )
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    """The elements as an array of one dimension, in the given order ("C" or "F")."""
+    check_arrays("ravel", a)
+    return reshape(a, (type_of(a).size,), order)
+
+
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """The dimensions in another order: that of `axes`, or reversed.
+
+    Raises ShapeError where `axes` is no permutation.
+    """
+    check_arrays("transpose", a)
+    ndim = type_of(a).ndim
+    if axes is None:
+        order = tuple(range(ndim))[::-1]
+    else:
+        order = tuple(axis_of(axis, ndim, "transpose") for axis in axes)
+    return shapes.transpose(as_operand(a), order)
+
+
+def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+    """The dimensions in the order of `axes`: `transpose` with its axes required."""
+    return transpose(a, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two dimensions exchanged. Raises ShapeError for fewer than two."""
+    check_arrays("matrix_transpose", x)
+    ndim = type_of(x).ndim
+    if ndim < 2:
+        raise ShapeError(
+            f"matrix_transpose takes at least two dimensions, not {ndim}",
+            operation="matrix_transpose",
+            got=str(type_of(x)),
+            wanted="an array of two or more dimensions",
+        )
+    return shapes.transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Two dimensions exchanged."""
+    check_arrays("swapaxes", a)
+    ndim = type_of(a).ndim
+    order = list(range(ndim))
+    one, two = axis_of(axis1, ndim, "swapaxes"), axis_of(axis2, ndim, "swapaxes")
+    order[one], order[two] = order[two], order[one]
+    return shapes.transpose(as_operand(a), order)
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """Dimensions moved to other places; the others keep their order.
+
+    Raises ShapeError where source and destination do not have the same number of axes.
+    """
+    check_arrays("moveaxis", a)
+    ndim = type_of(a).ndim
+    old = axes_of(source, ndim, "moveaxis (source)")
+    new = axes_of(destination, ndim, "moveaxis (destination)")
+    if len(old) != len(new):
+        raise ShapeError(
+            "moveaxis: source and destination have different numbers of axes",
+            operation="moveaxis",
+            got=f"source={source}, destination={destination}",
+            wanted="as many axes in one as in the other",
+        )
+    order = [axis for axis in range(ndim) if axis not in old]
+    for to, axis in sorted(zip(new, old, strict=True)):
+        order.insert(to, axis)
+    return shapes.transpose(as_operand(a), order)
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """One dimension moved so that it stands before the one that is now at `start`."""
+    check_arrays("rollaxis", a)
+    ndim = type_of(a).ndim
+    axis = axis_of(axis, ndim, "rollaxis")
+    start = axis_of(start, ndim, "rollaxis") if start != ndim else ndim
+    return moveaxis(a, axis, start - (start > axis))
+
+
+def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
+    """Dimensions of length 1 put in, at the places `axis` of the result."""
+    check_arrays("expand_dims", a)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    ndim = type_of(a).ndim + len(axes)
+    return shapes.expand_dims(as_operand(a), axes_of(axes, ndim, "expand_dims"))
+
+
+def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for longer ones."""
+    check_arrays("squeeze", a)
+    of = type_of(a)
+    if axis is None:
+        axes = tuple(d for d, size in enumerate(of.shape) if size == 1)
+    else:
+        axes = axes_of(axis, of.ndim, "squeeze")
+    return shapes.squeeze(as_operand(a), axes)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which all the shapes broadcast. Raises ShapeError where there is none.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    return broadcast_shape("broadcast_shapes", *[shape_of(s, "broadcast_shapes") for s in shapes])
+
+
+def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+    """The array repeated along new and length-1 dimensions to a shape.
+
+    Raises ShapeError where it does not broadcast to it.
+    """
+    check_arrays("broadcast_to", array)
+    return broadcasted(as_operand(array), shape_of(shape, "broadcast_to"))
+
+
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """All arrays repeated to their common shape. Raises ShapeError where there is none."""
+    check_arrays("broadcast_arrays", *args)
+    shape = broadcast_shape("broadcast_arrays", *[type_of(x).shape for x in args])
+    return [broadcasted(as_operand(x), shape) for x in args]
+
+
+def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
+    check_arrays(name, *arys)
+    out = []
+    for x in arys:
+        old = type_of(x).shape
+        if ndim == 3 and len(old) == 1:
+            new: tuple[int, ...] = (1, *old, 1)
+        elif ndim == 3 and len(old) == 2:
+            new = (*old, 1)
+        else:
+            new = (1,) * (ndim - len(old)) + old
+        out.append(shapes.reshape(as_operand(x), new))
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """Each array with at least one dimension."""
+    return _atleast(1, "atleast_1d", arys)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """Each array with at least two dimensions, put in front."""
+    return _atleast(2, "atleast_2d", arys)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """Each array with at least three dimensions, put around the ones it has."""
+    return _atleast(3, "atleast_3d", arys)
+
+
+def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """The elements in reverse order along `axis` (None: along all)."""
+    check_arrays("flip", m)
+    axes = axes_of(axis, type_of(m).ndim, "flip")
+    return rev(m, axes) if axes else as_operand(m)
+
+
+def _at_least(m: Any, ndim: int, operation: str) -> None:
+    check_arrays(operation, m)
+    if type_of(m).ndim < ndim:
+        raise ShapeError(
+            f"{operation} takes an array of {ndim} or more dimensions, not {type_of(m).ndim}",
+            operation=operation,
+            got=str(type_of(m)),
+            wanted=f"{ndim} or more dimensions",
+        )
+
+
+def fliplr(m: Any) -> Any:
+    """Reversed along the second dimension."""
+    _at_least(m, 2, "fliplr")
+    return rev(m, (1,))
+
+
+def flipud(m: Any) -> Any:
+    """Reversed along the first dimension."""
+    _at_least(m, 1, "flipud")
+    return rev(m, (0,))
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """Turned by 90 degrees k times in the plane of two axes, from the first towards the second."""
+    _at_least(m, 2, "rot90")
+    ndim = type_of(m).ndim
+    if len(axes) != 2:
+        raise WeftValueError("rot90 takes two axes", operation="rot90", got=f"axes={axes}")
+    one, two = (axis_of(axis, ndim, "rot90") for axis in axes)
+    if one == two:
+        raise WeftValueError("rot90: the axes are equal", operation="rot90", got=f"axes={axes}")
+    turns = integer_of(k, "rot90", "k") % 4
+    return _rot90(as_operand(m), turns=turns, one=one, two=two)
+
+
+@compiled
+def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
+    if turns == 0:
+        return m
+    if turns == 2:
+        return rev(m, (one, two))
+    order = list(range(type_of(m).ndim))
+    order[one], order[two] = two, one
+    return shapes.transpose(rev(m, (two,)), order) if turns == 1 else rev(
+        shapes.transpose(m, order), (two,)
+    )
+
+
+def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """The elements moved on by `shift` along `axis`; what leaves at the end enters at the start.
+
+    shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
+    None rolls the elements in row-major order. Raises ShapeError where the numbers do not fit.
+    """
+    check_arrays("roll", a)
+    of = type_of(a)
+    if axis is None:
+        flat = roll(reshape(a, (of.size,)), shift, 0) if of.ndim != 1 else None
+        return reshape(flat, of.shape) if flat is not None else roll(a, shift, 0)
+    axes = [axis_of(x, of.ndim, "roll") for x in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    shifts = _shifts(shift)
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+        raise ShapeError(
+            f"roll got {len(shifts)} shifts for {len(axes)} axes",
+            operation="roll",
+            got=f"shift={shift!r}, axis={axis!r}",
+            wanted="one shift per axis",
+        )
+    n = max(len(shifts), len(axes))
+    shifts, axes = shifts * (n // len(shifts)), axes * (n // len(axes))
+    if all(isinstance(s, (int, np.integer)) for s in shifts):
+        total = dict.fromkeys(axes, 0)
+        for s, d in zip(shifts, axes, strict=True):
+            total[d] += int(s)
+        plan = tuple((d, s % of.shape[d]) for d, s in total.items() if of.shape[d])
+        return _roll_static(as_operand(a), plan=tuple((d, s) for d, s in plan if s))
+    return _roll_dynamic(as_operand(a), *map(as_operand, shifts), axes=tuple(axes))
+
+
+def _shifts(shift: Any) -> list[Any]:
+    if isinstance(shift, (tuple, list)):
+        return list(shift)
+    of = type_of(shift)
+    if of.ndim == 0:
+        return [int(shift) if isinstance(shift, np.ndarray) else shift]
+    return list(shift)
+
+
+@compiled
+def _roll_static(a: Any, *, plan: tuple[tuple[int, int], ...]) -> Any:
+    for dim, by in plan:
+        length = type_of(a).shape[dim]
+        end = slicing.slice_in_dim(a, length - by, length, axis=dim)
+        a = join([end, slicing.slice_in_dim(a, 0, length - by, axis=dim)], dim)
+    return a
+
+
+@compiled
+def _roll_dynamic(a: Any, *shifts: Any, axes: tuple[int, ...]) -> Any:
+    for by, dim in zip(shifts, axes, strict=True):
+        sizes = type_of(a).shape
+        if not sizes[dim]:
+            continue
+        by = convert_element_type(by, np.dtype(np.int32))
+        start = np.int32(sizes[dim])
+        begin: list[Any] = [np.int32(0)] * len(sizes)
+        begin[dim] = _remainder(neg(by), start)
+        a = dynamic_slice(join([a, a], dim), begin, sizes, allow_negative_indices=False)
+    return a
+
+
+def _remainder(x: Any, n: Any) -> Any:
+    """x modulo a positive n, between 0 and n - 1."""
+    r = rem(x, n)
+    return select(lt(r, np.int32(0)), add(r, n), r)
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """The elements in another shape, repeated or cut off as its size asks."""
+    check_arrays("resize", a)
+    shape = shape_of(new_shape, "resize")
+    size, wanted = type_of(a).size, prod(shape)
+    if any(length < 0 for length in shape):
+        raise ShapeError("resize: a length is negative", operation="resize", got=f"{shape}")
+    if size == 0:
+        return broadcasted(type_of(a).dtype.type(0), shape) if wanted else reshape(a, shape)
+    return _resize(as_operand(a), shape=shape)
+
+
+@compiled
+def _resize(a: Any, *, shape: tuple[int, ...]) -> Any:
+    flat = shapes.reshape(a, (type_of(a).size,))
+    size, wanted = type_of(a).size, prod(shape)
+    copies = -(-wanted // size)
+    if copies > 1:
+        flat = join([flat] * copies, 0)
+    return shapes.reshape(slicing.slice(flat, (0,), (wanted,)), shape)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of an array along a dimension, which each of them lacks."""
+    check_arrays("unstack", x)
+    of = type_of(x)
+    if not of.ndim:
+        raise ShapeError("unstack takes an array with dimensions", operation="unstack", got=str(of))
+    return _unstack(as_operand(x), axis=axis_of(axis, of.ndim, "unstack"))
+
+
+@compiled
+def _unstack(x: Any, *, axis: int) -> tuple[Any, ...]:
+    return tuple(
+        shapes.squeeze(slicing.slice_in_dim(x, i, i + 1, axis=axis), (axis,))
+        for i in range(type_of(x).shape[axis])
+    )

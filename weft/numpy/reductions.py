@@ -1,0 +1,780 @@
+"""Reductions over axes: sum, prod, mean, variance, extrema, any and all; and those that skip NaN.
+
+A sum of narrow floats (float16, bfloat16) is accumulated in float32 and rounded once. Integers
+narrower than the default width, and booleans, are summed in the default width, as in NumPy. Means
+and variances of integers are floats. Variance is computed in two passes, about the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod as product
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import as_array
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    broadcasted,
+    check_arrays,
+    convert,
+    expanded,
+    inexact,
+    refuse_out,
+)
+from weft.numpy.compiled import compiled, is_eager
+from weft.ops.arithmetic import add, div, eq, mul, ne, sqrt, square, sub
+from weft.ops.arithmetic import max as larger
+from weft.ops.arithmetic import min as smaller
+from weft.ops.bits import bitwise_and
+from weft.ops.complex import conj, real
+from weft.ops.reduce import (
+    highest,
+    lowest,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+)
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "average",
+    "count_nonzero",
+    "max",
+    "mean",
+    "min",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "prod",
+    "ptp",
+    "std",
+    "sum",
+    "var",
+]
+
+_NARROW_FLOATS = frozenset({dtypes.float16, dtypes.bfloat16})
+# The dtypes whose sums need no conversion before or after, whatever the settings.
+_DIRECT = frozenset({dtypes.float32, dtypes.float64, *dtypes.COMPLEX, dtypes.int64, dtypes.uint64})
+
+
+def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The result of a reduction, with the reduced axes as dimensions of length 1 if asked for."""
+    if not keepdims:
+        return x
+    return reshape(x, tuple(1 if d in axes else n for d, n in enumerate(shape)))
+
+
+def boolean(x: Any) -> Any:
+    """Whether the elements differ from zero."""
+    of = type_of(x)
+    return x if of.dtype == dtypes.bool_ else ne(x, of.dtype.type(0))
+
+
+def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
+    """The dtype of a sum or product of elements: integers widen to the default width."""
+    if dtype == dtypes.bool_:
+        return dtypes.default_int()
+    if promote_integers and dtype in dtypes.SIGNED:
+        wide = dtypes.default_int()
+        return dtype if dtype.itemsize > wide.itemsize else wide
+    if promote_integers and dtype in dtypes.UNSIGNED:
+        wide = dtypes.default_uint()
+        return dtype if dtype.itemsize > wide.itemsize else wide
+    return dtype
+
+
+def accumulator(dtype: Any) -> Any:
+    """The dtype in which sums of a dtype are accumulated."""
+    return dtypes.float32 if dtype in _NARROW_FLOATS else dtype
+
+
+def _optional(name: str, initial: Any, where: Any) -> tuple[list[Any], tuple[bool, bool]]:
+    """The optional operands that are given, and which are."""
+    extra = []
+    for value in (initial, where):
+        if value is not None:
+            check_arrays(name, value)
+            extra.append(value)
+    return extra, (initial is not None, where is not None)
+
+
+def _split(extra: tuple[Any, ...], given: tuple[bool, bool]) -> tuple[Any, Any]:
+    """The (initial, where) operands from those that are given; None for the others."""
+    values = iter(extra)
+    return (next(values) if given[0] else None, next(values) if given[1] else None)
+
+
+def masked(x: Any, where: Any, fill: Any) -> Any:
+    """The elements where the mask holds, and `fill` elsewhere."""
+    if where is None:
+        return x
+    of = type_of(x)
+    mask = broadcasted(boolean(where), of.shape, "where")
+    return select(mask, x, broadcasted(of.dtype.type(fill), of.shape))
+
+
+def _result_dtype(name: str, dtype: Any) -> Any:
+    found = None if dtype is None else dtypes.parse(dtype)
+    if found is not None and found not in dtypes.ANY:
+        raise DTypeError(f"{name} does not compute in this dtype", operation=name, got=str(found))
+    return found
+
+
+def _wide(x: Any, dtype: Any, promote: bool) -> tuple[Any, Any]:
+    """An operand of a sum in its accumulator's dtype, and the dtype of the result."""
+    target = dtype if dtype is not None else summed_dtype(type_of(x).dtype, promote)
+    return convert(x, accumulator(target)), target
+
+
+# ---- sum, prod ---------------------------------------------------------------------------------
+
+
+@compiled
+def _sum(
+    a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: Any, given: Any, promote: bool
+) -> Any:
+    initial, where = _split(extra, given)
+    shape = type_of(a).shape
+    x, target = _wide(a, dtype, promote)
+    if type_of(x).dtype == dtypes.bool_:
+        out = reduce_or(masked(x, where, False), axes)
+    else:
+        out = reduce_sum(masked(x, where, 0), axes)
+    if initial is not None:
+        out = add(out, convert(initial, type_of(out).dtype))
+    return kept(convert(out, target), shape, axes, keepdims)
+
+
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Any:
+    """The sum of the elements along `axis`: an integer, several, or None for all.
+
+    dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
+    count; promote_integers: whether narrow integers are summed in the default width.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.sum(jnp.ones((2, 3)), axis=1)
+    Array([3., 3.], dtype=float32)
+    """
+    of = getattr(a, "type", None)
+    if (
+        of is not None
+        and of.dtype in _DIRECT
+        and not of.weak_type
+        and (dtype is None and initial is None and where is None and out is None)
+        and not keepdims
+        and is_number_dtype(of.dtype)
+    ):
+        axes = axes_of(axis, of.ndim, "sum")
+        if axes:
+            return reduce_sum(a, axes)
+    refuse_out("sum", out)
+    check_arrays("sum", a)
+    extra, given = _optional("sum", initial, where)
+    return _sum(
+        a,
+        *extra,
+        axes=axes_of(axis, type_of(a).ndim, "sum"),
+        dtype=_result_dtype("sum", dtype),
+        keepdims=bool(keepdims),
+        given=given,
+        promote=bool(promote_integers),
+    )
+
+
+def is_number_dtype(dtype: Any) -> bool:
+    """Whether a dtype is one of NumPy's (random keys have others)."""
+    return isinstance(dtype, np.dtype)
+
+
+@compiled
+def _prod(
+    a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: Any, given: Any, promote: bool
+) -> Any:
+    initial, where = _split(extra, given)
+    shape = type_of(a).shape
+    x, target = _wide(a, dtype, promote)
+    if type_of(x).dtype == dtypes.bool_:
+        out = reduce_and(masked(x, where, True), axes)
+    else:
+        out = reduce_prod(masked(x, where, 1), axes)
+    if initial is not None:
+        out = mul(out, convert(initial, type_of(out).dtype))
+    return kept(convert(out, target), shape, axes, keepdims)
+
+
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Any:
+    """The product of the elements along `axis`; the arguments are those of `sum`."""
+    refuse_out("prod", out)
+    check_arrays("prod", a)
+    extra, given = _optional("prod", initial, where)
+    return _prod(
+        a,
+        *extra,
+        axes=axes_of(axis, type_of(a).ndim, "prod"),
+        dtype=_result_dtype("prod", dtype),
+        keepdims=bool(keepdims),
+        given=given,
+        promote=bool(promote_integers),
+    )
+
+
+# ---- extrema -----------------------------------------------------------------------------------
+
+
+@compiled
+def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, given: Any) -> Any:
+    initial, where = _split(extra, given)
+    of = type_of(a)
+    fill = (lowest if largest else highest)(of.dtype)
+    reduce, pick = (reduce_max, larger) if largest else (reduce_min, smaller)
+    out = reduce(masked(convert(a, of.dtype), where, fill), axes)
+    if initial is not None:
+        out = pick(out, convert(initial, of.dtype))
+    return kept(out, of.shape, axes, keepdims)
+
+
+def _extreme(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    refuse_out(name, out)
+    check_arrays(name, a)
+    of = type_of(a)
+    axes = axes_of(axis, of.ndim, name)
+    if initial is None:
+        if where is not None:
+            raise WeftValueError(
+                f"{name} with a where= mask needs initial=, for where nothing is selected",
+                operation=name,
+                got="where without initial",
+                wanted="initial",
+                fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
+            )
+        if of.size == 0 and 0 in [of.shape[d] for d in axes]:
+            raise WeftValueError(
+                f"{name}: no elements to choose from, and no initial=",
+                operation=name,
+                got=f"{of}, axes {axes}",
+                wanted="at least one element along the axes",
+                fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
+            )
+        if not keepdims and axes and not of.weak_type and getattr(a, "type", None) is not None:
+            return (reduce_max if name == "max" else reduce_min)(a, axes)
+    extra, given = _optional(name, initial, where)
+    return _extremum(
+        a, *extra, largest=name == "max", axes=axes, keepdims=bool(keepdims), given=given
+    )
+
+
+def max(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The largest element along `axis` (None: of all); NaN where there is one.
+
+    Raises ValueError for no elements without `initial`.
+    """
+    return _extreme("max", a, axis, out, keepdims, initial, where)
+
+
+def min(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The smallest element along `axis` (None: of all); NaN where there is one.
+
+    Raises ValueError for no elements without `initial`.
+    """
+    return _extreme("min", a, axis, out, keepdims, initial, where)
+
+
+amax, amin = max, min
+
+
+@compiled
+def _ptp(a: Any, *, axes: Any, keepdims: bool) -> Any:
+    out = sub(reduce_max(a, axes), reduce_min(a, axes))
+    return kept(out, type_of(a).shape, axes, keepdims)
+
+
+def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The largest element minus the smallest, along `axis`."""
+    refuse_out("ptp", out)
+    check_arrays("ptp", a)
+    return _ptp(a, axes=axes_of(axis, type_of(a).ndim, "ptp"), keepdims=bool(keepdims))
+
+
+# ---- booleans ----------------------------------------------------------------------------------
+
+
+@compiled
+def _logical(a: Any, *extra: Any, every: bool, axes: Any, keepdims: bool, given: Any) -> Any:
+    where = _split(extra, given)[1]
+    x = masked(boolean(a), where, every)
+    return kept((reduce_and if every else reduce_or)(x, axes), type_of(a).shape, axes, keepdims)
+
+
+def all(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    """Whether every element along `axis` differs from zero."""
+    refuse_out("all", out)
+    check_arrays("all", a)
+    extra, given = _optional("all", None, where)
+    axes = axes_of(axis, type_of(a).ndim, "all")
+    return _logical(a, *extra, every=True, axes=axes, keepdims=bool(keepdims), given=given)
+
+
+def any(
+    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Any:
+    """Whether some element along `axis` differs from zero."""
+    refuse_out("any", out)
+    check_arrays("any", a)
+    extra, given = _optional("any", None, where)
+    axes = axes_of(axis, type_of(a).ndim, "any")
+    return _logical(a, *extra, every=False, axes=axes, keepdims=bool(keepdims), given=given)
+
+
+@compiled
+def _count(a: Any, *, axes: Any, keepdims: bool) -> Any:
+    out = reduce_sum(convert(boolean(a), dtypes.default_int()), axes)
+    return kept(out, type_of(a).shape, axes, keepdims)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """How many elements along `axis` differ from zero."""
+    check_arrays("count_nonzero", a)
+    axes = axes_of(axis, type_of(a).ndim, "count_nonzero")
+    return _count(a, axes=axes, keepdims=bool(keepdims))
+
+
+# ---- mean, variance ----------------------------------------------------------------------------
+
+
+def _number_counted(shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any) -> Any:
+    """How many elements each result is computed from, as a number or an array of `dtype`."""
+    if where is None:
+        return dtype.type(product(shape[d] for d in axes))
+    mask = broadcasted(boolean(where), shape, "where")
+    return reduce_sum(convert(mask, dtype), axes)
+
+
+@compiled
+def _mean(a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: bool, given: Any) -> Any:
+    where = _split(extra, given)[1]
+    shape = type_of(a).shape
+    target = dtype if dtype is not None else inexact(type_of(a).dtype)
+    x = convert(a, accumulator(target))
+    working = type_of(x).dtype
+    count = _number_counted(shape, axes, where, dtypes.to_real(working))
+    total = reduce_sum(masked(x, where, 0), axes)
+    return kept(convert(div(total, convert(count, working)), target), shape, axes, keepdims)
+
+
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Any:
+    """The mean of the elements along `axis`; of integers, a float."""
+    refuse_out("mean", out)
+    check_arrays("mean", a)
+    extra, given = _optional("mean", None, where)
+    axes = axes_of(axis, type_of(a).ndim, "mean")
+    target = _result_dtype("mean", dtype)
+    return _mean(a, *extra, axes=axes, dtype=target, keepdims=bool(keepdims), given=given)
+
+
+def _spread_about(x: Any, center: Any, shape: Any, axes: Any) -> Any:
+    """The squared distances of the elements from a center."""
+    difference = sub(x, expanded(center, shape, axes))
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return real(mul(difference, conj(difference)))
+    return square(difference)
+
+
+@compiled
+def _var(
+    a: Any,
+    correction: Any,
+    *extra: Any,
+    axes: Any,
+    dtype: Any,
+    keepdims: bool,
+    given: Any,
+    root: bool,
+) -> Any:
+    where = _split(extra, given)[1]
+    shape, source = type_of(a).shape, type_of(a).dtype
+    computed = inexact(source) if dtype is None else dtypes.promote_types(dtype, inexact(source))
+    target = dtypes.to_real(computed) if dtype is None else dtype
+    x = convert(a, accumulator(computed))
+    working = type_of(x).dtype
+    real_dtype = dtypes.to_real(working)
+    count = _number_counted(shape, axes, where, real_dtype)
+    center = div(reduce_sum(masked(x, where, 0), axes), convert(count, working))
+    squares = masked(_spread_about(x, center, shape, axes), where, 0)
+    degrees = sub(count, convert(correction, real_dtype))
+    out = div(reduce_sum(squares, axes), degrees)
+    return kept(convert(sqrt(out) if root else out, target), shape, axes, keepdims)
+
+
+def _correction(name: str, ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        value = ddof
+    elif ddof not in (0, None):
+        raise WeftValueError(
+            f"{name}: ddof and correction are two names of one thing",
+            operation=name,
+            got=f"ddof={ddof}, correction={correction}",
+            wanted="one of the two",
+        )
+    else:
+        value = correction
+    return value
+
+
+def _variance(
+    name: str,
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    ddof: Any,
+    keepdims: bool,
+    where: Any,
+    correction: Any,
+) -> Any:
+    refuse_out(name, out)
+    check_arrays(name, a)
+    extra, given = _optional(name, None, where)
+    target = _result_dtype(name, dtype)
+    if target is not None and target not in dtypes.INEXACT:
+        raise WeftValueError(
+            f"{name} is computed in a floating-point or complex dtype",
+            operation=name,
+            got=f"dtype={target.name}",
+            wanted="a floating-point or complex dtype",
+        )
+    number = _correction(name, ddof, correction)
+    return _var(
+        a,
+        as_array(float(number)) if is_eager() else number,
+        *extra,
+        axes=axes_of(axis, type_of(a).ndim, name),
+        dtype=target,
+        keepdims=bool(keepdims),
+        given=given,
+        root=name == "std",
+    )
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: None = None,
+    correction: Any = None,
+) -> Any:
+    """The variance along `axis`: the mean squared distance from the mean, a real number.
+
+    ddof (or correction): what is subtracted from the number of elements that the sum is divided by.
+    """
+    refuse_out("var(mean=)", mean)
+    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, correction)
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    mean: None = None,
+    correction: Any = None,
+) -> Any:
+    """The standard deviation along `axis`: the square root of `var`."""
+    refuse_out("std(mean=)", mean)
+    return _variance("std", a, axis, dtype, out, ddof, keepdims, where, correction)
+
+
+# ---- averages ----------------------------------------------------------------------------------
+
+
+@compiled
+def _average(a: Any, weights: Any, *, axes: Any, keepdims: bool) -> tuple[Any, Any]:
+    dtype = inexact(dtypes.promote_types(type_of(a).dtype, type_of(weights).dtype))
+    shape = type_of(a).shape
+    x, w = convert(a, dtype), convert(weights, dtype)
+    if type_of(w).shape != shape:
+        # Weights of one axis, or of all the axes in the order they are given.
+        w = _along(w, shape, axes)
+    total = reduce_sum(w, axes)
+    out = div(reduce_sum(mul(x, w), axes), total)
+    return kept(out, shape, axes, keepdims), kept(total, shape, axes, keepdims)
+
+
+def _along(w: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    order = sorted(axes)
+    moved = [axes.index(d) for d in order]
+    arranged = transpose(w, tuple(moved))
+    return broadcast_in_dim(arranged, shape, tuple(order))
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """The mean along `axis`, weighted by `weights`, which has the shape of `a` or of the axes.
+
+    returned: whether the sums of the weights are returned too. Raises ValueError where the weights
+    do not fit.
+    """
+    check_arrays("average", a)
+    of = type_of(a)
+    axes = axes_of(axis, of.ndim, "average")
+    if weights is None:
+        out = mean(a, axis, keepdims=keepdims)
+        if not returned:
+            return out
+        result = type_of(out)
+        count = result.dtype.type(product(of.shape[d] for d in axes))
+        total = broadcasted(count, result.shape)
+        return out, as_array(total) if is_eager() else total
+    check_arrays("average", weights)
+    shape = type_of(weights).shape
+    if shape != of.shape and (axis is None or shape != tuple(of.shape[d] for d in axes)):
+        raise WeftValueError(
+            "average: the weights fit neither the array nor the axes",
+            operation="average",
+            got=f"weights of shape {shape} for {of}, axis {axis}",
+            wanted=f"shape {of.shape}"
+            + (f" or {tuple(of.shape[d] for d in axes)}" if axis is not None else ""),
+        )
+    out, total = _average(a, weights, axes=axes, keepdims=bool(keepdims))
+    return (out, total) if returned else out
+
+
+# ---- reductions that skip NaN ------------------------------------------------------------------
+
+
+def is_nan(x: Any) -> Any:
+    """Where the elements are not a number."""
+    return ne(x, x)
+
+
+def without_nan(x: Any, fill: Any) -> Any:
+    """The elements with NaN replaced; integers have none."""
+    of = type_of(x)
+    if of.dtype not in dtypes.INEXACT:
+        return x
+    return select(is_nan(x), broadcasted(of.dtype.type(fill), of.shape), x)
+
+
+@compiled
+def _filled(x: Any, *, fill: str) -> Any:
+    """NaN replaced by a number, or by the lowest or highest value of the dtype."""
+    value = {"lowest": lowest, "highest": highest}.get(fill)
+    return without_nan(x, value(type_of(x).dtype) if value else float(fill))
+
+
+def _skipping(function: Callable[..., Any], name: str, fill: str, a: Any, **options: Any) -> Any:
+    check_arrays(name, a)
+    return function(_filled(a, fill=fill) if type_of(a).dtype in dtypes.INEXACT else a, **options)
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The sum along `axis` of the elements that are not NaN."""
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _skipping(sum, "nansum", "0", a, **options, initial=initial, where=where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The product along `axis` of the elements that are not NaN."""
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _skipping(prod, "nanprod", "1", a, **options, initial=initial, where=where)
+
+
+@compiled
+def _nan_extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: bool, given: Any) -> Any:
+    of = type_of(a)
+    fill = (lowest if largest else highest)(of.dtype)
+    found = _extremum.function(
+        without_nan(a, fill), *extra, largest=largest, axes=axes, keepdims=keepdims, given=given
+    )
+    if of.dtype not in dtypes.INEXACT or given[0]:
+        return found
+    none = kept(reduce_and(is_nan(a), axes), of.shape, axes, keepdims)
+    return select(none, broadcasted(of.dtype.type(np.nan), type_of(found).shape), found)
+
+
+def _nan_extreme(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    refuse_out(name, out)
+    check_arrays(name, a)
+    if initial is None and where is not None:
+        raise WeftValueError(
+            f"{name} with a where= mask needs initial=",
+            operation=name,
+            got="where without initial",
+            wanted="initial",
+        )
+    extra, given = _optional(name, initial, where)
+    axes = axes_of(axis, type_of(a).ndim, name)
+    return _nan_extremum(
+        a, *extra, largest=name == "nanmax", axes=axes, keepdims=bool(keepdims), given=given
+    )
+
+
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The largest element along `axis` that is not NaN; NaN where there is none."""
+    return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The smallest element along `axis` that is not NaN; NaN where there is none."""
+    return _nan_extreme("nanmin", a, axis, out, keepdims, initial, where)
+
+
+@compiled
+def _not_nan(a: Any, *where: Any) -> Any:
+    mask = eq(a, a)
+    return mask if not where else bitwise_and(mask, broadcasted(boolean(where[0]), type_of(a).shape))
+
+
+def _where_number(name: str, a: Any, where: Any) -> Any:
+    """The mask of the elements that count: those that are numbers, where the given mask holds."""
+    check_arrays(name, a)
+    if type_of(a).dtype not in dtypes.INEXACT:
+        return where
+    return _not_nan(a) if where is None else _not_nan(a, where)
+
+
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The mean along `axis` of the elements that are not NaN."""
+    mask = _where_number("nanmean", a, where)
+    return mean(a, axis, dtype, out, keepdims, where=mask)
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The variance along `axis` of the elements that are not NaN."""
+    mask = _where_number("nanvar", a, where)
+    return var(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The standard deviation along `axis` of the elements that are not NaN."""
+    mask = _where_number("nanstd", a, where)
+    return std(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
+
+
+def _zeroed(a: Any) -> Any:
+    """The elements with NaN replaced by zero, so that derivatives at those are zero, not NaN."""
+    return _filled(a, fill="0") if type_of(a).dtype in dtypes.INEXACT else a

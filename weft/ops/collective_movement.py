@@ -1,0 +1,585 @@
+"""Collectives that move data between the elements of a named axis without combining all of it.
+
+The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
+into moves of the mapped dimension. Of several names, which count row-major, the operation is taken
+apart into one per name. `all_gather` and `psum_scatter` transpose to each other, `all_to_all` and
+`ppermute` to their inverses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.ops.arithmetic import add, ge, mul
+from weft.ops.collectives import axis_index_p
+from weft.ops.creation import index_vector, iota
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.named_axes import (
+    Groups,
+    Names,
+    along_axis,
+    axis_groups,
+    axis_names,
+    axis_sizes_of,
+    check_dtype,
+    group_size,
+    take_rows,
+    unbound_lower,
+)
+from weft.ops.selection import select
+from weft.ops.shape import (
+    broadcast_in_dim,
+    canonical_axis,
+    expand_dims,
+    move_dim,
+    reduce_sum,
+    reshape,
+    squeeze,
+    transpose,
+)
+from weft.ops.tangents import zeros
+
+__all__ = ["all_gather", "all_to_all", "ppermute", "pshuffle", "psum_scatter", "pswapaxes"]
+
+Sizes = tuple[int, ...]
+Pairs = tuple[tuple[int, int], ...]
+
+
+def _merge_dims(x: Any, start: int, count: int) -> Any:
+    """Makes one dimension of `count` neighbouring ones."""
+    shape = type_of(x).shape
+    return reshape(x, (*shape[:start], prod(shape[start : start + count]), *shape[start + count :]))
+
+
+def _split_dim(x: Any, place: int, sizes: Sequence[int]) -> Any:
+    """Makes several dimensions of one."""
+    shape = type_of(x).shape
+    return reshape(x, (*shape[:place], *sizes, *shape[place + 1 :]))
+
+
+def _divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
+    """The length of a part of a dimension. Raises ShapeError where it does not divide evenly."""
+    canonical_axis(dimension, x.ndim, operation)
+    length = x.shape[dimension]
+    if length % parts:
+        raise ShapeError(
+            f"{operation}: dimension {dimension} of {x} does not split into {parts} equal parts",
+            operation=operation,
+            got=f"length {length} for {parts} elements of the axis",
+            wanted=f"a multiple of {parts}",
+            fix=Fix("pad", f"pad the dimension to a multiple of {parts}", {"multiple": parts}),
+        )
+    return length // parts
+
+
+# ---- all_gather ------------------------------------------------------------------------------
+
+
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False
+) -> Any:
+    """The values of all elements of a named axis, along a new dimension `axis` of the result.
+
+    With `tiled` they are joined along the existing dimension `axis`. Trees are gathered leaf by
+    leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
+    out of range.
+    """
+    names = axis_names("all_gather", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("all_gather", axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather")
+        if not names:
+            return leaf if tiled else expand_dims(leaf, (place,))
+        return all_gather_p.bind(
+            leaf,
+            axis_name=names,
+            axis_sizes=sizes,
+            axis_index_groups=groups,
+            dimension=place,
+            tiled=bool(tiled),
+        )
+
+    return tree.map(one, x)
+
+
+def all_gather_type(
+    x: ArrayType,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> ArrayType:
+    canonical_axis(dimension, x.ndim + (not tiled), "all_gather")
+    count = group_size(axis_index_groups, axis_sizes)
+    head, tail = x.shape[:dimension], x.shape[dimension:]
+    if tiled:
+        return x.update(shape=(*head, tail[0] * count, *tail[1:]))
+    return x.update(shape=(*head, count, *tail))
+
+
+def all_gather_bind(x: Any, **params: Any) -> Any:
+    return all_gather_p.bind(x, **params)
+
+
+def all_gather_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [psum_scatter_p.bind(ct, **params)]
+
+
+def all_gather_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    params = {"axis_index_groups": axis_index_groups, "dimension": dimension, "tiled": tiled}
+    if axis.name not in axis_name:
+        whole = move_dim(x, dim, 0, axis.size)
+        params["dimension"] = dimension + 1
+        return all_gather_p.bind(whole, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0
+    if len(axis_name) > 1:
+        params["tiled"] = False
+        for name, size in zip(reversed(axis_name), reversed(axis_sizes), strict=True):
+            x, dim = all_gather_vmap(
+                axis, [x], [dim], axis_name=(name,), axis_sizes=(size,), **params
+            )
+        whole = move_dim(x, dim, 0, axis.size)
+        return _merge_dims(whole, dimension + 1, len(axis_name) + tiled), 0
+
+    def core(whole: Any, lead: int) -> Any:
+        size = type_of(whole).shape[lead]
+        out = move_dim(whole, lead, lead + dimension, size)
+        out = _merge_dims(out, lead + dimension, 2) if tiled else out
+        return move_dim(out, None, lead, size)
+
+    if axis_index_groups is not None:
+        return along_axis(axis, x, dim, axis_index_groups, core)
+    out = move_dim(x, dim, dimension, axis.size)
+    return (_merge_dims(out, dimension, 2) if tiled else out), None
+
+
+all_gather_p = primitive(
+    "all_gather",
+    type_rule=all_gather_type,
+    jvp=linear_jvp(all_gather_bind),
+    transpose=all_gather_transpose,
+    vmap=all_gather_vmap,
+    lower=unbound_lower,
+)
+
+
+# ---- psum_scatter ----------------------------------------------------------------------------
+
+
+def psum_scatter(
+    x: Any,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
+    """The sum over a named axis, of which each element keeps its part of one dimension.
+
+    That dimension is as long as the axis and is dropped; with `tiled` its length is a multiple of
+    that, and is divided by it. Raises ShapeError where it is not, UnboundAxisError for a name that
+    is not bound.
+    """
+    names = axis_names("psum_scatter", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("psum_scatter", axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
+        return psum_scatter_p.bind(
+            leaf,
+            axis_name=names,
+            axis_sizes=sizes,
+            axis_index_groups=groups,
+            dimension=place,
+            tiled=bool(tiled),
+        )
+
+    return tree.map(one, x)
+
+
+def psum_scatter_type(
+    x: ArrayType,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> ArrayType:
+    check_dtype("psum_scatter", x, dtypes.NUMERIC)
+    count = group_size(axis_index_groups, axis_sizes)
+    part = _divided("psum_scatter", x, dimension, count)
+    if not tiled and part != 1:
+        raise ShapeError(
+            f"psum_scatter: dimension {dimension} of {x} is not as long as the axis",
+            operation="psum_scatter",
+            got=f"length {x.shape[dimension]} for an axis of length {count}",
+            wanted=f"length {count}, or tiled=True",
+            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
+        )
+    kept = (part,) if tiled else ()
+    return x.update(shape=(*x.shape[:dimension], *kept, *x.shape[dimension + 1 :]))
+
+
+def psum_scatter_bind(x: Any, **params: Any) -> Any:
+    return psum_scatter_p.bind(x, **params)
+
+
+def psum_scatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [all_gather_p.bind(ct, **params)]
+
+
+def psum_scatter_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> tuple[Any, int]:
+    x = move_dim(args[0], dims[0], 0, axis.size)
+    params = {"axis_index_groups": axis_index_groups, "dimension": dimension, "tiled": tiled}
+    if axis.name not in axis_name:
+        params["dimension"] = dimension + 1
+        return psum_scatter_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0
+    if len(axis_name) > 1:
+        length = type_of(x).shape[dimension + 1]
+        kept = (length // prod(axis_sizes),) if tiled else ()
+        x = _split_dim(x, dimension + 1, (*axis_sizes, *kept))
+        params["tiled"] = False
+        for name, size in zip(axis_name, axis_sizes, strict=True):
+            x, _ = psum_scatter_vmap(
+                axis, [x], [0], axis_name=(name,), axis_sizes=(size,), **params
+            )
+        return x, 0
+
+    def core(whole: Any, lead: int) -> Any:
+        shape = type_of(whole).shape
+        place = lead + 1 + dimension
+        if tiled:
+            whole = _split_dim(whole, place, (shape[lead], shape[place] // shape[lead]))
+        return move_dim(reduce_sum(whole, (lead,)), place - 1, lead, shape[lead])
+
+    return along_axis(axis, x, 0, axis_index_groups, core)
+
+
+psum_scatter_p = primitive(
+    "psum_scatter",
+    type_rule=psum_scatter_type,
+    jvp=linear_jvp(psum_scatter_bind),
+    transpose=psum_scatter_transpose,
+    vmap=psum_scatter_vmap,
+    lower=unbound_lower,
+)
+
+
+# ---- all_to_all ------------------------------------------------------------------------------
+
+
+def all_to_all(
+    x: Any,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> Any:
+    """Sends part i of dimension `split_axis` to element i of a named axis.
+
+    What arrives lies along `concat_axis`, in the order of the senders. The split dimension is as
+    long as the axis and is dropped, and a new one appears at `concat_axis`; with `tiled` it is
+    divided, and what arrives is joined along the existing dimension `concat_axis`. Raises
+    ShapeError where the lengths do not fit, UnboundAxisError for a name that is not bound.
+    """
+    names = axis_names("all_to_all", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("all_to_all", axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        of = type_of(leaf)
+        split = canonical_axis(split_axis, of.ndim, "all_to_all")
+        concat = canonical_axis(concat_axis, of.ndim, "all_to_all")
+        dropped = split
+        if not tiled:
+            _check_untiled(of, split, group_size(groups, sizes))
+            # The new dimension, at its place among those that stay beside the one that goes.
+            place = concat if concat <= split else concat + 1
+            leaf = expand_dims(leaf, (place,))
+            dropped = split + (place <= split)
+            split, concat = dropped, place
+        out = all_to_all_p.bind(
+            leaf,
+            axis_name=names,
+            axis_sizes=sizes,
+            axis_index_groups=groups,
+            split_axis=split,
+            concat_axis=concat,
+        )
+        return out if tiled else squeeze(out, (dropped,))
+
+    return tree.map(one, x)
+
+
+def _check_untiled(x: ArrayType, split: int, count: int) -> None:
+    if x.shape[split] != count:
+        raise ShapeError(
+            f"all_to_all: dimension {split} of {x} is not as long as the axis",
+            operation="all_to_all",
+            got=f"length {x.shape[split]} for an axis of length {count}",
+            wanted=f"length {count}, or tiled=True",
+            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
+        )
+
+
+def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
+    """Swaps a named axis with dimension `axis`, which is as long; see `all_to_all`."""
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def all_to_all_type(
+    x: ArrayType,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    split_axis: int,
+    concat_axis: int,
+) -> ArrayType:
+    count = group_size(axis_index_groups, axis_sizes)
+    shape = list(x.shape)
+    shape[split_axis] = _divided("all_to_all", x, split_axis, count)
+    shape[concat_axis] *= count
+    return x.update(shape=tuple(shape))
+
+
+def all_to_all_bind(x: Any, **params: Any) -> Any:
+    return all_to_all_p.bind(x, **params)
+
+
+def all_to_all_transpose(
+    ct: Any, x: Any, *, split_axis: int, concat_axis: int, **params: Any
+) -> list[Any]:
+    return [all_to_all_p.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params)]
+
+
+def all_to_all_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    split_axis: int,
+    concat_axis: int,
+) -> tuple[Any, int]:
+    whole = move_dim(args[0], dims[0], 0, axis.size)
+    if axis.name not in axis_name:
+        return all_to_all_p.bind(
+            whole,
+            axis_name=axis_name,
+            axis_sizes=axis_sizes,
+            axis_index_groups=axis_index_groups,
+            split_axis=split_axis + 1,
+            concat_axis=concat_axis + 1,
+        ), 0
+
+    def core(x: Any, lead: int) -> Any:
+        sizes = (type_of(x).shape[lead],) if axis_index_groups is not None else axis_sizes
+        n, first = len(sizes), lead + 1
+        # The parts, one dimension per name, right behind the mapped dimension.
+        place = first + split_axis
+        part = type_of(x).shape[place] // prod(sizes)
+        x = _split_dim(x, place, (*sizes, part))
+        rest = [d for d in range(first, type_of(x).ndim) if not place <= d < place + n]
+        x = transpose(x, (*range(first), *range(place, place + n), *rest))
+        for i, name in enumerate(axis_name):
+            if name == axis.name:
+                order = list(range(type_of(x).ndim))
+                order[lead], order[first + i] = first + i, lead
+                x = transpose(x, order)
+            else:
+                x = all_to_all_p.bind(
+                    x,
+                    axis_name=(name,),
+                    axis_sizes=(sizes[i],),
+                    axis_index_groups=None,
+                    split_axis=first + i,
+                    concat_axis=first + i,
+                )
+        # The senders, in front of the dimension along which they are joined.
+        target = first + concat_axis
+        rest = list(range(first + n, type_of(x).ndim))
+        moved = [*rest[:concat_axis], *range(first, first + n), *rest[concat_axis:]]
+        return _merge_dims(transpose(x, (*range(first), *moved)), target, n + 1)
+
+    return along_axis(axis, whole, 0, axis_index_groups, core)
+
+
+all_to_all_p = primitive(
+    "all_to_all",
+    type_rule=all_to_all_type,
+    jvp=linear_jvp(all_to_all_bind),
+    transpose=all_to_all_transpose,
+    vmap=all_to_all_vmap,
+    lower=unbound_lower,
+)
+
+
+# ---- ppermute --------------------------------------------------------------------------------
+
+
+def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
+    """Sends values along a named axis, for each pair from its first to its second position.
+
+    A position that receives nothing gets zeros. No position may send or receive twice. Raises
+    WeftValueError for other pairs, UnboundAxisError for a name that is not bound.
+    """
+    names = axis_names("ppermute", axis_name)
+    sizes = axis_sizes_of(names)
+    pairs = tuple((source.__index__(), target.__index__()) for source, target in perm)
+    count = prod(sizes)
+    for positions in zip(*pairs, strict=True):
+        if len(set(positions)) != len(positions) or not all(0 <= i < count for i in positions):
+            raise WeftValueError(
+                "ppermute: the pairs are no partial permutation of the axis",
+                operation="ppermute",
+                got=f"perm={list(pairs)} over an axis of length {count}",
+                wanted=f"(source, target) pairs of 0 to {count - 1}, each at most once as source "
+                "and once as target",
+            )
+    return tree.map(
+        lambda leaf: ppermute_p.bind(leaf, axis_name=names, axis_sizes=sizes, perm=pairs), x
+    )
+
+
+def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+    """The values of a named axis in another order: position i gets that of `perm[i]`.
+
+    Raises WeftValueError where `perm` is no permutation.
+    """
+    count = prod(axis_sizes_of(axis_names("pshuffle", axis_name)))
+    if sorted(perm) != list(range(count)):
+        raise WeftValueError(
+            "pshuffle takes a permutation of all positions of the axis",
+            operation="pshuffle",
+            got=f"perm={list(perm)} over an axis of length {count}",
+            wanted=f"each of 0 to {count - 1} once",
+            fix=Fix("ppermute", "use ppermute where some positions receive nothing", {}),
+        )
+    return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
+
+
+def ppermute_type(x: ArrayType, *, axis_name: Names, axis_sizes: Sizes, perm: Pairs) -> ArrayType:
+    return x
+
+
+def ppermute_bind(x: Any, **params: Any) -> Any:
+    return ppermute_p.bind(x, **params)
+
+
+def ppermute_transpose(ct: Any, x: Any, *, perm: Pairs, **params: Any) -> list[Any]:
+    inverse = tuple((target, source) for source, target in perm)
+    return [ppermute_p.bind(ct, perm=inverse, **params)]
+
+
+def ppermute_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    perm: Pairs,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    if axis.name not in axis_name:
+        return ppermute_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, perm=perm), dim
+    whole = move_dim(x, dim, 0, axis.size)
+    sources = [-1] * prod(axis_sizes)
+    for source, target in perm:
+        sources[target] = source
+    if len(axis_name) > 1:
+        return _permute_several(axis, whole, axis_name, axis_sizes, sources), 0
+    out = take_rows(whole, [max(source, 0) for source in sources])
+    if -1 in sources:
+        received = ge(index_vector(sources), np.int32(0))
+        out = _where_rows(received, out)
+    return out, 0
+
+
+def _where_rows(keep: Any, rows: Any) -> Any:
+    """The rows where `keep` holds, and zeros elsewhere."""
+    of = type_of(rows)
+    return select(broadcast_in_dim(keep, of.shape, (0,)), rows, zeros(of))
+
+
+def _permute_several(
+    axis: AxisData, whole: Any, names: Names, sizes: Sizes, sources: Sequence[int]
+) -> Any:
+    """A permutation over several axes, one of them mapped: a choice among everybody's rows."""
+    place = names.index(axis.name)
+    others = names[:place] + names[place + 1 :]
+    other_sizes = sizes[:place] + sizes[place + 1 :]
+    rows = all_gather_p.bind(
+        whole,
+        axis_name=others,
+        axis_sizes=other_sizes,
+        axis_index_groups=None,
+        dimension=0,
+        tiled=False,
+    )
+    rows = _split_dim(rows, 0, other_sizes)
+    rows = _merge_dims(move_dim(rows, len(others), place, axis.size), 0, len(names))
+    here: Any = np.int32(0)
+    for name, size in zip(names, sizes, strict=True):
+        if name == axis.name:
+            index = iota(np.int32, size)
+        else:
+            index = axis_index_p.bind(axis_name=name, axis_size=size)
+        here = add(mul(here, np.int32(size)), index)
+    table = GatherDimensionNumbers((), (0,), (0,))
+    mode = GatherScatterMode.CLIP
+    chosen = gather(index_vector(sources), expand_dims(here, (1,)), table, (1,), mode=mode)
+    shape = type_of(rows).shape
+    numbers = GatherDimensionNumbers(tuple(range(1, len(shape))), (0,), (0,))
+    out = gather(rows, expand_dims(chosen, (1,)), numbers, (1, *shape[1:]), mode=mode)
+    return _where_rows(ge(chosen, np.int32(0)), out)
+
+
+ppermute_p = primitive(
+    "ppermute",
+    type_rule=ppermute_type,
+    jvp=linear_jvp(ppermute_bind),
+    transpose=ppermute_transpose,
+    vmap=ppermute_vmap,
+    lower=unbound_lower,
+)

@@ -1,0 +1,366 @@
+"""Collectives that combine: sums and extrema along named axes, and the position along one.
+
+The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
+into a reduction of the mapped dimension; of several names it takes its own off the operation and
+leaves the others to theirs.
+
+A sum over an axis along which a value varies by type is equal on all devices, and so transposes to
+`pbroadcast`, a mere change of type; along an axis of a vmap, of which types say nothing, it is a
+linear map whose matrix is symmetric, and transposes to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError
+from weft.ops.arithmetic import add, div, eq, mul
+from weft.ops.convert import convert_element_type
+from weft.ops.creation import full, iota
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.named_axes import (
+    Groups,
+    Names,
+    along_axis,
+    axis_groups,
+    axis_names,
+    axis_sizes_of,
+    check_dtype,
+    group_size,
+    unbound_lower,
+)
+from weft.ops.reduce import reduce_max, reduce_min
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum
+
+__all__ = ["axis_index", "pmax", "pmean", "pmin", "psum"]
+
+_STATIC = (bool, int, float, complex, np.generic)
+
+
+# ---- psum, pmean -----------------------------------------------------------------------------
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The sum of a value over a named axis, or several; trees of arrays are summed leaf by leaf.
+
+    A Python number stands for that number everywhere, so that `psum(1, name)` is the length of the
+    axis, as an int. Booleans count as integers. `axis_index_groups` splits the axis into groups of
+    equal size that are summed apart. Raises UnboundAxisError for a name that is not bound.
+    """
+    names = axis_names("psum", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("psum", axis_index_groups, sizes)
+    return tree.map(lambda leaf: _psum(leaf, names, sizes, groups), x)
+
+
+def _psum(x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
+    if isinstance(x, _STATIC):
+        count = group_size(groups, sizes)
+        if isinstance(x, np.generic) and not isinstance(x, np.bool_):
+            return x * x.dtype.type(count)
+        return (x.item() if isinstance(x, np.bool_) else x) * count
+    if type_of(x).dtype == dtypes.bool_:
+        x = convert_element_type(x, dtypes.default_int())
+    if not names:
+        return x
+    return psum_p.bind(x, axis_name=names, axis_sizes=sizes, axis_index_groups=groups)
+
+
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The mean of a value over a named axis, or several; integers are converted first.
+
+    Arguments and errors are those of `psum`.
+    """
+    names = axis_names("pmean", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("pmean", axis_index_groups, sizes)
+    count = group_size(groups, sizes)
+
+    def mean(leaf: Any) -> Any:
+        if isinstance(leaf, (bool, int, float, complex)):
+            return leaf * 1.0
+        dtype = type_of(leaf).dtype
+        if dtype not in dtypes.INEXACT:
+            leaf = convert_element_type(leaf, dtypes.default_float())
+        total = _psum(leaf, names, sizes, groups)
+        return div(total, type_of(total).dtype.type(count))
+
+    return tree.map(mean, x)
+
+
+def _reduced_varying(x: ArrayType, names: Names, groups: Groups) -> ArrayType:
+    """The type of a value that has become equal along the named axes (groups differ)."""
+    return x if groups is not None else x.update(varying=x.varying - set(names))
+
+
+def psum_type(
+    x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ...], axis_index_groups: Groups
+) -> ArrayType:
+    check_dtype("psum", x, dtypes.NUMERIC)
+    return _reduced_varying(x, axis_name, axis_index_groups)
+
+
+def psum_bind(x: Any, **params: Any) -> Any:
+    return psum_p.bind(x, **params)
+
+
+def psum_transpose(
+    ct: Any, x: Any, *, axis_name: Names, axis_sizes: tuple[int, ...], axis_index_groups: Groups
+) -> list[Any]:
+    if axis_index_groups is not None:
+        groups = axis_index_groups
+        return [
+            psum_p.bind(ct, axis_name=axis_name, axis_sizes=axis_sizes, axis_index_groups=groups)
+        ]
+    pairs = list(zip(axis_name, axis_sizes, strict=True))
+    varying = [pair for pair in pairs if pair[0] in x.type.varying]
+    mapped = [pair for pair in pairs if pair[0] not in x.type.varying]
+    if mapped:
+        names, sizes = zip(*mapped, strict=True)
+        ct = psum_p.bind(ct, axis_name=names, axis_sizes=sizes, axis_index_groups=None)
+    if varying:
+        names, sizes = zip(*varying, strict=True)
+        ct = pbroadcast_p.bind(ct, axis_name=names, axis_sizes=sizes)
+    return [ct]
+
+
+def psum_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: tuple[int, ...],
+    axis_index_groups: Groups,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    groups = axis_index_groups
+    if axis.name in axis_name:
+        if dim is None:
+            x = mul(x, type_of(x).dtype.type(group_size(groups, (axis.size,))))
+        elif groups is not None:
+            return along_axis(axis, x, dim, groups, _spread(reduce_sum))
+        else:
+            x, dim = reduce_sum(x, (dim,)), None
+        place = axis_name.index(axis.name)
+        axis_name, axis_sizes = _drop(axis_name, place), _drop(axis_sizes, place)
+        groups = None
+    if axis_name:
+        x = psum_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, axis_index_groups=groups)
+    return x, dim
+
+
+def _drop(values: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+    return values[:place] + values[place + 1 :]
+
+
+def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
+    """A reduction over a dimension whose result is repeated along it."""
+
+    def core(whole: Any, lead: int) -> Any:
+        shape = type_of(whole).shape
+        kept = tuple(d for d in range(len(shape)) if d != lead)
+        return broadcast_in_dim(reduce(whole, (lead,)), shape, kept)
+
+    return core
+
+
+psum_p = primitive(
+    "psum",
+    type_rule=psum_type,
+    jvp=linear_jvp(psum_bind),
+    transpose=psum_transpose,
+    vmap=psum_vmap,
+    lower=unbound_lower,
+)
+
+
+# ---- pbroadcast ------------------------------------------------------------------------------
+
+
+def pbroadcast_type(x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ...]) -> ArrayType:
+    known = x.varying & set(axis_name)
+    if known:
+        raise AxisError(
+            "pbroadcast takes a value that is equal along the named axes",
+            operation="pbroadcast",
+            got=f"{x} and axis_name={axis_name}",
+            wanted=f"a value that does not vary along {sorted(map(str, known))}",
+        )
+    return x.update(varying=x.varying | set(axis_name))
+
+
+def pbroadcast_bind(x: Any, **params: Any) -> Any:
+    return pbroadcast_p.bind(x, **params)
+
+
+def pbroadcast_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [psum_p.bind(ct, axis_index_groups=None, **params)]
+
+
+def pbroadcast_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, int | None]:
+    return pbroadcast_p.bind(args[0], **params), dims[0]
+
+
+def pbroadcast_lower(context: Any, x: Any, **params: Any) -> Any:
+    return x
+
+
+pbroadcast_p = primitive(
+    "pbroadcast",
+    type_rule=pbroadcast_type,
+    jvp=linear_jvp(pbroadcast_bind),
+    transpose=pbroadcast_transpose,
+    vmap=pbroadcast_vmap,
+    lower=pbroadcast_lower,
+)
+
+
+# ---- pmax, pmin ------------------------------------------------------------------------------
+
+
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The maximum of a value over a named axis, or several; trees are taken leaf by leaf.
+
+    Its derivative is shared equally among the elements that attain the maximum. Arguments and
+    errors are those of `psum`.
+    """
+    return _extremum(pmax_p, x, axis_name, axis_index_groups)
+
+
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The minimum of a value over a named axis, or several; see `pmax`."""
+    return _extremum(pmin_p, x, axis_name, axis_index_groups)
+
+
+def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
+    names = axis_names(kind.name, axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups(kind.name, axis_index_groups, sizes)
+    if not names:
+        return x
+    return tree.map(
+        lambda leaf: (
+            leaf
+            if isinstance(leaf, _STATIC)
+            else kind.bind(leaf, axis_name=names, axis_sizes=sizes, axis_index_groups=groups)
+        ),
+        x,
+    )
+
+
+def extremum_type(name: str) -> Callable[..., ArrayType]:
+    """The type rule of pmax and pmin."""
+
+    def rule(
+        x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ...], axis_index_groups: Groups
+    ) -> ArrayType:
+        check_dtype(name, x, dtypes.ORDERED)
+        return _reduced_varying(x, axis_name, axis_index_groups)
+
+    return rule
+
+
+def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
+    """The jvp rule of pmax and pmin: the elements that attain the extremum share equally."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = kind.bind(x, **params)
+        of = type_of(x)
+        if type(t) is Zero:
+            return out, Zero(type_of(out).tangent())
+        one, zero = full(of.shape, 1, of.dtype), full(of.shape, 0, of.dtype)
+        attained = select(eq(x, out), one, zero)
+        count = psum_p.bind(attained, **params)
+        return out, div(psum_p.bind(mul(t, attained), **params), count)
+
+    return jvp
+
+
+def extremum_vmap(
+    kind: Primitive, reduce: Callable[[Any, Sequence[int]], Any]
+) -> Callable[..., tuple[Any, int | None]]:
+    """The vmap rule of pmax and pmin."""
+
+    def vmap(
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        axis_name: Names,
+        axis_sizes: tuple[int, ...],
+        axis_index_groups: Groups,
+    ) -> tuple[Any, int | None]:
+        (x,), (dim,) = args, dims
+        groups = axis_index_groups
+        if axis.name in axis_name:
+            if dim is not None and groups is not None:
+                return along_axis(axis, x, dim, groups, _spread(reduce))
+            if dim is not None:
+                x, dim = reduce(x, (dim,)), None
+            place = axis_name.index(axis.name)
+            axis_name, axis_sizes = _drop(axis_name, place), _drop(axis_sizes, place)
+            groups = None
+        if axis_name:
+            x = kind.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, axis_index_groups=groups)
+        return x, dim
+
+    return vmap
+
+
+def _declare_extremum(name: str, reduce: Callable[[Any, Sequence[int]], Any]) -> Primitive:
+    made = Primitive(name)
+    return primitive(
+        made,
+        type_rule=extremum_type(name),
+        jvp=extremum_jvp(made),
+        vmap=extremum_vmap(made, reduce),
+        lower=unbound_lower,
+    )
+
+
+pmax_p = _declare_extremum("pmax", reduce_max)
+pmin_p = _declare_extremum("pmin", reduce_min)
+
+
+# ---- axis_index ------------------------------------------------------------------------------
+
+
+def axis_index(axis_name: Any) -> Any:
+    """The position along a named axis, as an int32; several names count row-major.
+
+    Raises UnboundAxisError for a name that is not bound.
+    """
+    names = axis_names("axis_index", axis_name)
+    sizes = axis_sizes_of(names)
+    index: Any = None
+    for name, size in zip(names, sizes, strict=True):
+        here = axis_index_p.bind(axis_name=name, axis_size=size)
+        index = here if index is None else add(mul(index, np.int32(size)), here)
+    return full((), 0, np.int32) if index is None else index
+
+
+def axis_index_type(*, axis_name: Any, axis_size: int) -> ArrayType:
+    return ArrayType((), np.int32)
+
+
+def axis_index_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, int]:
+    return iota(np.int32, axis.size), 0
+
+
+axis_index_p = primitive(
+    "axis_index", type_rule=axis_index_type, vmap=axis_index_vmap, lower=unbound_lower
+)

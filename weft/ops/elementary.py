@@ -1,0 +1,260 @@
+"""The elementary functions: exponentials, logarithms, trigonometric and hyperbolic functions and
+their inverses, of real and complex numbers.
+
+Inverse functions take their principal branch (Kahan, "Branch cuts for complex elementary functions",
+1987); derivatives are written so that they stay on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft import dtypes
+from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
+from weft.ops.families import nary, operands, unary
+from weft.ops.powers import rsqrt
+from weft.runtime import stablehlo
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cosh",
+    "exp2",
+    "expm1",
+    "log1p",
+    "logistic",
+    "sinh",
+    "tan",
+]
+
+
+def emit_with(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of an operation of one operand by a function of the runtime."""
+
+    def lower(context: Any, x: Any) -> Any:
+        return emit(x)
+
+    return lower
+
+
+def one(x: Any) -> Any:
+    return scalar(1, x)
+
+
+# ---- exponentials and logarithms ---------------------------------------------------------------
+
+
+def exp2(x: Any) -> Any:
+    """Elementwise 2 to the power x."""
+    return exp2_p.bind(x)
+
+
+def exp2_lower(context: Any, x: Any) -> Any:
+    out = context.out_types[0]
+    if out.dtype in dtypes.COMPLEX:
+        rate = stablehlo.full(math.log(2), out.shape, out.dtype)
+        return stablehlo.exponential(stablehlo.multiply(x, rate))
+    return stablehlo.power(stablehlo.full(2, out.shape, out.dtype), x)
+
+
+exp2_p = unary(
+    "exp2",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(scalar(math.log(2), ans), ans)),
+    lower=exp2_lower,
+)
+
+
+def expm1(x: Any) -> Any:
+    """Elementwise exp(x) - 1, accurate near 0."""
+    return expm1_p.bind(x)
+
+
+expm1_p = unary(
+    "expm1",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, add(ans, one(ans))),
+    lower=emit_with(stablehlo.exponential_minus_one),
+)
+
+
+def log1p(x: Any) -> Any:
+    """Elementwise log(1 + x), accurate near 0."""
+    return log1p_p.bind(x)
+
+
+log1p_p = unary(
+    "log1p",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, add(x, one(x))),
+    lower=emit_with(stablehlo.log_plus_one),
+)
+
+
+def logistic(x: Any) -> Any:
+    """Elementwise 1 / (1 + exp(-x))."""
+    return logistic_p.bind(x)
+
+
+logistic_p = unary(
+    "logistic",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(ans, sub(one(ans), ans))),
+    lower=emit_with(stablehlo.logistic),
+)
+
+
+# ---- trigonometric functions -------------------------------------------------------------------
+
+
+def tan(x: Any) -> Any:
+    """Elementwise tangent of an angle in radians."""
+    return tan_p.bind(x)
+
+
+tan_p = unary(
+    "tan",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, add(one(ans), mul(ans, ans))),
+    lower=emit_with(stablehlo.tan),
+)
+
+
+def root_of_one_minus_square(x: Any) -> Any:
+    """1 / sqrt(1 - x x), by factors: exact near -1 and 1."""
+    return mul(rsqrt(sub(one(x), x)), rsqrt(add(one(x), x)))
+
+
+def asin(x: Any) -> Any:
+    """Elementwise inverse sine, in radians."""
+    return asin_p.bind(x)
+
+
+asin_p = unary(
+    "asin",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
+    lower=emit_with(stablehlo.asin),
+)
+
+
+def acos(x: Any) -> Any:
+    """Elementwise inverse cosine, in radians."""
+    return acos_p.bind(x)
+
+
+acos_p = unary(
+    "acos",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
+    lower=emit_with(stablehlo.acos),
+)
+
+
+def atan(x: Any) -> Any:
+    """Elementwise inverse tangent, in radians."""
+    return atan_p.bind(x)
+
+
+atan_p = unary(
+    "atan",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, add(one(x), mul(x, x))),
+    lower=emit_with(stablehlo.atan),
+)
+
+
+def atan2(x: Any, y: Any) -> Any:
+    """Elementwise angle of the point with ordinate x and abscissa y, in radians."""
+    return atan2_p.bind(*operands("atan2", x, y))
+
+
+def squared_distance(x: Any, y: Any) -> Any:
+    return add(mul(x, x), mul(y, y))
+
+
+atan2_p = nary(
+    "atan2",
+    arity=2,
+    accepts=dtypes.INEXACT,
+    jvp=(
+        lambda t, ans, x, y: mul(t, div(y, squared_distance(x, y))),
+        lambda t, ans, x, y: mul(t, div(neg(x), squared_distance(x, y))),
+    ),
+    lower="stablehlo.atan2",
+)
+
+
+# ---- hyperbolic functions ----------------------------------------------------------------------
+
+
+def sinh(x: Any) -> Any:
+    """Elementwise hyperbolic sine."""
+    return sinh_p.bind(x)
+
+
+sinh_p = unary(
+    "sinh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, cosh(x)),
+    lower=emit_with(stablehlo.sinh),
+)
+
+
+def cosh(x: Any) -> Any:
+    """Elementwise hyperbolic cosine."""
+    return cosh_p.bind(x)
+
+
+cosh_p = unary(
+    "cosh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, sinh(x)),
+    lower=emit_with(stablehlo.cosh),
+)
+
+
+def asinh(x: Any) -> Any:
+    """Elementwise inverse hyperbolic sine."""
+    return asinh_p.bind(x)
+
+
+asinh_p = unary(
+    "asinh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, rsqrt(add(mul(x, x), one(x)))),
+    lower=emit_with(stablehlo.asinh),
+)
+
+
+def acosh(x: Any) -> Any:
+    """Elementwise inverse hyperbolic cosine."""
+    return acosh_p.bind(x)
+
+
+acosh_p = unary(
+    "acosh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(rsqrt(sub(x, one(x))), rsqrt(add(x, one(x))))),
+    lower=emit_with(stablehlo.acosh),
+)
+
+
+def atanh(x: Any) -> Any:
+    """Elementwise inverse hyperbolic tangent."""
+    return atanh_p.bind(x)
+
+
+atanh_p = unary(
+    "atanh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, mul(sub(one(x), x), add(one(x), x))),
+    lower=emit_with(stablehlo.atanh),
+)

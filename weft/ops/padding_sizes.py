@@ -1,0 +1,83 @@
+"""The arithmetic of windows that slide over an array: paddings by name, and how many fit.
+
+"VALID" pads nothing; "SAME" pads so that there is one window per stride, the larger half behind
+("SAME_LOWER": before).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.errors import Fix, ShapeError, WeftValueError
+
+__all__ = ["padtype_to_pads"]
+
+Pads = tuple[tuple[int, int], ...]
+
+
+def dilated(size: int, step: int) -> int:
+    """The length of a dimension whose elements are put `step` apart."""
+    return (size - 1) * step + 1 if size else 0
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
+) -> Pads:
+    """The (low, high) padding per dimension that a name stands for: VALID, SAME or SAME_LOWER.
+
+    Raises ShapeError where the sequences differ in length, WeftValueError for another name.
+
+    >>> padtype_to_pads((5,), (4,), (1,), "SAME")
+    ((1, 2),)
+    """
+    name = padding.upper()
+    if not len(in_shape) == len(window_shape) == len(window_strides):
+        raise ShapeError(
+            "windows need a length and a stride for each dimension they slide over",
+            operation="padding",
+            got=f"shape {tuple(in_shape)}, window {tuple(window_shape)}, "
+            f"strides {tuple(window_strides)}",
+            wanted="as many of each",
+        )
+    if name == "VALID":
+        return ((0, 0),) * len(in_shape)
+    if name not in ("SAME", "SAME_LOWER"):
+        raise WeftValueError(
+            f"there is no padding {padding!r}",
+            operation="padding",
+            got=repr(padding),
+            wanted='"SAME", "SAME_LOWER", "VALID", or (low, high) per dimension',
+            fix=Fix("padding", 'pass padding="SAME"', {"padding": "SAME"}),
+        )
+    pads = []
+    for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
+        count = -(-size // stride)
+        total = max(0, (count - 1) * stride + window - size)
+        smaller = total // 2
+        pads.append((total - smaller, smaller) if name == "SAME_LOWER" else (smaller, total - smaller))
+    return tuple(pads)
+
+
+def windows(
+    operation: str,
+    sizes: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+) -> tuple[int, ...]:
+    """How many windows fit in each dimension; lengths are those after dilation.
+
+    Raises ShapeError where padding cuts off more than there is.
+    """
+    counts = []
+    for size, reach, stride, (low, high) in zip(sizes, window, strides, padding, strict=True):
+        extent = size + low + high
+        if extent < 0:
+            raise ShapeError(
+                f"{operation}: the padding cuts off more than there is",
+                operation=operation,
+                got=f"padding {(low, high)} of a dimension of length {size}",
+                wanted="a padded length of 0 or more",
+            )
+        counts.append(0 if extent < reach else (extent - reach) // stride + 1)
+    return tuple(counts)

@@ -1,0 +1,227 @@
+"""Continuous distributions that are functions of uniform numbers.
+
+Most are drawn by inversion: the inverse of the distribution function, applied to a uniform number.
+See L. Devroye, "Non-Uniform Random Variate Generation", Springer 1986, chapter II.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+from weft import dtypes
+from weft.ops.arithmetic import abs, add, div, exp, ge, log, lt, mul, neg, sign, sqrt, sub
+from weft.ops.elementary import log1p, tan
+from weft.ops.powers import pow
+from weft.ops.selection import select
+from weft.ops.shape import reshape
+from weft.ops.slicing import slice_in_dim
+from weft.random.checks import parametric
+from weft.random.sampler import Sampler
+from weft.random.streams import Stream, full_operand, repeated, stream_of
+from weft.random.uniform import check_mode
+
+__all__ = [
+    "cauchy",
+    "exponential",
+    "gumbel",
+    "gumbel_of",
+    "laplace",
+    "logistic",
+    "pareto",
+    "rayleigh",
+    "triangular",
+    "weibull_min",
+]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+
+# ---- without parameters ------------------------------------------------------------------------
+
+
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Exponentially distributed numbers of mean 1: density exp(-x) for x >= 0.
+
+    >>> import weft
+    >>> float(weft.random.exponential(weft.random.key(0)))
+    2.950127124786377
+    """
+    return _exponential((key,), (shape, dtype))
+
+
+def _exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
+    return neg(log1p(neg(stream.unit(shape, dtype))))
+
+
+def _draw_exponential(key: Any, shape: Shape, dtype: Any) -> Any:
+    return _exponential_of(stream_of(key), shape, dtype)
+
+
+_exponential = Sampler("exponential", _draw_exponential, parametric("real numbers"))
+
+
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Laplace distributed numbers: density exp(-|x|) / 2."""
+    return _laplace((key,), (shape, dtype))
+
+
+def _draw_laplace(key: Any, shape: Shape, dtype: Any) -> Any:
+    low = dtype.type(-1 + float(dtypes.finfo(dtype).epsneg))
+    x = stream_of(key).uniform(shape, dtype, low, dtype.type(1))
+    return mul(sign(x), log1p(neg(abs(x))))
+
+
+_laplace = Sampler("laplace", _draw_laplace, parametric("real numbers"))
+
+
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Logistically distributed numbers: density exp(-x) / (1 + exp(-x))**2."""
+    return _logistic((key,), (shape, dtype))
+
+
+def _draw_logistic(key: Any, shape: Shape, dtype: Any) -> Any:
+    x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).tiny, dtype.type(1))
+    return sub(log(x), log1p(neg(x)))
+
+
+_logistic = Sampler("logistic", _draw_logistic, parametric("real numbers"))
+
+
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Cauchy distributed numbers: density 1 / (pi (1 + x**2))."""
+    return _cauchy((key,), (shape, dtype))
+
+
+def _draw_cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
+    x = stream_of(key).uniform(shape, dtype, dtypes.finfo(dtype).eps, dtype.type(1))
+    return tan(mul(dtype.type(math.pi), sub(x, dtype.type(0.5))))
+
+
+_cauchy = Sampler("cauchy", _draw_cauchy, parametric("real numbers"))
+
+
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+    """Gumbel distributed numbers: density exp(-(x + exp(-x))).
+
+    `mode` "high" draws twice as many bits, which reaches further into the upper tail.
+    """
+    return _gumbel((key,), (shape, dtype, mode))
+
+
+def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
+    """Gumbel distributed numbers from a stream."""
+    tiny = dtype.type(dtypes.finfo(dtype).tiny)
+    if mode == "low":
+        return neg(log(neg(log(stream.uniform(shape, dtype, tiny, dtype.type(1))))))
+    both = stream.unit((2, *shape), dtype)
+    coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
+    step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
+    # Near 1 the sum would round to 1, and the steps near 0 are the ones to refine.
+    refined = add(add(coarse, mul(step, fine)), tiny)
+    x = select(ge(coarse, dtype.type(0.5)), coarse, refined)
+    return neg(log(neg(log1p(neg(x)))))
+
+
+def _draw_gumbel(key: Any, shape: Shape, dtype: Any, mode: str) -> Any:
+    return gumbel_of(stream_of(key), shape, dtype, mode)
+
+
+_check_real = parametric("real numbers")
+
+
+def _check_gumbel(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    *rest, mode = static
+    mode = "low" if mode is None else mode
+    check_mode(operation, mode)
+    arrays, (shape, dtype) = _check_real(operation, arrays, tuple(rest))
+    return arrays, (shape, dtype, mode)
+
+
+_gumbel = Sampler("gumbel", _draw_gumbel, _check_gumbel)
+
+
+# ---- with parameters ---------------------------------------------------------------------------
+
+
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Pareto distributed numbers: density b / x**(b + 1) for x >= 1.
+
+    `b` broadcasts to `shape`, which is by default its own.
+    """
+    return _pareto((key, b), (shape, dtype))
+
+
+def _draw_pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
+    drawn = _exponential_of(stream_of(key), shape, dtype)
+    return exp(div(drawn, full_operand(b, shape, dtype)))
+
+
+_pareto = Sampler("pareto", _draw_pareto, parametric("real numbers", "b"))
+
+
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Rayleigh distributed numbers: density x / scale**2 exp(-x**2 / (2 scale**2)) for x >= 0.
+
+    `scale` broadcasts to `shape`, which is by default its own.
+    """
+    return _rayleigh((key, scale), (shape, dtype))
+
+
+def _draw_rayleigh(key: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
+    root = sqrt(mul(log(stream_of(key).unit(shape, dtype)), dtype.type(-2)))
+    return mul(full_operand(scale, shape, dtype), root)
+
+
+_rayleigh = Sampler("rayleigh", _draw_rayleigh, parametric("real numbers", "scale"))
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+) -> Any:
+    """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0, where
+    s is `scale` and c is `concentration`; both broadcast to `shape`."""
+    return _weibull_min((key, scale, concentration), (shape, dtype))
+
+
+def _draw_weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> Any:
+    drawn = _exponential_of(stream_of(key), shape, dtype)
+    power = div(dtype.type(1), full_operand(power, shape, dtype))
+    return mul(pow(drawn, power), full_operand(scale, shape, dtype))
+
+
+_weibull_min = Sampler(
+    "weibull_min", _draw_weibull_min, parametric("real numbers", "scale", "concentration")
+)
+
+
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+) -> Any:
+    """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
+
+    The parameters broadcast to `shape`, which is by default that to which they broadcast together.
+    """
+    return _triangular((key, left, mode, right), (shape, dtype))
+
+
+def _draw_triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype: Any
+) -> Any:
+    left, mode, right = (
+        repeated(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
+    )
+    width = sub(right, left)
+    x = stream_of(key).unit(shape, dtype)
+    rising = add(left, sqrt(mul(mul(x, width), sub(mode, left))))
+    rest = mul(mul(sub(dtype.type(1), x), width), sub(right, mode))
+    falling = sub(right, sqrt(rest))
+    return select(lt(x, div(sub(mode, left), width)), rising, falling)
+
+
+_triangular = Sampler(
+    "triangular", _draw_triangular, parametric("real numbers", "left", "mode", "right")
+)

@@ -1,0 +1,196 @@
+"""The normal distribution and those that are functions of normal numbers.
+
+A normal number is the inverse of its distribution function, that is of the error function, at a
+uniform number; so each takes a fixed amount of random bits, and no loop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.ops.arithmetic import add, div, exp, le, mul, sqrt, square, sub
+from weft.ops.arithmetic import max as maximum
+from weft.ops.arithmetic import min as minimum
+from weft.ops.complex import complex
+from weft.ops.convert import stop_gradient
+from weft.ops.rounding import nextafter
+from weft.ops.selection import select
+from weft.ops.shape import reduce_sum
+from weft.ops.special import erf, erf_inv
+from weft.random.checks import check_shape, parametric
+from weft.random.sampler import Sampler
+from weft.random.streams import Stream, full_operand, stream_of
+from weft.random.uniform import draw_signs
+
+__all__ = [
+    "double_sided_maxwell",
+    "lognormal",
+    "maxwell",
+    "normal",
+    "truncated_normal",
+    "wald",
+]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Normally distributed numbers of mean 0 and variance 1.
+
+    `dtype` is a floating-point or complex one, by default float32 (float64 with `enable_x64`); of
+    complex numbers, real and imaginary part are independent, of variance 1/2 each.
+
+    >>> import weft
+    >>> float(weft.random.normal(weft.random.key(0)))
+    1.6226422786712646
+    """
+    return _normal((key,), (shape, dtype))
+
+
+def normal_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
+    """Normal numbers of a floating-point dtype from a stream."""
+    one = dtype.type(1)
+    # The inverse error function is infinite at -1, so the number after it comes first.
+    low = np.nextafter(dtype.type(-1), one)
+    root_two = dtype.type(math.sqrt(2))
+    return mul(root_two, erf_inv(stream.uniform(shape, dtype, low, one)))
+
+
+def _draw_normal(key: Any, shape: Shape, dtype: Any) -> Any:
+    stream = stream_of(key)
+    if dtype not in dtypes.COMPLEX:
+        return normal_of(stream, shape, dtype)
+    part = dtypes.to_real(dtype)
+    real, imaginary = (normal_of(s, shape, part) for s in stream.split())
+    return div(complex(real, imaginary), dtype.type(math.sqrt(2)))
+
+
+_normal = Sampler("normal", _draw_normal, parametric("real or complex numbers"))
+
+
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+) -> Any:
+    """Numbers that are normally distributed between two bounds, and never outside.
+
+    The bounds are numbers or arrays that broadcast to `shape`, which is by default that to which
+    they broadcast together.
+
+    >>> import weft
+    >>> float(weft.random.truncated_normal(weft.random.key(0), -1, 1))
+    0.8618593811988831
+    """
+    return _truncated_normal((key, lower, upper), (shape, dtype))
+
+
+def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
+    lower, upper = full_operand(lower, shape, dtype), full_operand(upper, shape, dtype)
+    root_two = dtype.type(math.sqrt(2))
+    # The values of the error function at the bounds bound its argument's uniform number.
+    low, high = (erf(div(bound, root_two)) for bound in (lower, upper))
+    drawn = mul(root_two, erf_inv(stream_of(key).uniform(shape, dtype, low, high)))
+    # Rounding may have led outside; the bounds' influence on the result is in `low` and `high`.
+    first = nextafter(stop_gradient(lower), dtype.type(np.inf))
+    last = nextafter(stop_gradient(upper), dtype.type(-np.inf))
+    return minimum(maximum(drawn, first), last)
+
+
+_truncated_normal = Sampler(
+    "truncated_normal", _draw_truncated_normal, parametric("real numbers", "lower", "upper")
+)
+
+
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+    """Numbers whose logarithm is normally distributed, of mean 0 and standard deviation `sigma`.
+
+    `sigma` broadcasts to `shape`, which is by default its own.
+    """
+    return _lognormal((key, sigma), (shape, dtype))
+
+
+def _draw_lognormal(key: Any, sigma: Any, shape: Shape, dtype: Any) -> Any:
+    return exp(mul(normal_of(stream_of(key), shape, dtype), full_operand(sigma, shape, dtype)))
+
+
+_lognormal = Sampler("lognormal", _draw_lognormal, parametric("real numbers", "sigma"))
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Maxwell distributed numbers: the length of a vector of three normal numbers."""
+    return _maxwell((key,), (shape, dtype))
+
+
+def _maxwell_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
+    x = normal_of(stream, (*shape, 3), dtype)
+    return sqrt(reduce_sum(mul(x, x), (len(shape),)))
+
+
+def _draw_maxwell(key: Any, shape: Shape, dtype: Any) -> Any:
+    return _maxwell_of(stream_of(key), shape, dtype)
+
+
+_maxwell = Sampler("maxwell", _draw_maxwell, parametric("real numbers"))
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+) -> Any:
+    """`loc` plus or minus, with equal chance, `scale` times a Maxwell distributed number.
+
+    The dimensions of the parameters follow those of `shape`.
+    """
+    return _double_sided_maxwell((key, loc, scale), (shape, dtype))
+
+
+def _draw_double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Shape, dtype: Any
+) -> Any:
+    first, second = stream_of(key).split()
+    drawn = mul(draw_signs(second, shape, dtype), _maxwell_of(first, shape, dtype))
+    return add(mul(drawn, full_operand(scale, shape, dtype)), full_operand(loc, shape, dtype))
+
+
+_check_two = parametric("real numbers", "loc", "scale")
+
+
+def _check_double_sided(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    shape, dtype = static
+    checked, (own, dtype) = _check_two(operation, arrays, (None, dtype))
+    return checked, ((*check_shape(operation, shape), *own), dtype)
+
+
+_double_sided_maxwell = Sampler(
+    "double_sided_maxwell", _draw_double_sided_maxwell, _check_double_sided
+)
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Wald (inverse Gaussian) distributed numbers of a mean, and of shape parameter 1.
+
+    `mean` broadcasts to `shape`, which is by default its own. See J. Michael, W. Schucany and
+    R. Haas, "Generating random variates using transformations with multiple roots", The American
+    Statistician 30 (1976).
+    """
+    return _wald((key, mean), (shape, dtype))
+
+
+def _draw_wald(key: Any, mean: Any, shape: Shape, dtype: Any) -> Any:
+    mean = full_operand(mean, shape, dtype)
+    first, second = stream_of(key).split()
+    y = square(normal_of(first, shape, dtype))
+    chance = second.unit(shape, dtype)
+    squared = square(mean)
+    two, four = dtype.type(2), dtype.type(4)
+    # The smaller root of a quadratic equation, or the other one, which is mean**2 over the first.
+    spread = sqrt(add(mul(mul(four, mean), y), mul(squared, square(y))))
+    root = sub(add(mean, div(mul(squared, y), two)), mul(div(mean, two), spread))
+    return select(le(chance, div(mean, add(mean, root))), root, div(squared, root))
+
+
+_wald = Sampler("wald", _draw_wald, parametric("real numbers", "mean"))

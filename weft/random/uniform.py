@@ -1,0 +1,269 @@
+"""Random bits and uniformly distributed numbers: bits, reals, integers, booleans, signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import put
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, WeftValueError
+from weft.ops.arithmetic import add, gt, le, lt, mul, rem, sub
+from weft.ops.arithmetic import max as maximum
+from weft.ops.arithmetic import min as minimum
+from weft.ops.bits import bitwise_and
+from weft.ops.convert import convert_element_type
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reshape
+from weft.ops.slicing import slice_in_dim
+from weft.random.checks import (
+    check_key,
+    check_parameter,
+    check_shape_of_parameters,
+    parametric,
+)
+from weft.random.sampler import Sampler
+from weft.random.streams import Stream, full_operand, repeated, stream_of
+
+__all__ = ["bernoulli", "bits", "draw_signs", "rademacher", "randint", "uniform"]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+
+# ---- bits --------------------------------------------------------------------------------------
+
+
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Random bits, as unsigned integers of any width (uint32 by default, uint64 with `enable_x64`).
+
+    >>> import weft
+    >>> weft.random.bits(weft.random.key(0), (2,), "uint8")
+    Array([103, 210], dtype=uint8)
+    """
+    return _bits((key,), (shape, dtype))
+
+
+def _draw_bits(key: Any, shape: Shape, dtype: Any) -> Any:
+    return stream_of(key).random_bits(8 * dtype.itemsize, shape)
+
+
+_bits = Sampler("bits", _draw_bits, parametric("random bits"))
+
+
+# ---- reals -------------------------------------------------------------------------------------
+
+
+def uniform(
+    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+) -> Any:
+    """Real numbers uniformly distributed in [minval, maxval).
+
+    The bounds are numbers or arrays that broadcast to `shape`; where maxval is not above minval the
+    result is minval. `dtype` is a floating-point one, by default float32 (float64 with
+    `enable_x64`). Rounding may make a result equal maxval where the bounds are of other sizes than 1.
+
+    >>> import weft
+    >>> float(weft.random.uniform(weft.random.key(0)))
+    0.947667121887207
+    """
+    if type(minval) is float and type(maxval) is float and minval == 0.0 and maxval == 1.0:
+        return _unit((key,), (shape, dtype))
+    return _uniform((key, minval, maxval), (shape, dtype))
+
+
+def _draw_unit(key: Any, shape: Shape, dtype: Any) -> Any:
+    return stream_of(key).unit(shape, dtype)
+
+
+def _draw_uniform(key: Any, low: Any, high: Any, shape: Shape, dtype: Any) -> Any:
+    low, high = full_operand(low, shape, dtype), full_operand(high, shape, dtype)
+    return stream_of(key).uniform(shape, dtype, low, high)
+
+
+_unit = Sampler("uniform", _draw_unit, parametric("real numbers"))
+_uniform = Sampler("uniform", _draw_uniform, parametric("real numbers", "minval", "maxval"))
+
+
+# ---- integers ----------------------------------------------------------------------------------
+
+
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+    """Integers uniformly distributed in [minval, maxval).
+
+    The bounds are integers or arrays of those that broadcast to `shape`; bounds beyond the range of
+    `dtype` (int32 by default, int64 with `enable_x64`) mean its ends. Where maxval is not above
+    minval the result is minval.
+
+    >>> import weft
+    >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
+    Array([9, 7, 0, 9], dtype=int32)
+    """
+    low, high = _wide_bound(minval), _wide_bound(maxval)
+    return _randint((key, low, high), (shape, dtype))
+
+
+def _wide_bound(value: Any) -> Any:
+    """A Python integer that does not fit in the default integers, as an array of 64 bits."""
+    if type(value) is not int or dtypes.fits(value, dtypes.int32):
+        return value
+    for dtype in (dtypes.int64, dtypes.uint64):
+        if dtypes.fits(value, dtype):
+            return put(np.asarray(value, dtype), ArrayType((), dtype))
+    raise OverflowError(f"randint: the bound {value} does not fit in 64 bits")
+
+
+def _draw_randint(key: Any, minval: Any, maxval: Any, shape: Shape, dtype: Any) -> Any:
+    info = dtypes.iinfo(dtype)
+    minval, maxval = _as_integers(minval), _as_integers(maxval)
+    beyond = _above(maxval, int(info.max))
+    low = full_operand(_clipped(minval, info), shape, dtype)
+    high = full_operand(_clipped(maxval, info), shape, dtype)
+    if type_of(beyond).shape:
+        beyond = repeated(beyond, shape)
+    return _integers_between(stream_of(key), shape, dtype, low, high, beyond)
+
+
+def _integers_between(
+    stream: Stream, shape: Shape, dtype: Any, low: Any, high: Any, beyond: Any
+) -> Any:
+    """Integers in [low, high), or in [low, high] where `beyond` holds."""
+    width = 8 * dtype.itemsize
+    unsigned = np.dtype(f"uint{width}")
+    # Twice as many bits as the result has are taken modulo the span, in two halves, which makes the
+    # bias of the smaller remainders negligible.
+    upper, lower = (part.random_bits(width, shape) for part in stream.split(2))
+    one = unsigned.type(1)
+    span = _select(le(high, low), one, convert_element_type(sub(high, low), unsigned))
+    span = _select(bitwise_and(beyond, gt(high, low)), add(span, one), span)
+    # 2**width modulo the span, without leaving the width. A span of 0 stands for 2**width: the
+    # remainder of a division by zero is the dividend.
+    half = rem(unsigned.type(1 << width // 2), span)
+    factor = rem(mul(half, half), span)
+    offset = add(mul(rem(upper, span), factor), rem(lower, span))
+    return add(convert_element_type(rem(offset, span), dtype), low)
+
+
+def _select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`select` of values that may lack the dimensions of the others."""
+    shape = max((type_of(x).shape for x in (pred, on_true, on_false)), key=len)
+
+    def full(x: Any) -> Any:
+        return x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
+
+    return select(pred, full(on_true), full(on_false))
+
+
+def _as_integers(x: Any) -> Any:
+    dtype = type_of(x).dtype
+    return x if dtype in dtypes.INTEGER else convert_element_type(x, dtypes.default_int())
+
+
+def _above(x: Any, limit: int) -> Any:
+    """Whether integers are above a number, which may be beyond their dtype."""
+    dtype = type_of(x).dtype
+    if limit >= int(dtypes.iinfo(dtype).max):
+        shape = type_of(x).shape
+        return broadcast_in_dim(np.bool_(False), shape, ()) if shape else np.bool_(False)
+    return gt(x, dtype.type(limit))
+
+
+def _clipped(x: Any, info: Any) -> Any:
+    """Integers brought within the range of another integer dtype, in their own dtype."""
+    dtype = type_of(x).dtype
+    own = dtypes.iinfo(dtype)
+    if int(info.min) > int(own.min):
+        x = maximum(x, dtype.type(int(info.min)))
+    if int(info.max) < int(own.max):
+        x = minimum(x, dtype.type(int(info.max)))
+    return x
+
+
+_randint = Sampler("randint", _draw_randint, parametric("integers", "minval", "maxval"))
+
+
+# ---- booleans and signs ------------------------------------------------------------------------
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+    """Booleans, each True with probability `p`.
+
+    `p` is a number or a floating-point array that broadcasts to `shape` (by default its own).
+    `mode` "high" draws twice as many bits, for probabilities so small that the steps of a uniform
+    number count.
+
+    >>> import weft
+    >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))
+    Array([False,  True,  True], dtype=bool)
+    """
+    return _bernoulli((key, p), (shape, mode))
+
+
+def _draw_bernoulli(key: Any, p: Any, shape: Shape, mode: str) -> Any:
+    dtype = type_of(p).dtype
+    p = full_operand(p, shape, dtype)
+    stream = stream_of(key)
+    if mode == "low":
+        return lt(stream.unit(shape, dtype), p)
+    both = stream.unit((2, *shape), dtype)
+    coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
+    step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
+    return lt(mul(fine, step), sub(p, coarse))
+
+
+def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    key, p = check_key(operation, arrays[0]), check_parameter(operation, "p", arrays[1])
+    shape, mode = static
+    of = type_of(p)
+    if of.dtype not in dtypes.FLOATING:
+        raise DTypeError(
+            f"{operation}: the probability p is a floating-point number, not {of}",
+            operation=operation,
+            got=f"p of type {of}",
+            wanted="a float, or an array of those",
+            fix=Fix("float", "pass a float, such as 0.5", {"argument": "p"}),
+        )
+    check_mode(operation, mode)
+    return (key, p), (check_shape_of_parameters(operation, shape, ("p",), (p,)), mode)
+
+
+def check_mode(operation: str, mode: Any) -> None:
+    """Raises WeftValueError for a mode that is neither "low" nor "high"."""
+    if mode not in ("low", "high"):
+        raise WeftValueError(
+            f"{operation}: mode is 'low' or 'high'",
+            operation=operation,
+            got=f"mode={mode!r}",
+            wanted="'low' or 'high'",
+            fix=Fix("mode", "leave mode out", {"mode": "low"}),
+        )
+
+
+_bernoulli = Sampler("bernoulli", _draw_bernoulli, _check_bernoulli)
+
+
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Numbers that are -1 or 1 with equal chance, in a signed dtype (int32 by default).
+
+    >>> import weft
+    >>> weft.random.rademacher(weft.random.key(0), (3,))
+    Array([-1,  1,  1], dtype=int32)
+    """
+    return _rademacher((key,), (shape, dtype))
+
+
+def draw_signs(stream: Stream, shape: Shape, dtype: Any) -> Any:
+    """-1 or 1 with equal chance."""
+    heads = lt(stream.unit(shape, dtypes.default_float()), dtypes.default_float().type(0.5))
+    two = dtype.type(2)
+    return sub(mul(convert_element_type(heads, dtype), two), dtype.type(1))
+
+
+def _draw_rademacher(key: Any, shape: Shape, dtype: Any) -> Any:
+    return draw_signs(stream_of(key), shape, dtype)
+
+
+_rademacher = Sampler("rademacher", _draw_rademacher, parametric("signs"))
