@@ -1,5 +1,7 @@
 """The op table: one row per operation, and every property in `test_ops.py` is checked on every row.
 
+`OP_CHAPTERS=special,bits pytest tests/test_ops.py` runs the rows of some chapters only.
+
 A row is an `Op`. The rows of a chapter live in `tests/op_rows/<chapter>.py` as a list `ROWS`; files
 in that folder are found by themselves. A row of an elementwise operation is short:
 
@@ -45,6 +47,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -178,7 +181,9 @@ class Op:
         if not self.args:
             object.__setattr__(self, "args", (Arg(),) * self.arity)
         if self.reference is None and self.property_of is None:
-            raise TypeError(f"the row {self.name} compares nothing: give a reference or property_of")
+            raise TypeError(
+                f"the row {self.name} compares nothing: give a reference or property_of"
+            )
 
     @property
     def dtypes(self) -> list[Any]:
@@ -225,14 +230,25 @@ class Op:
 
 
 def rows() -> list[Op]:
-    """The rows of all chapters. Raises ValueError where two have one name."""
+    """The rows of all chapters (or of those that the variable OP_CHAPTERS names, with commas).
+
+    Raises ValueError where two rows have one name.
+    """
     found: dict[str, Op] = {}
+    chosen = os.environ.get("OP_CHAPTERS")
     for path in sorted(ROWS_FOLDER.glob("[a-z]*.py")):
+        if chosen and path.stem not in chosen.split(","):
+            continue
         for row in importlib.import_module(f"op_rows.{path.stem}").ROWS:
             if row.name in found:
                 raise ValueError(f"two rows of the op table are called {row.name!r}")
             found[row.name] = row
     return list(found.values())
+
+
+def by_kind(real: float, complex_: float) -> dict[Any, float]:
+    """A bound in ulps for real dtypes and one for complex ones."""
+    return {None: real, dtypes.complex64: complex_, dtypes.complex128: complex_}
 
 
 # ---- comparing with a reference ----------------------------------------------------------------

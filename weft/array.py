@@ -15,6 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft import source as sources
 from weft.core.operators import ArrayOperators, implementations
+from weft.core.rules import LinearOperand, not_linear
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, register_type_of, type_of
 from weft.errors import DeletedArrayError, WeftTypeError
@@ -38,7 +39,15 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
     by calling this class.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_donated_at", "_host", "signature", "type")
+    __slots__ = (
+        "__weakref__",
+        "_buffer",
+        "_donated_at",
+        "_host",
+        "_remembered",
+        "signature",
+        "type",
+    )
 
     type: ArrayType
     signature: Any
@@ -207,7 +216,9 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
         if self.is_deleted():
             return f"Array(deleted, shape={self.shape}, dtype={dtype})"
         if not isinstance(self.type.dtype, np.dtype):
-            return f"Array(shape={self.shape}, dtype={dtype})"
+            head = f"Array(shape={self.shape}, dtype={dtype}, bits="
+            bits = np.array2string(buffers.to_numpy(self._live()), separator=", ", prefix=head)
+            return f"{head}{bits})"
         weak = ", weak_type=True" if self.type.weak_type else ""
         text = np.array2string(self._value(), separator=", ", prefix="Array(")
         if self.type.size == 0:
@@ -255,6 +266,9 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
         return self
 
     def __deepcopy__(self, memo: Any) -> Array:
+        if not isinstance(self.type.dtype, np.dtype):
+            bits = np.array(buffers.to_numpy(self._live()))
+            return Array(put(bits, ArrayType(bits.shape, bits.dtype))._buffer, self.type, self.type)
         return put(np.array(self._value()), self.type)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -304,7 +318,16 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
             found = put(np.asarray(value, type.dtype), type)
         if value == value:  # NaN is no key
             _scalars[key] = found
+            found._remembered = True
     return found
+
+
+def donatable(value: Any, type: ArrayType) -> Array:
+    """An array whose buffer a program may take: never one that stands for a number elsewhere too."""
+    array = array_of(value, type) if not isinstance(value, Array) else value
+    if getattr(array, "_remembered", False):
+        return put(np.array(array._value()), array.type)
+    return array
 
 
 def as_array(value: Any) -> Array:
@@ -319,6 +342,8 @@ def array_of(value: Any, of: ArrayType) -> Array:
     """A number or NumPy array as an array of the type that `type_of` says it has."""
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         return scalar_array(value, of)
+    if isinstance(value, LinearOperand):
+        raise not_linear(value)
     array = np.asarray(value)
     if array.dtype != of.dtype:
         return put(_narrow(array, of.dtype), of, copy=False)

@@ -143,9 +143,7 @@ def _numerical_jvp(
         return [_host(out) for out in f(*moved)]
 
     values = [at(step), at(-step), at(2 * step), at(-2 * step)]
-    return [
-        (8.0 * (a - b) - (c - d)) / (12.0 * step) for a, b, c, d in zip(*values, strict=True)
-    ]
+    return [(8.0 * (a - b) - (c - d)) / (12.0 * step) for a, b, c, d in zip(*values, strict=True)]
 
 
 def _narrowest(leaves: Sequence[Any]) -> str:
@@ -186,9 +184,7 @@ def check_jvp(
 
 
 def _product(xs: Sequence[Any], ys: Sequence[Any]) -> float:
-    return float(
-        sum(np.sum((_host(x) * _host(y)).real) for x, y in zip(xs, ys, strict=True))
-    )
+    return float(sum(np.sum((_host(x) * _host(y)).real) for x, y in zip(xs, ys, strict=True)))
 
 
 def check_vjp(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from op_table import Op, away, between
+from op_table import Op, away, between, by_kind
 from weft import dtypes
 from weft.ops import arithmetic as lax
-
 
 
 def nonzero(generator, shape, dtype):
@@ -27,11 +26,12 @@ def sign(x):
 
 
 ROWS = [
-    Op(lax.neg, np.negative, dtypes.NUMERIC, ulps=0.5),
-    Op(lax.add, np.add, dtypes.NUMERIC, arity=2),
-    Op(lax.sub, np.subtract, dtypes.NUMERIC, arity=2),
-    Op(lax.mul, np.multiply, dtypes.NUMERIC, arity=2, ulps=2),
-    Op(lax.div, divided, dtypes.NUMERIC, arity=2, draw=(between(-3, 3), nonzero), ulps=3),
+    Op(lax.neg, np.negative, dtypes.NUMERIC, ulps=0),
+    Op(lax.add, np.add, dtypes.NUMERIC, arity=2, ulps=by_kind(0.5, 1)),
+    Op(lax.sub, np.subtract, dtypes.NUMERIC, arity=2, ulps=by_kind(0.5, 1)),
+    Op(lax.mul, np.multiply, dtypes.NUMERIC, arity=2, ulps=by_kind(0.5, 2)),
+    Op(lax.div, divided, dtypes.NUMERIC, arity=2, draw=(between(-3, 3), nonzero),
+       ulps=by_kind(1, 4)),
     Op(
         lax.rem, np.fmod, dtypes.REAL, arity=2, draw=(between(-9, 9), nonzero),
         grad_draw=(lambda *a: np.array([[5.3, -4.4, 2.5], [1.2, -7.7, 3.3]]),
@@ -40,16 +40,16 @@ ROWS = [
     ),
     Op(lax.max, np.maximum, dtypes.ORDERED, arity=2, ulps=0),
     Op(lax.min, np.minimum, dtypes.ORDERED, arity=2, ulps=0),
-    Op(lax.sign, sign, dtypes.NUMERIC, ulps=3),
+    Op(lax.sign, sign, dtypes.NUMERIC, ulps=by_kind(0, 4)),
     Op(lax.abs, np.abs, dtypes.SIGNED | dtypes.INEXACT, draw=away((0,), 0.1, between(-3, 3)),
-       weak="first", ulps=2),
-    Op(lax.square, np.square, dtypes.NUMERIC, ulps=2),
-    Op(lax.exp, np.exp, dtypes.INEXACT, ulps=3),
+       weak="first", ulps=3),
+    Op(lax.square, np.square, dtypes.NUMERIC, ulps=by_kind(0.5, 2)),
+    Op(lax.exp, np.exp, dtypes.INEXACT, ulps=by_kind(1, 3)),
     Op(lax.log, np.log, dtypes.INEXACT, draw=between(0.2, 9), ulps=3, floor=1.0),
-    Op(lax.sin, np.sin, dtypes.INEXACT, ulps=3, floor=1.0),
-    Op(lax.cos, np.cos, dtypes.INEXACT, ulps=3, floor=1.0),
-    Op(lax.tanh, np.tanh, dtypes.INEXACT, ulps=4),
-    Op(lax.sqrt, np.sqrt, dtypes.INEXACT, draw=between(0.2, 9), ulps=2),
+    Op(lax.sin, np.sin, dtypes.INEXACT, ulps=by_kind(1, 4), floor=1.0),
+    Op(lax.cos, np.cos, dtypes.INEXACT, ulps=by_kind(1, 4), floor=1.0),
+    Op(lax.tanh, np.tanh, dtypes.INEXACT, ulps=by_kind(4, 16)),
+    Op(lax.sqrt, np.sqrt, dtypes.INEXACT, draw=between(0.2, 9), ulps=by_kind(0.5, 2)),
     *(
         Op(function, reference, accepts, arity=2, draw=between(-2, 2))
         for function, reference, accepts in (

@@ -6,7 +6,7 @@ import numpy as np
 
 from op_table import Arg, Op, any_bits, away, between, integers, widened
 from weft import dtypes
-from weft.ops import complex, convert, rounding, selection
+from weft.ops import complex, convert, rounding, selection, tangents
 from weft.testing import exact_array
 
 R, C = dtypes.FLOATING, dtypes.COMPLEX
@@ -105,6 +105,9 @@ ROWS = [
        frozenset({dtypes.uint8}), args=(Arg((2, 3, 4)),), name="bitcast to wider",
        params={"new_dtype": np.dtype("i4")}, weak="strong", draw=any_bits, elementwise=False,
        refuses=False, order=0),
+    Op(convert.stop_gradient, lambda x: x, dtypes.INEXACT, ulps=0, order=0, refuses=False),
+    Op(tangents.add_tangents, np.add, dtypes.INEXACT, arity=2, ulps=1, elementwise=False,
+       refuses=False),
     Op(convert.reduce_precision,
        lambda x, exponent_bits, mantissa_bits: x.astype(np.float16).astype(x.dtype),
        dtypes.FLOATING, params={"exponent_bits": 5, "mantissa_bits": 10}, ulps=0.5, order=0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.special
 
-from op_table import Arg, Op, away, between, integers
+from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
 from weft.ops import elementary, powers
 
@@ -30,13 +30,13 @@ def above_one(generator, shape, dtype):
 
 ROWS = [
     Op(powers.cbrt, np.cbrt, R, draw=away((0,), 0.2, between(-9, 9)), ulps=3),
-    Op(powers.rsqrt, lambda x: 1 / np.sqrt(x), I, draw=positive, ulps=3),
+    Op(powers.rsqrt, lambda x: 1 / np.sqrt(x), I, draw=positive, ulps=by_kind(2, 4)),
     Op(powers.reciprocal, lambda x: 1 / x, I, draw=away((0,), 0.2, between(-3, 3)), ulps=3),
-    Op(powers.pow, np.power, I, arity=2, draw=(positive, between(-2, 2)), ulps=30),
+    Op(powers.pow, np.power, I, arity=2, draw=(positive, between(-2, 2)), ulps=by_kind(1, 16)),
     Op(
         powers.pow, lambda x, y: np.power(x, y.astype(float)), I, name="pow to integers",
         args=(Arg(draw=away((0,), 0.2, between(-2, 2))), Arg(dtype=np.int32, draw=integers(-3, 3))),
-        ulps=30, weak="first",
+        ulps=by_kind(1, 16), weak="first",
     ),
     *(
         Op(
@@ -46,17 +46,17 @@ ROWS = [
         )
         for y in (0, 1, 2, 3, 7, -1, -3)
     ),
-    Op(elementary.exp2, np.exp2, I, ulps=8),
+    Op(elementary.exp2, np.exp2, I, ulps=by_kind(1, 4)),
     Op(elementary.expm1, np.expm1, I, ulps=6),
-    Op(elementary.log1p, np.log1p, I, draw=between(-0.7, 5), ulps=6),
+    Op(elementary.log1p, np.log1p, I, draw=between(-0.7, 5), ulps=by_kind(3, 60)),
     Op(elementary.logistic, logistic, I, ulps=6),
     Op(elementary.tan, np.tan, I, draw=between(-1.3, 1.3), ulps=6),
     Op(elementary.asin, np.arcsin, I, draw=inside, ulps=6),
     Op(elementary.acos, np.arccos, I, draw=inside, ulps=6),
-    Op(elementary.atan, np.arctan, I, draw=inside, ulps=6),
-    Op(elementary.atan2, atan2, I, arity=2, draw=away((0,), 0.3, between(-3, 3)), ulps=8),
-    Op(elementary.sinh, np.sinh, I, ulps=6),
-    Op(elementary.cosh, np.cosh, I, ulps=6),
+    Op(elementary.atan, np.arctan, I, draw=inside, ulps=by_kind(1, 6)),
+    Op(elementary.atan2, atan2, I, arity=2, draw=away((0,), 0.3, between(-3, 3)), ulps=by_kind(2, 60)),
+    Op(elementary.sinh, np.sinh, I, ulps=by_kind(6, 24)),
+    Op(elementary.cosh, np.cosh, I, ulps=by_kind(3, 12)),
     Op(elementary.asinh, np.arcsinh, I, ulps=6),
     Op(elementary.acosh, np.arccosh, I, draw=above_one, ulps=6),
     Op(elementary.atanh, np.arctanh, I, draw=inside, ulps=6),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft.array import as_array
 from weft.control.jitted import check_results
 from weft.control.residuals import Places
 from weft.core import rules
@@ -206,7 +207,16 @@ cond_p = Primitive("cond", multiple_results=True, memoise=False)
 
 def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
     chosen = min(max(int(index), 0), len(branches) - 1)
-    return eval_jaxpr(branches[chosen], (), *operands)
+    outs = eval_jaxpr(branches[chosen], (), *operands)
+    # Branches may differ in weak types: the result has the joined type whichever of them ran.
+    types = branches[0].derived(
+        (branches[1:], "types"),
+        lambda: cond_type(type_of(np.int32(0)), *branches[0].in_types, branches=branches),
+    )
+    return [
+        convert_element_type(x, t.dtype) if type_of(x).weak_type and not t.weak_type else as_array(x)
+        for x, t in zip(outs, types, strict=True)
+    ]
 
 
 def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[ArrayType]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from weft import config, tree
 from weft import source as sources
-from weft.array import Array, array_of, as_array
+from weft.array import Array, array_of, as_array, donatable
 from weft.control.jit import jit_p, jit_program
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
@@ -107,6 +107,8 @@ class Entry:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Runs the program on the leaves of a call's arguments: arrays, or what becomes one."""
+        if self.donated:
+            leaves = self.ready_to_donate(leaves)
         try:
             buffers = [x._buffer for x in leaves]
         except AttributeError:
@@ -125,8 +127,7 @@ class Entry:
         if self.donated:
             source = sources.current()
             for i in self.donated:
-                if type(leaves[i]) is Array:
-                    leaves[i]._donated_at = source
+                leaves[i]._donated_at = source
         if self.single:
             return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
         return self.out_tree.unflatten(
@@ -137,6 +138,24 @@ class Entry:
                 )
             ]
         )
+
+
+    def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
+        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
+        found = list(leaves)
+        for i in self.donated:
+            found[i] = donatable(found[i], self.in_types[i])
+        buffers = [x._buffer for x in [*found, *self.consts] if type(x) is Array]
+        for i in self.donated:
+            if sum(buffer is found[i]._buffer for buffer in buffers) > 1:
+                raise WeftValueError(
+                    f"an array of type {found[i].type} is donated and used twice in the same call",
+                    operation="jit",
+                    got=f"argument leaf {i}, which is given (or closed over) a second time",
+                    wanted="a donated array that is given once",
+                    fix=Fix("copy", "pass a copy of one of them: x + 0", {"leaf": i}),
+                )
+        return found
 
 
 # What `trace` calls; `control.stages`, which lies above, sets it.

@@ -196,7 +196,7 @@ class ArrayOperators:
     # ---- shape and elements ---------------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """The same elements in another shape: integers, or one tuple; -1 stands for what is left."""
+        """The same elements in another shape: integers or one tuple; -1 is what is left."""
         return implementations.reshape(
             self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy
         )

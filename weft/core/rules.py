@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core.types import ArrayType
-from weft.errors import Fix, MissingRuleError, WeftValueError
+from weft.errors import Fix, MissingRuleError, WeftTypeError, WeftValueError
 
 __all__ = [
     "AxisData",
@@ -35,6 +35,7 @@ __all__ = [
     "linearize",
     "lower",
     "lower_for_platform",
+    "not_linear",
     "partial_eval",
     "transpose",
     "type_rule",
@@ -101,12 +102,13 @@ class Zero:
 
 
 class LinearOperand:
-    """Stands, in a transpose rule, for an operand whose value is not known."""
+    """Stands, in a transpose rule of `operation`, for an operand whose value is not known."""
 
-    __slots__ = ("type",)
+    __slots__ = ("operation", "type")
 
-    def __init__(self, type: ArrayType) -> None:
+    def __init__(self, type: ArrayType, operation: str = "") -> None:
         self.type = type
+        self.operation = operation
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,6 +122,22 @@ class LinearOperand:
 
     def __repr__(self) -> str:
         return f"LinearOperand({self.type!r})"
+
+
+def not_linear(operand: LinearOperand) -> WeftTypeError:
+    """The error for a transpose rule that would need the value of a linear operand."""
+    return WeftTypeError(
+        f"a function that is transposed is not linear: {operand.operation} is applied to several "
+        "values that depend on its arguments",
+        operation=operand.operation,
+        got=f"an operand of type {operand.type} that depends on the arguments",
+        wanted="an operand that does not depend on the arguments that are transposed",
+        fix=Fix(
+            "linearize",
+            "linearize the function at a point first: weft.linearize(f, x)[1] is linear",
+            {"operation": operand.operation},
+        ),
+    )
 
 
 class AxisData:

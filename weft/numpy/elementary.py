@@ -88,7 +88,10 @@ def _logarithm_to_base(base: int) -> Any:
 
 
 log2: Unary = unary(
-    "log2", {INEXACT: _logarithm_to_base(2)}, """The logarithm to base 2, elementwise.""", inexact=True
+    "log2",
+    {INEXACT: _logarithm_to_base(2)},
+    """The logarithm to base 2, elementwise.""",
+    inexact=True,
 )
 log10: Unary = unary(
     "log10",
@@ -139,7 +142,9 @@ logaddexp2: Binary = binary(
 # ---- angles and triangles ----------------------------------------------------------------------
 
 sin: Unary = _real_or_complex("sin", lax.sin_p, """The elementwise sine of an angle in radians.""")
-cos: Unary = _real_or_complex("cos", lax.cos_p, """The elementwise cosine of an angle in radians.""")
+cos: Unary = _real_or_complex(
+    "cos", lax.cos_p, """The elementwise cosine of an angle in radians."""
+)
 tan: Unary = _real_or_complex(
     "tan", elementary.tan_p, """The elementwise tangent of an angle in radians."""
 )

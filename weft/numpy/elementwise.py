@@ -13,9 +13,8 @@ from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled import compiled
 from weft.numpy.promotion import Binary, Unary, binary, operator_of, unary
 from weft.ops import arithmetic as lax
-from weft.ops import bits
+from weft.ops import bits, powers
 from weft.ops import complex as parts
-from weft.ops import powers
 from weft.ops.convert import convert_element_type
 from weft.ops.rounding import RoundingMethod, round
 from weft.ops.selection import select
@@ -368,9 +367,7 @@ def _signed(x: Any) -> bool:
     return type_of(x).dtype in SIGNED
 
 
-_power: Binary = binary(
-    "power", {INEXACT: powers.pow_p.bind, INTEGER: _power_of_integers}, ""
-)
+_power: Binary = binary("power", {INEXACT: powers.pow_p.bind, INTEGER: _power_of_integers}, "")
 _power_operator = operator_of(_power)
 
 

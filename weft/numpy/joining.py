@@ -6,8 +6,6 @@ where arrays split, must be known while tracing, since they decide shapes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,6 @@ from weft.numpy.indexing import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
 from weft.ops import shape as shapes
 from weft.ops import slicing
-from weft.ops.creation import iota
 from weft.ops.cumulative import cumsum
 from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate as join
@@ -512,7 +509,3 @@ def _moved_first(values: Any, place: int) -> Any:
     order.insert(place, 0)
     return shapes.transpose(values, order)
 
-
-def size_of(shape: Sequence[int]) -> int:
-    """The number of elements of a shape."""
-    return prod(shape)

@@ -12,19 +12,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-
 from weft import config, dtypes
-from weft.array import Array, put, scalar_array
+from weft.array import as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.numpy.arguments import check_arrays, inexact
+from weft.numpy.compiled import compiled
 from weft.ops.convert import convert_element_type_p
 from weft.ops.shape import broadcast_in_dim
 
 __all__ = [
     "Binary",
     "Unary",
+    "as_operand",
     "binary",
     "canonical_type",
     "number_of",
@@ -56,6 +57,21 @@ def canonical_type(value: Any) -> ArrayType:
     return of
 
 
+def as_operand(operation: str, value: Any) -> Any:
+    """An argument as an operand of primitives: a NumPy scalar of a default 64-bit dtype narrowed.
+
+    Raises WeftTypeError naming the operation where it is no array and no number.
+    """
+    if getattr(value, "type", None) is not None:
+        return value
+    check_arrays(operation, value)
+    if isinstance(value, np.generic):
+        dtype = dtypes.canonical(value.dtype)
+        if dtype != value.dtype:
+            return number_of(value, dtype, operation)
+    return value
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, _NUMBERS) and not isinstance(value, np.generic)
 
@@ -82,15 +98,11 @@ def _number_converter(dtype: Any, operation: str) -> Unary:
     make = dtype.type
     if dtype.kind == "b":
         return make
-    if dtype.kind in "iu":
-        limits = dtypes.iinfo(dtype)
-    else:
-        limits = dtypes.finfo(dtype)
-        if dtype.kind == "c":
-            return lambda value: number_of(value, dtype, operation)
-    low, high = (limit.item() if hasattr(limit, "item") else limit for limit in (limits.min, limits.max))
-    if dtype.kind not in "iu":
-        low, high = float(low), float(high)
+    if dtype.kind == "c":
+        return lambda value: number_of(value, dtype, operation)
+    cls: Any = int if dtype.kind in "iu" else float
+    limits = dtypes.iinfo(dtype) if cls is int else dtypes.finfo(dtype)
+    low, high = cls(limits.min), cls(limits.max)
 
     def convert(value: Any) -> Any:
         if low <= value <= high:
@@ -144,52 +156,55 @@ class Operation:
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
         shape = broadcast_shape(self.name, types)
+        hosts = [
+            self.host_step(value, of, dtype, weak) for value, of in zip(values, types, strict=True)
+        ]
         steps = [
-            self.step(value, of, dtype, weak, shape)
+            self.device_step(value, of, dtype, weak, shape)
             for value, of in zip(values, types, strict=True)
         ]
-        if not any(steps):
-            return apply
-        if len(steps) == 1:
-            (only,) = steps
-            assert only is not None
-            return lambda x: apply(only(x))
-        return _two(apply, steps, values, ArrayType((), dtype, weak))
+        if any(steps):
+            apply = _after_steps(self.name, apply, steps)
+        return _after_host(apply, hosts) if any(hosts) else apply
 
-    def step(
+    def host_step(self, value: Any, of: ArrayType, dtype: Any, weak: bool) -> Unary | None:
+        """What becomes of an operand that is no array yet; None: nothing."""
+        if isinstance(value, np.ndarray) and of.shape:
+            if dtype in _WIDE and value.dtype != of.dtype:
+                wide = ArrayType(of.shape, dtype)
+                return lambda x: put(np.asarray(x, dtype), wide)
+            if value.dtype == of.dtype:
+                return lambda x: x if _trace(None) is not None else put(x, of)
+            return lambda x: x if _trace(None) is not None else as_array(x)
+        if _is_number(value):
+            cls = _PYTHON[dtype.kind]
+            if weak and dtype == dtypes.of_scalar(cls(0)):
+                return _number_step(cls, ArrayType((), dtype, True))
+            return _number_step(_number_converter(dtype, self.name), ArrayType((), dtype))
+        if isinstance(value, (np.ndarray, np.generic)):
+            step = _number_step(_number_converter(dtype, self.name), ArrayType((), dtype))
+            return lambda x: step(x.item())
+        return None
+
+    def device_step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool, shape: tuple[int, ...]
     ) -> Unary | None:
-        """What to do with one operand before the operation; None: nothing."""
-        number = _is_number(value)
-        first: Unary | None = None
-        if number or isinstance(value, np.generic):
-            first = self.number_step(value, number, dtype, weak)
-        elif isinstance(value, np.ndarray):
-            if not of.shape:
-                convert = _number_converter(dtype, self.name)
-                first = lambda x: convert(x[()])  # noqa: E731
-            elif dtype in _WIDE and value.dtype != of.dtype:
-                wide = ArrayType(of.shape, dtype)
-                first = lambda x: put(np.asarray(x, dtype), wide)  # noqa: E731
-            elif of.dtype != dtype:
-                first = lambda x: _convert(x, dtype, False)  # noqa: E731
-        elif of.dtype != dtype:
-            first = lambda x: _convert(x, dtype, weak)  # noqa: E731
-        if not of.shape or of.shape == shape:
-            return first
+        """What is computed from one array before the operation; None: nothing."""
+        if not hasattr(value, "type") and not of.shape:
+            return None
+        wide = isinstance(value, np.ndarray) and dtype in _WIDE and value.dtype != of.dtype
+        converts = of.dtype != dtype and not wide
+        spreads = of.shape not in ((), shape)
+        if not converts and not spreads:
+            return None
         dims = tuple(range(len(shape) - of.ndim, len(shape)))
-        if first is None:
-            return lambda x: broadcast_in_dim(x, shape, dims)
-        return lambda x: broadcast_in_dim(first(x), shape, dims)
 
-    def number_step(self, value: Any, number: bool, dtype: Any, weak: bool) -> Unary | None:
-        """What to do with a number: a weakly typed result needs a weakly typed operand."""
-        cls = _PYTHON[dtype.kind]
-        if weak and dtype == dtypes.of_scalar(cls(0)):
-            return cls
-        if number or dtypes.canonical(value.dtype) != dtype or value.dtype != dtype:
-            return _number_converter(dtype, self.name)
-        return None
+        def step(x: Any) -> Any:
+            if converts:
+                x = convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak)
+            return broadcast_in_dim(x, shape, dims) if spreads else x
+
+        return step
 
     def stable(self, values: tuple[Any, ...]) -> bool:
         """Whether the plan is the same under all settings, which know the default widths."""
@@ -208,10 +223,6 @@ class Operation:
         return top <= _RANK[dtype.kind] and not all(of.weak_type for of in types)
 
 
-def _convert(x: Any, dtype: Any, weak: bool) -> Any:
-    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak)
-
-
 def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
     """The shape to which all operands broadcast. Raises ShapeError where there is none."""
     try:
@@ -226,50 +237,47 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
         ) from None
 
 
-def _two(apply: Apply, steps: list[Unary | None], values: tuple[Any, ...], scalar: ArrayType) -> Binary:
-    """The plan for two operands, at least one of which needs a step."""
-    first, second = steps
-    if second is None:
+def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
+    """The operation on operands that are converted and broadcast first, as one program."""
+
+    def operation(*values: Any) -> Any:
+        return apply(
+            *[x if step is None else step(x) for x, step in zip(values, steps, strict=True)]
+        )
+
+    operation.__name__ = name
+    return compiled(operation)
+
+
+def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
+    """The operation on operands some of which are no arrays yet."""
+    first, *rest = hosts
+    if not rest:
         assert first is not None
-        if _is_number(values[0]):
-            return _number_first(apply, first, scalar)
-        return lambda x, y: apply(first(x), y)
+        return lambda x: apply(first(x))
+    second = rest[0]
     if first is None:
-        if _is_number(values[1]):
-            return _number_second(apply, second, scalar)
+        assert second is not None
         return lambda x, y: apply(x, second(y))
+    if second is None:
+        return lambda x, y: apply(first(x), y)
     return lambda x, y: apply(first(x), second(y))
 
 
-# Evaluated at once, a number is best an array that is on the device already; in a program it is a
-# literal.
+def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
+    """Makes an operand of a number: a literal of a program, or, where evaluation is immediate, an
+    array that is on the device already.
+    """
+    checked = scalar.dtype.kind in "iu"
 
+    def step(value: Any) -> Any:
+        if _trace(None) is not None or value.__class__ is complex:
+            return convert(value)
+        if checked:
+            convert(value)  # whether it fits
+        return scalar_array(value, scalar)
 
-def _number_first(apply: Apply, convert: Unary, scalar: ArrayType) -> Binary:
-    def plan(x: Any, y: Any) -> Any:
-        if y.__class__ is Array and _trace(None) is None:
-            return apply(_device_scalar(x, convert, scalar), y)
-        return apply(convert(x), y)
-
-    return plan
-
-
-def _number_second(apply: Apply, convert: Unary, scalar: ArrayType) -> Binary:
-    def plan(x: Any, y: Any) -> Any:
-        if x.__class__ is Array and _trace(None) is None:
-            return apply(x, _device_scalar(y, convert, scalar))
-        return apply(x, convert(y))
-
-    return plan
-
-
-def _device_scalar(value: Any, convert: Unary, of: ArrayType) -> Any:
-    kind = of.dtype.kind
-    if kind == "c":
-        return convert(value)
-    if kind in "iu":
-        convert(value)  # whether it fits
-    return scalar_array(value, of)
+    return step
 
 
 # ---- making functions --------------------------------------------------------------------------
@@ -328,9 +336,7 @@ def _named(function: Any, name: str, doc: str) -> Any:
     return function
 
 
-def unary(
-    name: str, cases: Cases, doc: str, *, inexact: bool = False
-) -> Unary:
+def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
     """A function of one operand, from what serves which dtypes."""
     plans = _Plans(Operation(name, cases, inexact))
 
@@ -344,9 +350,7 @@ def unary(
     return _named(function, name, doc)
 
 
-def binary(
-    name: str, cases: Cases, doc: str, *, inexact: bool = False
-) -> Binary:
+def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
     """A function of two operands, which promotes and broadcasts, from what serves which dtypes."""
     plans = _Plans(Operation(name, cases, inexact))
 

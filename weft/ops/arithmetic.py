@@ -259,9 +259,7 @@ def log(x: Any) -> Any:
     return log_p.bind(x)
 
 
-log_p = unary(
-    "log", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: div(t, x), lower="stablehlo.log"
-)
+log_p = unary("log", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: div(t, x), lower="stablehlo.log")
 
 
 def sin(x: Any) -> Any:
@@ -349,4 +347,3 @@ lt_p = comparison("lt", accepts=dtypes.ORDERED, direction="LT")
 le_p = comparison("le", accepts=dtypes.ORDERED, direction="LE")
 gt_p = comparison("gt", accepts=dtypes.ORDERED, direction="GT")
 ge_p = comparison("ge", accepts=dtypes.ORDERED, direction="GE")
-

@@ -73,9 +73,7 @@ def shift_left(x: Any, y: Any) -> Any:
     return shift_left_p.bind(*operands("shift_left", x, y))
 
 
-shift_left_p = nary(
-    "shift_left", arity=2, accepts=dtypes.INTEGER, lower="stablehlo.shift_left"
-)
+shift_left_p = nary("shift_left", arity=2, accepts=dtypes.INTEGER, lower="stablehlo.shift_left")
 
 
 def shift_right_arithmetic(x: Any, y: Any) -> Any:

@@ -30,6 +30,7 @@ from weft.ops.named_axes import (
     axis_groups,
     axis_names,
     axis_sizes_of,
+    bind_checked,
     check_dtype,
     group_size,
     take_rows,
@@ -101,7 +102,8 @@ def all_gather(
         place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather")
         if not names:
             return leaf if tiled else expand_dims(leaf, (place,))
-        return all_gather_p.bind(
+        return bind_checked(
+            all_gather_p,
             leaf,
             axis_name=names,
             axis_sizes=sizes,
@@ -209,7 +211,8 @@ def psum_scatter(
 
     def one(leaf: Any) -> Any:
         place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
-        return psum_scatter_p.bind(
+        return bind_checked(
+            psum_scatter_p,
             leaf,
             axis_name=names,
             axis_sizes=sizes,
@@ -335,7 +338,8 @@ def all_to_all(
             leaf = expand_dims(leaf, (place,))
             dropped = split + (place <= split)
             split, concat = dropped, place
-        out = all_to_all_p.bind(
+        out = bind_checked(
+            all_to_all_p,
             leaf,
             axis_name=names,
             axis_sizes=sizes,

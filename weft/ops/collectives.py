@@ -32,6 +32,7 @@ from weft.ops.named_axes import (
     axis_groups,
     axis_names,
     axis_sizes_of,
+    bind_checked,
     check_dtype,
     group_size,
     unbound_lower,
@@ -71,7 +72,8 @@ def _psum(x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
         x = convert_element_type(x, dtypes.default_int())
     if not names:
         return x
-    return psum_p.bind(x, axis_name=names, axis_sizes=sizes, axis_index_groups=groups)
+    params = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
+    return bind_checked(psum_p, x, **params)
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -247,16 +249,14 @@ def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -
     names = axis_names(kind.name, axis_name)
     sizes = axis_sizes_of(names)
     groups = axis_groups(kind.name, axis_index_groups, sizes)
-    if not names:
-        return x
-    return tree.map(
-        lambda leaf: (
-            leaf
-            if isinstance(leaf, _STATIC)
-            else kind.bind(leaf, axis_name=names, axis_sizes=sizes, axis_index_groups=groups)
-        ),
-        x,
-    )
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, _STATIC) or not names:
+            return leaf
+        params = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
+        return bind_checked(kind, leaf, **params)
+
+    return tree.map(one, x)
 
 
 def extremum_type(name: str) -> Callable[..., ArrayType]:

@@ -85,9 +85,7 @@ def convert_element_type_vmap(
     return out, dims[0]
 
 
-def convert_element_type_lower(
-    context: Any, x: Any, *, new_dtype: Any, weak_type: bool
-) -> Any:
+def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     type = context.in_types[0]
     if type.dtype in dtypes.COMPLEX and new_dtype not in dtypes.COMPLEX:
         if new_dtype == dtypes.bool_:
@@ -213,9 +211,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     )
 
 
-def reduce_precision_lower(
-    context: Any, x: Any, *, exponent_bits: int, mantissa_bits: int
-) -> Any:
+def reduce_precision_lower(context: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
     return stablehlo.reduce_precision(x, exponent_bits, mantissa_bits)
 
 

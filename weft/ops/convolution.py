@@ -367,7 +367,7 @@ def transpose_lhs(
         dimension_numbers=ConvDimensionNumbers(out_spec, kernel_spec, lhs_spec),
         feature_group_count=groups,
         batch_group_count=1,
-        precision=precision and precision[::1],
+        precision=precision,
         preferred_element_type=product_of(ct, rhs, wanted.dtype),
     )
     if batch_group_count > 1:

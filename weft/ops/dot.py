@@ -17,7 +17,6 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.ops.complex import real
 from weft.ops.convert import convert_element_type
 from weft.ops.declare import primitive, result_type
 from weft.ops.shape import canonical_axes, canonical_axis, transpose
@@ -281,11 +280,12 @@ def dot_general_transpose(
 ) -> list[Any]:
     (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
     if type(lhs) is LinearOperand:
-        pair = None if precision is None else precision[::-1]
         numbers = ((contract_l, contract_r), (batch_l, batch_r))
-        return [transpose_one(ct, lhs.type, rhs, numbers, pair, right=False), None]
+        return [transpose_one(ct, lhs.type, rhs, numbers, precision, right=False), None]
+    # The cotangent stands on the left now, with the precision that the right operand had.
+    pair = None if precision is None else precision[::-1]
     numbers = ((contract_r, contract_l), (batch_r, batch_l))
-    return [None, transpose_one(ct, rhs.type, lhs, numbers, precision, right=True)]
+    return [None, transpose_one(ct, rhs.type, lhs, numbers, pair, right=True)]
 
 
 def transpose_one(
@@ -327,8 +327,6 @@ def transpose_one(
 
 def narrowed(x: Any, dtype: Any) -> Any:
     """A cotangent in the dtype of its operand; of a real operand it is the real part."""
-    if dtypes.is_complex(type_of(x).dtype) and not dtypes.is_complex(dtype):
-        x = real(x)
     return x if type_of(x).dtype == dtype else convert_element_type(x, dtype)
 
 

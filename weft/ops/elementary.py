@@ -13,7 +13,9 @@ from typing import Any
 
 from weft import dtypes
 from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
+from weft.ops import formulas
 from weft.ops.families import nary, operands, unary
+from weft.ops.formulas import Term, lowered, where
 from weft.ops.powers import rsqrt
 from weft.runtime import stablehlo
 
@@ -90,11 +92,18 @@ def log1p(x: Any) -> Any:
     return log1p_p.bind(x)
 
 
+def log1p_lower(context: Any, x: Any) -> Any:
+    if context.out_types[0].dtype in dtypes.COMPLEX:
+        return stablehlo.log_plus_one(x)
+    return _real_log1p(context, x)
+
+
+_real_log1p = lowered(formulas.log1p)
 log1p_p = unary(
     "log1p",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(t, add(x, one(x))),
-    lower=emit_with(stablehlo.log_plus_one),
+    lower=log1p_lower,
 )
 
 
@@ -252,9 +261,25 @@ def atanh(x: Any) -> Any:
     return atanh_p.bind(x)
 
 
+def atanh_formula(x: Term) -> Term:
+    size = abs(x)
+    value = 0.5 * formulas.log1p(2.0 * size / (1.0 - size))
+    return where(size < x.eps, x, where(x < 0.0, -value, value))
+
+
+_real_atanh = lowered(atanh_formula)
+
+
+def atanh_lower(context: Any, x: Any) -> Any:
+    # In float64 the compiler's expansion inherits the error of its log1p.
+    if context.out_types[0].dtype == dtypes.float64:
+        return _real_atanh(context, x)
+    return stablehlo.atanh(x)
+
+
 atanh_p = unary(
     "atanh",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(t, mul(sub(one(x), x), add(one(x), x))),
-    lower=emit_with(stablehlo.atanh),
+    lower=atanh_lower,
 )

@@ -8,6 +8,7 @@ gather, select …) work on keys by way of the bits, so their primitives never s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,21 @@ __all__ = ["KeyDType", "is_key", "key_bits", "physical_type", "through_bits", "w
 
 
 class KeyDType:
-    """The dtype of the keys of one random generator; keys compare by nothing but identity of name.
+    """The dtype of the keys of one random generator: equal to itself only.
 
-    `implementation` is what draws bits (see `weft.random`); `key_shape` is the shape of one key's
-    unsigned 32-bit integers.
+    `implementation` is what draws bits (see `weft.random.generator`); `key_shape` is the shape of one
+    key's unsigned 32-bit integers.
     """
 
-    __slots__ = ("implementation", "key_shape", "name", "short_name")
+    __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")
 
     kind = "K"
-    itemsize = 0
 
     def __init__(self, name: str, key_shape: tuple[int, ...], implementation: Any) -> None:
         self.name = f"key<{name}>"
         self.short_name = self.name
         self.key_shape = key_shape
+        self.itemsize = 4 * prod(key_shape)
         self.implementation = implementation
 
     def __repr__(self) -> str:

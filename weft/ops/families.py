@@ -14,7 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import primitive, result_type
@@ -57,6 +57,8 @@ def _number(name: str, value: Any, dtype: Any) -> Any:
         narrower = dtype.kind == kind and dtype != value.dtype
         fits = narrower and (kind != "i" or dtypes.fits(int(value), dtype))
         return dtype.type(value) if fits else value
+    if dtypes.is_extended(dtype):
+        return value  # the type rule has the better message
     if dtype.kind not in _KINDS[type(value)] or (
         type(value) is int and dtype.kind in "iu" and not dtypes.fits(value, dtype)
     ):
@@ -68,6 +70,13 @@ def _number(name: str, value: Any, dtype: Any) -> Any:
             fix=Fix("convert", "convert the array first, or use weft.numpy, which promotes", {}),
         )
     return dtype.type(value)
+
+
+_KEYS = Fix(
+    "key_data",
+    "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
+    "(weft.random.key_data(key))",
+)
 
 
 def elementwise_type(
@@ -88,7 +97,9 @@ def elementwise_type(
                     got=", ".join(map(str, types)),
                     wanted="a dtype among "
                     + ", ".join(sorted(dtypes.short_name(d) for d in accepts)),
-                    fix=Fix("convert", "convert the operand first (x.astype(...))", {}),
+                    fix=_KEYS
+                    if dtypes.is_extended(type.dtype)
+                    else Fix("convert", "convert the operand first (x.astype(...))", {}),
                 )
             if type.dtype != dtype:
                 raise DTypeError(
@@ -96,7 +107,9 @@ def elementwise_type(
                     operation=name,
                     got=", ".join(map(str, types)),
                     wanted="equal dtypes",
-                    fix=Fix("use_numpy", f"use weft.numpy, which promotes, or convert one operand", {}),
+                    fix=Fix(
+                        "use_numpy", f"use weft.numpy, which promotes, or convert one operand", {}
+                    ),
                 )
             if type.shape and type.shape != shape:
                 if shape:
@@ -105,7 +118,11 @@ def elementwise_type(
                         operation=name,
                         got=", ".join(map(str, types)),
                         wanted="equal shapes",
-                        fix=Fix("use_numpy", "use weft.numpy, which broadcasts, or lax.broadcast_in_dim", {}),
+                        fix=Fix(
+                            "use_numpy",
+                            "use weft.numpy, which broadcasts, or lax.broadcast_in_dim",
+                            {},
+                        ),
                     )
                 shape = type.shape
         out = result_dtype(dtype) if result_dtype else dtype
@@ -206,12 +223,15 @@ def nary_transpose(rules_of: Sequence[Rule | None]) -> Rule:
     """A transpose rule from one rule per operand, `rule(cotangent, *operands, **params)`."""
 
     def transpose(ct: Any, *values: Any, **params: Any) -> list[Any]:
-        return [
-            unbroadcast(rule(ct, *values, **params), value.type)
-            if type(value) is LinearOperand and rule is not None
-            else None
-            for value, rule in zip(values, rules_of, strict=True)
-        ]
+        found = []
+        for value, rule in zip(values, rules_of, strict=True):
+            if type(value) is not LinearOperand:
+                found.append(None)
+            elif rule is None:
+                raise not_linear(value)
+            else:
+                found.append(unbroadcast(rule(ct, *values, **params), value.type))
+        return found
 
     return transpose
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.axes import axis_length
+from weft.core.check import result_types
+from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, WeftValueError
@@ -26,6 +28,7 @@ __all__ = [
     "axis_groups",
     "axis_names",
     "axis_sizes_of",
+    "bind_checked",
     "axis_size",
     "check_dtype",
     "group_size",
@@ -90,6 +93,16 @@ def axis_size(axis_name: Any) -> int:
 
 
 # ---- what the vmap rules share ---------------------------------------------------------------
+
+
+def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:
+    """Applies a collective to an operand that its type rule accepts.
+
+    The rule is asked here, for the value that the user has: once the vmap rule has run, the operand
+    is another, and a complaint about it would be hard to read.
+    """
+    result_types(kind, (type_of(x),), params)
+    return kind.bind(x, **params)
 
 
 def unbound_lower(context: Any, *values: Any, **params: Any) -> Any:

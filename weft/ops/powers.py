@@ -192,7 +192,9 @@ def pow_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:
     flat = eq(y, zero)
     if type_of(y).dtype == type_of(x).dtype:
         factor = y
-        flat = bitwise_and(flat, eq(x, scalar(0, x)))  # elsewhere the derivative in y needs it exact
+        flat = bitwise_and(
+            flat, eq(x, scalar(0, x))
+        )  # elsewhere the derivative in y needs it exact
     else:
         factor = convert_element_type(y, type_of(x).dtype)
     slope = pow(x, _where(flat, zero, sub(y, one)))

@@ -84,9 +84,7 @@ def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[An
     ]
 
 
-def select_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
-) -> tuple[Any, int]:
+def select_vmap(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
     (pred, on_true, on_false), dim = align(axis, args, dims)
     shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
     # A value without dimensions that is not mapped is repeated here: only the predicate may have none.

@@ -10,7 +10,6 @@ import numpy as np
 
 from weft import dtypes
 from weft.array import as_array
-from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.extended import KeyDType
@@ -124,7 +123,11 @@ def check_dtype(
     """A dtype among those accepted; None stands for the default."""
     if dtype is None:
         return default()
-    found = dtypes.parse(dtype)
+    try:
+        found = dtypes.parse(dtype)
+    except DTypeError as error:
+        error.operation = operation
+        raise
     if found not in accepts:
         name = default().name
         raise DTypeError(
@@ -137,14 +140,11 @@ def check_dtype(
     return found
 
 
-def check_parameter(operation: str, name: str, value: Any) -> Any:
+def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:
     """A parameter of a distribution: an array, a tracer or a number. Raises WeftTypeError."""
+    of = getattr(value, "type", None)
     if isinstance(value, (bool, int, float, np.ndarray, np.generic)):
-        return as_array(value)
-    if isinstance(value, Tracer):
-        of = value.type
-    else:
-        of = getattr(value, "type", None)
+        of = type_of(value)  # numbers stay what they are, and so are literals in a traced program
     if of is None or not isinstance(of.dtype, np.dtype):
         fix = None
         if isinstance(value, (list, tuple)):
@@ -156,7 +156,7 @@ def check_parameter(operation: str, name: str, value: Any) -> Any:
             wanted="a number or an array of numbers",
             fix=fix,
         )
-    if of.dtype in dtypes.COMPLEX:
+    if of.dtype in dtypes.COMPLEX and not complex_numbers:
         raise DTypeError(
             f"{operation}: {name} is a real number or an array of those",
             operation=operation,

@@ -208,9 +208,7 @@ def triangular(
     return _triangular((key, left, mode, right), (shape, dtype))
 
 
-def _draw_triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype: Any
-) -> Any:
+def _draw_triangular(key: Any, left: Any, mode: Any, right: Any, shape: Shape, dtype: Any) -> Any:
     left, mode, right = (
         repeated(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
     )

@@ -16,7 +16,7 @@ from weft.ops.arithmetic import add, div, exp, le, mul, sqrt, square, sub
 from weft.ops.arithmetic import max as maximum
 from weft.ops.arithmetic import min as minimum
 from weft.ops.complex import complex
-from weft.ops.convert import stop_gradient
+from weft.ops.convert import convert_element_type, stop_gradient
 from weft.ops.rounding import nextafter
 from weft.ops.selection import select
 from weft.ops.shape import reduce_sum
@@ -74,9 +74,7 @@ def _draw_normal(key: Any, shape: Shape, dtype: Any) -> Any:
 _normal = Sampler("normal", _draw_normal, parametric("real or complex numbers"))
 
 
-def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
-) -> Any:
+def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Numbers that are normally distributed between two bounds, and never outside.
 
     The bounds are numbers or arrays that broadcast to `shape`, which is by default that to which
@@ -128,7 +126,10 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
 def _maxwell_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     x = normal_of(stream, (*shape, 3), dtype)
-    return sqrt(reduce_sum(mul(x, x), (len(shape),)))
+    # Narrow numbers are added up as float32.
+    wide = convert_element_type(x, dtypes.float32) if dtype.itemsize < 4 else x
+    length = sqrt(reduce_sum(mul(wide, wide), (len(shape),)))
+    return convert_element_type(length, dtype)
 
 
 def _draw_maxwell(key: Any, shape: Shape, dtype: Any) -> Any:
@@ -138,9 +139,7 @@ def _draw_maxwell(key: Any, shape: Shape, dtype: Any) -> Any:
 _maxwell = Sampler("maxwell", _draw_maxwell, parametric("real numbers"))
 
 
-def double_sided_maxwell(
-    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
-) -> Any:
+def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
     """`loc` plus or minus, with equal chance, `scale` times a Maxwell distributed number.
 
     The dimensions of the parameters follow those of `shape`.
@@ -148,9 +147,7 @@ def double_sided_maxwell(
     return _double_sided_maxwell((key, loc, scale), (shape, dtype))
 
 
-def _draw_double_sided_maxwell(
-    key: Any, loc: Any, scale: Any, shape: Shape, dtype: Any
-) -> Any:
+def _draw_double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Shape, dtype: Any) -> Any:
     first, second = stream_of(key).split()
     drawn = mul(draw_signs(second, shape, dtype), _maxwell_of(first, shape, dtype))
     return add(mul(drawn, full_operand(scale, shape, dtype)), full_operand(loc, shape, dtype))

@@ -213,6 +213,10 @@ def fold_in(key: Any, data: Any) -> Any:
     >>> weft.random.key_data(weft.random.fold_in(weft.random.key(0), 1))
     Array([ 928981903, 3453687069], dtype=uint32)
     """
+    if type(data) is int and 0 <= data < 1 << 32:
+        data = np.uint32(data)
+        if current_trace() is bottom_trace():
+            data = as_array(data)
     return _fold_in((key, data), ())
 
 
@@ -248,7 +252,9 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
             operation=operation,
             got=str(of),
             wanted="an integer array without dimensions",
-            fix=Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {}),
+            fix=Fix(
+                "vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {}
+            ),
         )
     return (key, data), static
 

@@ -27,7 +27,16 @@ from weft.random.checks import (
 from weft.random.sampler import Sampler
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 
-__all__ = ["bernoulli", "bits", "draw_signs", "rademacher", "randint", "uniform"]
+__all__ = [
+    "bernoulli",
+    "bits",
+    "check_mode",
+    "draw_signs",
+    "integers_below",
+    "rademacher",
+    "randint",
+    "uniform",
+]
 
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
@@ -102,13 +111,14 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
     >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
     Array([9, 7, 0, 9], dtype=int32)
     """
-    low, high = _wide_bound(minval), _wide_bound(maxval)
-    return _randint((key, low, high), (shape, dtype))
+    if dtype is not None:
+        minval, maxval = _wide_bound(minval), _wide_bound(maxval)
+    return _randint((key, minval, maxval), (shape, dtype))
 
 
 def _wide_bound(value: Any) -> Any:
     """A Python integer that does not fit in the default integers, as an array of 64 bits."""
-    if type(value) is not int or dtypes.fits(value, dtypes.int32):
+    if type(value) is not int or -(1 << 31) <= value < 1 << 31:
         return value
     for dtype in (dtypes.int64, dtypes.uint64):
         if dtypes.fits(value, dtype):
@@ -117,14 +127,18 @@ def _wide_bound(value: Any) -> Any:
 
 
 def _draw_randint(key: Any, minval: Any, maxval: Any, shape: Shape, dtype: Any) -> Any:
-    info = dtypes.iinfo(dtype)
+    # Narrow integers are drawn as int32, which holds the end of their range as well.
+    drawn = dtype if dtype.itemsize >= 4 else dtypes.int32
+    info, limits = dtypes.iinfo(drawn), dtypes.iinfo(dtype)
+    first, last = int(limits.min), int(limits.max)
     minval, maxval = _as_integers(minval), _as_integers(maxval)
     beyond = _above(maxval, int(info.max))
-    low = full_operand(_clipped(minval, info), shape, dtype)
-    high = full_operand(_clipped(maxval, info), shape, dtype)
+    low = full_operand(_clipped(minval, first, last), shape, drawn)
+    high = full_operand(_clipped(maxval, first, min(last + 1, int(info.max))), shape, drawn)
     if type_of(beyond).shape:
         beyond = repeated(beyond, shape)
-    return _integers_between(stream_of(key), shape, dtype, low, high, beyond)
+    found = _integers_between(stream_of(key), shape, drawn, low, high, beyond)
+    return convert_element_type(found, dtype)
 
 
 def _integers_between(
@@ -145,6 +159,12 @@ def _integers_between(
     factor = rem(mul(half, half), span)
     offset = add(mul(rem(upper, span), factor), rem(lower, span))
     return add(convert_element_type(rem(offset, span), dtype), low)
+
+
+def integers_below(stream: Stream, shape: Shape, dtype: Any, limit: int) -> Any:
+    """Integers in [0, limit), where the limit is positive and fits the dtype."""
+    low, high = dtype.type(0), dtype.type(limit)
+    return _integers_between(stream, shape, dtype, low, high, np.bool_(False))
 
 
 def _select(pred: Any, on_true: Any, on_false: Any) -> Any:
@@ -171,14 +191,14 @@ def _above(x: Any, limit: int) -> Any:
     return gt(x, dtype.type(limit))
 
 
-def _clipped(x: Any, info: Any) -> Any:
-    """Integers brought within the range of another integer dtype, in their own dtype."""
+def _clipped(x: Any, first: int, last: int) -> Any:
+    """Integers brought between two numbers, which may be beyond their dtype."""
     dtype = type_of(x).dtype
     own = dtypes.iinfo(dtype)
-    if int(info.min) > int(own.min):
-        x = maximum(x, dtype.type(int(info.min)))
-    if int(info.max) < int(own.max):
-        x = minimum(x, dtype.type(int(info.max)))
+    if first > int(own.min):
+        x = maximum(x, dtype.type(first))
+    if last < int(own.max):
+        x = minimum(x, dtype.type(last))
     return x
 
 

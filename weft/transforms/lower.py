@@ -14,7 +14,7 @@ from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
 from weft.ops.extended import physical_type
-from weft.runtime import stablehlo
+from weft.runtime import stablehlo, stablehlo_attributes
 
 __all__ = ["LoweringContext", "ModuleContext", "lower_to_module"]
 
@@ -121,7 +121,7 @@ def lower_function(
     """Emits a program as a function and answers with its symbol."""
     attributes = None
     if donated is not None and any(donated):
-        donor = {"jax.buffer_donor": stablehlo.attribute("true")}
+        donor = {"jax.buffer_donor": stablehlo_attributes.boolean(True)}
         attributes = [donor if flag else None for flag in donated]
     function = context.module.function(
         name,

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft import source as sources
 from weft.array import Array, as_array
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import NO_EFFECTS, Atom, Equation, Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
+from weft.core.rules import LinearOperand, not_linear
 from weft.core.trace import Trace, Tracer, leaked, reset_current, set_current
 from weft.core.types import ArrayType, type_of
 
@@ -76,6 +78,8 @@ class StagingTrace(Trace):
                 return Literal(value, type)
         elif isinstance(value, np.ndarray) and value.dtype != dtypes.float0:
             return self.constant(self.capture(value))
+        elif isinstance(value, LinearOperand):
+            raise not_linear(value)
         var = Var(type_of(value))
         self.consts[id(value)] = (var, value)
         return var

@@ -76,7 +76,9 @@ def backward_pass(
             if cts is None:
                 continue
         operands = [
-            (LinearOperand(x.type) if x in linear else env[x]) if type(x) is Var else x.value
+            (LinearOperand(x.type, primitive.name) if x in linear else env[x])
+            if type(x) is Var
+            else x.value
             for x in eqn.inputs
         ]
         with sources.override(eqn.source):

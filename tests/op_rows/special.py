@@ -1,0 +1,70 @@
+"""Rows of `ops.special`: the error, gamma and Bessel functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+from op_table import Op, away, between, integers
+from weft import dtypes
+from weft.ops import special as lax
+
+R = dtypes.FLOATING
+POLES = tuple(range(-6, 1))
+gamma_domain = away(POLES, 0.15, between(-5, 9))
+positive = between(0.3, 6)
+unit = between(0.1, 0.9)
+
+
+def polygamma(m, x):
+    return scipy.special.polygamma(m.astype(int), x)
+
+
+def in_a(a, x):
+    """The derivative of P(a, x) in a by finite differences, good to about 1e-11."""
+    h = 2e-3
+    p = [scipy.special.gammainc(a + k * h, x) for k in (1, -1, 2, -2)]
+    return (8 * (p[0] - p[1]) - (p[2] - p[3])) / (12 * h)
+
+
+def sample_in_a(a, x):
+    density = np.exp((a - 1) * np.log(x) - x - scipy.special.gammaln(a))
+    return -in_a(a, x) / density
+
+
+# The reference itself is good to no more than that in float64.
+BY_DIFFERENCES = {dtypes.float64: 1e6, None: 100}
+
+
+ROWS = [
+    Op(lax.erf, scipy.special.erf, R, ulps=4),
+    Op(lax.erfc, scipy.special.erfc, R, ulps=12),
+    Op(lax.erf_inv, scipy.special.erfinv, R, draw=between(-0.95, 0.95), ulps={dtypes.float64: 30, None: 6}),
+    Op(lax.lgamma, scipy.special.gammaln, R, draw=gamma_domain, ulps=24, floor=1.0, specials=False),
+    Op(lax.digamma, scipy.special.digamma, R, draw=gamma_domain, ulps=24, floor=1.0, specials=False),
+    Op(lax.polygamma, polygamma, R, arity=2, constant=(0,), specials=False,
+       draw=(integers(1, 4), between(0.7, 5)), ulps=32),
+    Op(lax.zeta, scipy.special.zeta, R, arity=2, constant=(0,), specials=False,
+       draw=(between(1.5, 5), between(0.7, 5)), ulps=8),
+    Op(lax.igamma, scipy.special.gammainc, R, arity=2, constant=(0,), draw=positive, ulps=300),
+    Op(lax.igamma, scipy.special.gammainc, R, arity=2, draw=positive, ulps=300, order=1,
+       name="igamma in both operands"),
+    Op(lax.igamma, scipy.special.gammainc, R - {dtypes.float16}, arity=2, constant=(0,),
+       draw=between(900, 1100), grad_draw=between(12, 15), ulps=300, floor=1e-2, refuses=False,
+       name="igamma of large operands"),
+    Op(lax.igammac, scipy.special.gammaincc, R, arity=2, constant=(0,), draw=positive, ulps=300,
+       floor=0.1),
+    Op(lax.igammac, scipy.special.gammaincc, R, arity=2, draw=positive, ulps=300, order=1, floor=0.1,
+       name="igammac in both operands"),
+    Op(lax.igamma_grad_a, in_a, R, arity=2, constant=(0,), draw=positive, floor=0.01,
+       ulps=BY_DIFFERENCES, specials=False),
+    Op(lax.random_gamma_grad, sample_in_a, R, arity=2, order=0, draw=positive, floor=0.1,
+       ulps=BY_DIFFERENCES, specials=False),
+    Op(lax.betainc, scipy.special.betainc, R, arity=3, constant=(0, 1), ulps=300, floor=0.01,
+       draw=(positive, positive, unit)),
+    Op(lax.betainc, scipy.special.betainc, R - {dtypes.float16}, arity=3, order=0, floor=0.01,
+       draw=(between(300, 400), between(500, 700), between(0.3, 0.5)), ulps=300, refuses=False,
+       name="betainc of large operands"),
+    Op(lax.bessel_i0e, scipy.special.i0e, R, draw=away((0,), 0.1, between(-20, 20)), ulps=8),
+    Op(lax.bessel_i1e, scipy.special.i1e, R, draw=away((0,), 0.1, between(-20, 20)), ulps=16),
+]  # fmt: skip

@@ -1,0 +1,119 @@
+"""Whether arrays are equal, or close to one another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from weft import dtypes
+from weft.array import as_array
+from weft.core.types import type_of
+from weft.numpy.arguments import broadcast_shape, broadcasted, inexact, promoted
+from weft.numpy.compiled import compiled
+from weft.numpy.elementwise import constant, equal, logical_and, logical_or, together
+from weft.numpy.representation import is_finite, isnan
+from weft.numpy.promotion import as_operand
+from weft.ops import arithmetic as lax
+from weft.ops import bits
+from weft.ops.convert import convert_element_type
+from weft.ops.reduce import reduce_and
+
+__all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether two values are equal within a tolerance, elementwise: |a - b| <= atol + rtol * |b|.
+
+    Infinities are close where they are equal; NaN is close to NaN with `equal_nan`.
+
+    >>> isclose(1.0, np.array([1.0, 1.1]))
+    Array([ True, False], dtype=bool)
+    """
+    a, b = _together_inexact("isclose", a, b)
+    if type(rtol) in (int, float) and type(atol) in (int, float):
+        return _close_static(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
+    real = dtypes.to_real(type_of(a).dtype)
+    rtol, atol = (convert_element_type(value, real) for value in (rtol, atol))
+    return _close(a, b, rtol, atol, equal_nan=bool(equal_nan))
+
+
+def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Two operands as real or complex numbers of one dtype and one shape."""
+    a, b = promoted(operation, as_operand(operation, a), as_operand(operation, b))
+    dtype = inexact(type_of(a).dtype)
+    shape = broadcast_shape(operation, type_of(a).shape, type_of(b).shape)
+    a, b = (broadcasted(convert_element_type(x, dtype), shape) for x in (a, b))
+    return a, b
+
+
+@compiled
+def _close(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
+    size = lax.abs(b)
+    tolerance = lax.add(together(size, atol)[1], lax.mul(together(size, rtol)[1], size))
+    near = lax.le(lax.abs(lax.sub(a, b)), tolerance)
+    finite = [is_finite(x) for x in (a, b)]
+    close = bits.bitwise_or(bits.bitwise_and(bits.bitwise_and(*finite), near), lax.eq(a, b))
+    if equal_nan:
+        close = bits.bitwise_or(close, bits.bitwise_and(lax.ne(a, a), lax.ne(b, b)))
+    return close
+
+
+@compiled
+def _close_static(a: Any, b: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    size = lax.abs(b)
+    return _close.function(a, b, constant(rtol, size), constant(atol, size), equal_nan=equal_nan)
+
+
+@compiled
+def _every(x: Any) -> Any:
+    return reduce_and(x, tuple(range(type_of(x).ndim)))
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether all elements of two arrays are equal within a tolerance, as `isclose` finds.
+
+    >>> allclose(np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-7]))
+    Array(True, dtype=bool)
+    """
+    if type(rtol) in (int, float) and type(atol) in (int, float):
+        a, b = _together_inexact("allclose", a, b)
+        return _all_close(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
+    return _every(isclose(a, b, rtol, atol, equal_nan))
+
+
+@compiled
+def _all_close(a: Any, b: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    return _every(_close_static.function(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def _equal_elements(a: Any, b: Any, equal_nan: bool) -> Any:
+    same_elements = equal(a, b)
+    if equal_nan:
+        same_elements = logical_or(same_elements, logical_and(isnan(a), isnan(b)))
+    return _every(same_elements)
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether two arrays have one shape and equal elements.
+
+    >>> array_equal(np.array([1, 2]), np.array([1, 2]))
+    Array(True, dtype=bool)
+    """
+    a1, a2 = as_operand("array_equal", a1), as_operand("array_equal", a2)
+    if type_of(a1).shape != type_of(a2).shape:
+        return as_array(False)
+    return _equal_elements(a1, a2, equal_nan)
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether two arrays, broadcast to one shape, have equal elements.
+
+    >>> array_equiv(np.array([1, 1]), 1)
+    Array(True, dtype=bool)
+    """
+    a1, a2 = as_operand("array_equiv", a1), as_operand("array_equiv", a2)
+    try:
+        np.broadcast_shapes(type_of(a1).shape, type_of(a2).shape)
+    except ValueError:
+        return as_array(False)
+    return _equal_elements(a1, a2, equal_nan=False)

@@ -1,0 +1,512 @@
+"""Making arrays: from Python values, from other arrays, of one value.
+
+Called eagerly, what is small is made by NumPy and copied to the device, which needs no compilation;
+what is large is computed there. In a program, sequences of integers and arrays of one value are
+computed from nothing, so that a program holds no constants for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import Array, as_array, put
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.numpy.arguments import broadcasted, check_arrays, shape_of
+from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.promotion import as_operand
+from weft.ops.convert import convert_element_type
+from weft.ops.joining import concatenate
+from weft.ops.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
+from weft.runtime import buffers
+
+__all__ = [
+    "array",
+    "asarray",
+    "astype",
+    "copy",
+    "empty",
+    "empty_like",
+    "from_dlpack",
+    "frombuffer",
+    "fromfile",
+    "fromiter",
+    "fromstring",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
+
+# Up to this many elements a copy from the host is faster than a compilation, and soon done.
+_SMALL = 1 << 16
+
+
+# ---- from values -------------------------------------------------------------------------------
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """An array of the values of numbers, arrays, or (nested) lists and tuples of those.
+
+    dtype: by default that in which the values meet; Python numbers and NumPy arrays take the
+    default width. ndmin: dimensions of length 1 are put in front up to this number. order: "K" or
+    "C"; arrays have no other order. Raises OverflowError for an integer that does not fit,
+    WeftTypeError for what holds no numbers, ValueError for lists of differing lengths.
+
+    >>> array([[1, 2], [3, 4]])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    >>> array([1, 2.5], dtype="float16")
+    Array([1. , 2.5], dtype=float16)
+    """
+    if order not in ("K", "C", "A", None):
+        raise WeftValueError(
+            "array: arrays are in row-major order",
+            operation="array",
+            got=f"order={order!r}",
+            wanted="'K', 'A' or 'C'",
+            fix=Fix("transpose", "transpose the array instead", {}),
+        )
+    wanted = None if dtype is None else dtypes.parse(dtype)
+    found = _make(object, wanted)
+    if copy and found is object:
+        found = _copied(found)
+    ndim = type_of(found).ndim
+    if ndim < ndmin:
+        found = reshape(found, (1,) * (ndmin - ndim) + type_of(found).shape)
+    return found if device is None else _to_device(found, device)
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+) -> Any:
+    """An array of the values of `a`, which is answered as it is where it is one already.
+
+    Arguments as of `array`; with `copy=True` the result is a new array.
+
+    >>> asarray(3.5)
+    Array(3.5, dtype=float32, weak_type=True)
+    """
+    return array(a, dtype, bool(copy), order, device=device)
+
+
+def _make(value: Any, dtype: Any) -> Any:
+    """The value as an array or tracer, of a dtype if one is given."""
+    if getattr(value, "type", None).__class__ is ArrayType:
+        return value if dtype is None else _in_dtype(value, dtype)
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        return as_array(value) if dtype is None else _from_numpy(_numbers(value, dtype), dtype)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _from_numpy(np.asarray(value), dtype)
+    if isinstance(value, (list, tuple)):
+        return _from_sequence(value, dtype)
+    return _from_object(value, dtype)
+
+
+def _in_dtype(value: Any, dtype: Any) -> Any:
+    of = type_of(value)
+    if of.dtype == dtype and not of.weak_type:
+        return value
+    if of.dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX and dtype in dtypes.ANY:
+        value = convert_element_type(value, dtypes.to_real(of.dtype))
+    return convert_element_type(value, dtype)
+
+
+def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Python numbers as a NumPy array of a dtype. Raises OverflowError for what does not fit."""
+    if dtype.kind in "iu" and isinstance(value, float):
+        value = int(value)
+    with np.errstate(over="ignore"):
+        return np.asarray(value, dtype)
+
+
+def _from_numpy(value: np.ndarray[Any, Any], dtype: Any) -> Any:
+    if dtype is None:
+        if value.dtype.kind in "SUOMm" or (value.dtype.kind == "V" and value.dtype.names):
+            type_of(value)  # raises
+        dtype = dtypes.canonical(value.dtype)
+        if dtype == value.dtype:
+            return put(value, ArrayType(value.shape, dtype))
+        return as_array(value)
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        value = value.real
+    if value.dtype != dtype:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = value.astype(dtype)
+    return put(value, ArrayType(value.shape, dtype))
+
+
+def _from_sequence(value: Any, dtype: Any) -> Any:
+    leaves: list[Any] = []
+    _collect(value, leaves)
+    if all(isinstance(leaf, (bool, int, float, complex, np.generic)) for leaf in leaves):
+        return _from_numbers(value, leaves, dtype)
+    parts = [_make(item, dtype) for item in value]
+    types = [type_of(part) for part in parts]
+    shape = types[0].shape
+    if any(of.shape != shape for of in types):
+        raise ShapeError(
+            "array takes nested lists whose parts have one shape",
+            operation="array",
+            got=", ".join(map(str, types)),
+            wanted="equal shapes",
+        )
+    if dtype is None:
+        dtype, _ = dtypes.promote(
+            *[_weight(item, of) for item, of in zip(value, types, strict=True)]
+        )
+    rows = [broadcast_in_dim(_in_dtype(x, dtype), (1, *shape), _from_one(shape)) for x in parts]
+    return concatenate(rows, 0)
+
+
+def _from_one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(range(1, len(shape) + 1))
+
+
+def _weight(item: Any, of: ArrayType) -> tuple[Any, bool]:
+    """How a part of a list counts in promotion: Python numbers yield, in lists too."""
+    if isinstance(item, (list, tuple)):
+        leaves: list[Any] = []
+        _collect(item, leaves)
+        weak = all(type(leaf) in (int, float, complex) for leaf in leaves)
+        return of.dtype, weak or of.weak_type
+    return of.dtype, of.weak_type
+
+
+def _collect(value: Any, leaves: list[Any]) -> None:
+    for item in value:
+        if isinstance(item, (list, tuple)):
+            _collect(item, leaves)
+        else:
+            leaves.append(item)
+
+
+def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
+    """A nested list of numbers alone."""
+    if dtype is None:
+        if not leaves:
+            dtype = dtypes.default_float()
+        else:
+            pairs = {_pair_of(leaf) for leaf in leaves}
+            dtype, _ = dtypes.promote(*pairs)
+    try:
+        made = _from_python(value, leaves, dtype)
+    except OverflowError as error:
+        raise OverflowError(
+            f"array: {error}; give the array a wider dtype, or set enable_x64"
+        ) from None
+    return put(made, ArrayType(made.shape, dtype))
+
+
+def _from_python(value: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray[Any, Any]:
+    if dtype.kind in "iu" and any(isinstance(leaf, (float, np.floating)) for leaf in leaves):
+        return np.asarray(value).astype(dtype)
+    with np.errstate(over="ignore"):
+        return np.asarray(value, dtype)
+
+
+def _pair_of(leaf: Any) -> tuple[Any, bool]:
+    if isinstance(leaf, np.generic):
+        return dtypes.canonical(leaf.dtype), False
+    return dtypes.of_scalar(leaf), not isinstance(leaf, bool)
+
+
+def _from_object(value: Any, dtype: Any) -> Any:
+    """An object with one of the protocols of arrays."""
+    if value is not None and not isinstance(value, (str, bytes, dict, set)):
+        if hasattr(value, "__array__"):
+            return _from_numpy(np.asarray(value), dtype)
+        if hasattr(value, "__dlpack__"):
+            return _make(from_dlpack(value), dtype)
+        try:
+            view = memoryview(value)
+        except TypeError:
+            pass
+        else:
+            return _from_numpy(np.asarray(view), dtype)
+    raise WeftTypeError(
+        f"array cannot be made of a value of class {type(value).__name__}",
+        operation="array",
+        got=f"{value!r:.100}",
+        wanted="numbers, arrays, or nested lists of those",
+    )
+
+
+@compiled
+def _same_values(x: Any) -> Any:
+    return x
+
+
+def _copied(x: Any) -> Any:
+    """A copy in a buffer of its own; a traced value has none."""
+    return _same_values(x) if type(x) is Array and is_eager() else x
+
+
+def _to_device(x: Any, device: Any) -> Any:
+    if isinstance(x, Tracer):
+        return x
+    moved = buffers.copy_to_device(x._live(), x.type, device)
+    return Array(moved, x.type, (x.type, device))
+
+
+def copy(a: Any, order: str | None = None) -> Any:
+    """A copy of an array.
+
+    >>> copy(array([1, 2]))
+    Array([1, 2], dtype=int32)
+    """
+    check_arrays("copy", a)
+    return array(a, copy=True, order=order)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+    """The values of an array in another dtype (None: the default floating-point one).
+
+    Of complex numbers only the real part is kept in a real dtype.
+
+    >>> astype(array([1.7, -1.7]), "int32")
+    Array([ 1, -1], dtype=int32)
+    """
+    check_arrays("astype", x)
+    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    found = _in_dtype(x, wanted)
+    if copy and found is x:
+        found = _copied(found)
+    return found if device is None else _to_device(found, device)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+    """An array that shares the memory of another library's array (DLPack).
+
+    `copy=True` makes a copy; `device` moves the result.
+
+    >>> from_dlpack(np.arange(3, dtype=np.int32))
+    Array([0, 1, 2], dtype=int32)
+    """
+    if type(x) is not Array:
+        types: list[ArrayType] = []
+
+        def make_type(shape: Any, dtype: Any) -> ArrayType:
+            types.append(ArrayType(shape, dtype))
+            return types[-1]
+
+        buffer = buffers.from_dlpack(x, make_type)
+        x = Array(buffer, types[-1], types[-1])
+    found = _copied(x) if copy else x
+    return found if device is None else _to_device(found, device)
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """An array of one dimension from the bytes of a buffer; `dtype` says how they are read.
+
+    >>> frombuffer(b"abc", "uint8")
+    Array([97, 98, 99], dtype=uint8)
+    """
+    return asarray(_read(np.frombuffer, buffer, dtype, count=count, offset=offset), dtype)
+
+
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+    """An array of one dimension from a file that `ndarray.tofile` wrote; arguments as in NumPy."""
+    return asarray(_read(np.fromfile, file, dtype, count=count, sep=sep, offset=offset), dtype)
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """An array of one dimension from numbers written in a text, between separators.
+
+    >>> fromstring("1 2 3", "int32", sep=" ")
+    Array([1, 2, 3], dtype=int32)
+    """
+    return asarray(_read(np.fromstring, string, dtype, count=count, sep=sep), dtype)
+
+
+def _read(function: Any, source: Any, dtype: Any, **options: Any) -> np.ndarray[Any, Any]:
+    # Bytes are read in the width that NumPy gives to `float` and `int`, and narrowed afterwards.
+    return np.asarray(function(source, dtype=getattr(dtype, "dtype", dtype), **options))
+
+
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
+    """An array of one dimension from an iterable of numbers.
+
+    >>> fromiter(range(3), "int32")
+    Array([0, 1, 2], dtype=int32)
+    """
+    return asarray(np.fromiter(iter, dtype=dtypes.parse(dtype), count=count), dtype)
+
+
+# ---- of one value ------------------------------------------------------------------------------
+
+
+def _constant(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    """An array of one number, known now."""
+    scalar = dtype.type(value)
+    size = 1
+    for length in shape:
+        if length < 0:
+            raise ShapeError(
+                "a length is negative", got=f"shape {shape}", wanted="lengths of at least 0"
+            )
+        size *= length
+    if size <= _SMALL and is_eager():
+        return put(np.full(shape, scalar, dtype), ArrayType(shape, dtype))
+    return broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=())
+
+
+def _float_or(dtype: Any, operation: str) -> Any:
+    if dtype is None:
+        return dtypes.default_float()
+    found = dtypes.parse(dtype)
+    if dtypes.is_extended(found):
+        raise DTypeError(
+            f"{operation} makes no random keys",
+            operation=operation,
+            got=dtypes.short_name(found),
+            wanted="a dtype of numbers or booleans",
+            fix=Fix("random_key", "make keys with weft.random.key and weft.random.split", {}),
+        )
+    return found
+
+
+def _placed(found: Any, device: Any) -> Any:
+    return found if device is None else _to_device(found, device)
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of zeros, of the default floating-point dtype where none is given.
+
+    >>> zeros(3)
+    Array([0., 0., 0.], dtype=float32)
+    """
+    return _placed(_constant(shape_of(shape, "zeros"), 0, _float_or(dtype, "zeros")), device)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of ones, of the default floating-point dtype where none is given.
+
+    >>> ones((1, 2), "int8")
+    Array([[1, 1]], dtype=int8)
+    """
+    return _placed(_constant(shape_of(shape, "ones"), 1, _float_or(dtype, "ones")), device)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array whose elements may be anything; here they are zeros.
+
+    >>> empty(2).shape
+    (2,)
+    """
+    return zeros(shape, dtype, device=device)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of one value, or of values that broadcast to the shape.
+
+    The dtype is by default that of the value, and weakly typed where the value is.
+
+    >>> full((2,), 7, dtype="float32")
+    Array([7., 7.], dtype=float32)
+    """
+    return _placed(_filled(shape_of(shape, "full"), fill_value, dtype, "full"), device)
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        value = array(value)
+    value = as_operand(operation, value)
+    wanted = None if dtype is None else dtypes.parse(dtype)
+    number = isinstance(value, (bool, int, float, complex, np.generic))
+    if number and wanted is not None:
+        return _constant(shape, _numbers(_real_if(value, wanted), wanted)[()], wanted)
+    if wanted is not None:
+        value = _in_dtype(value, wanted)
+    return broadcasted(as_array(value) if number and is_eager() else value, shape, operation)
+
+
+def _real_if(value: Any, dtype: Any) -> Any:
+    return value.real if isinstance(value, complex) and dtype.kind != "c" else value
+
+
+def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ...], Any]:
+    """The shape and dtype of a `…_like` function."""
+    of = getattr(a, "type", None)
+    if of is None:
+        if (
+            hasattr(a, "shape")
+            and hasattr(a, "dtype")
+            and not isinstance(a, np.generic | np.ndarray)
+        ):
+            of = ArrayType(a.shape, a.dtype)
+        else:
+            of = type_of(as_operand(operation, a))
+    found = of.shape if shape is None else shape_of(shape, operation)
+    return found, of.dtype if dtype is None else dtypes.parse(dtype)
+
+
+def _duck_type(a: Any) -> ArrayType | None:
+    """The type of an object that is no array and has the shape and the dtype of one."""
+    if isinstance(a, np.generic | np.ndarray) or not (hasattr(a, "shape") and hasattr(a, "dtype")):
+        return None
+    return ArrayType(a.shape, a.dtype)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of zeros of the shape and dtype of another one.
+
+    >>> zeros_like(array([1, 2]))
+    Array([0, 0], dtype=int32)
+    """
+    return _placed(_constant(*_zero_like(a, dtype, shape, "zeros_like", 0)), device)
+
+
+def _zero_like(a: Any, dtype: Any, shape: Any, operation: str, value: Any) -> tuple[Any, Any, Any]:
+    found, wanted = _like(a, dtype, shape, operation)
+    return found, value, _float_or(wanted, operation)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of ones of the shape and dtype of another one.
+
+    >>> ones_like(array([1.5, 2]))
+    Array([1., 1.], dtype=float32)
+    """
+    return _placed(_constant(*_zero_like(a, dtype, shape, "ones_like", 1)), device)
+
+
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of the shape and dtype of another one, whose elements may be anything.
+
+    >>> empty_like(array([1, 2])).dtype
+    dtype('int32')
+    """
+    return zeros_like(prototype, dtype, shape, device=device)
+
+
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Any:
+    """An array of one value (or of values that broadcast) of the shape and dtype of another one.
+
+    >>> full_like(array([1, 2]), 7)
+    Array([7, 7], dtype=int32)
+    """
+    found, wanted = _like(a, dtype, shape, "full_like")
+    return _placed(_filled(found, fill_value, wanted, "full_like"), device)

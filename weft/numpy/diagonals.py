@@ -1,0 +1,400 @@
+"""Diagonals, triangles and positions in grids: diag, trace, tril_indices, indices, unravel_index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import as_array
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.numpy.arguments import (
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    convert,
+    integer_of,
+    refuse_out,
+    shape_of,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.joining import static_array
+from weft.numpy.reductions import sum as sum_
+from weft.numpy.searching import known, nonzero, wrapped
+from weft.ops.arithmetic import add, div, eq, lt, mul, rem
+from weft.ops.arithmetic import max as larger
+from weft.ops.arithmetic import min as smaller
+from weft.ops.bits import bitwise_and
+from weft.ops.creation import broadcasted_iota
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reshape, transpose
+from weft.ops.slicing import pad, slice_in_dim
+
+__all__ = [
+    "diag",
+    "diag_indices",
+    "diag_indices_from",
+    "diagflat",
+    "diagonal",
+    "fill_diagonal",
+    "indices",
+    "ix_",
+    "mask_indices",
+    "ravel_multi_index",
+    "trace",
+    "tril_indices",
+    "tril_indices_from",
+    "triu_indices",
+    "triu_indices_from",
+    "unravel_index",
+]
+
+INT32 = np.dtype(np.int32)
+
+
+# ---- diagonals -----------------------------------------------------------------------------------
+
+
+@compiled
+def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
+    of = type_of(a)
+    rest = tuple(d for d in range(of.ndim) if d not in (axis1, axis2))
+    x = transpose(a, (*rest, axis1, axis2))
+    n, m = of.shape[axis1], of.shape[axis2]
+    left = tuple(of.shape[d] for d in rest)
+    rank = len(left)
+    low_row, low_column = max(0, -offset), max(0, offset)
+    size = max(0, min(n - low_row, m - low_column))
+    if not size:
+        return broadcast_in_dim(of.dtype.type(0), (*left, 0), ())
+    x = slice_in_dim(x, low_row, low_row + size, axis=rank)
+    x = slice_in_dim(x, low_column, low_column + size, axis=rank + 1)
+    # A square read row by row has its diagonal at every (size + 1)-th place: pad and slice, which
+    # move memory once and need no gather.
+    flat = reshape(x, (*left, size * size))
+    flat = pad(flat, of.dtype.type(0), [*[(0, 0, 0)] * rank, (0, size, 0)])
+    rows = reshape(flat, (*left, size, size + 1))
+    return reshape(slice_in_dim(rows, 0, 1, axis=rank + 1), (*left, size))
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonal of the matrices in two axes, as the last dimension of the result.
+
+    offset: how many places above the main diagonal. Raises ShapeError for fewer than 2 dimensions.
+    """
+    check_arrays("diagonal", a)
+    ndim = type_of(a).ndim
+    if ndim < 2:
+        raise ShapeError(
+            "diagonal takes at least two dimensions", operation="diagonal", got=str(type_of(a))
+        )
+    one, two = axis_of(axis1, ndim, "diagonal"), axis_of(axis2, ndim, "diagonal")
+    if one == two:
+        raise WeftValueError("diagonal: the axes are equal", operation="diagonal", got=f"{axis1}")
+    return _diagonal(a, offset=integer_of(offset, "diagonal", "offset"), axis1=one, axis2=two)
+
+
+@compiled
+def _diag(v: Any, *, k: int) -> Any:
+    n = type_of(v).shape[0]
+    size = n + abs(k)
+    zero = type_of(v).dtype.type(0)
+    rows = pad(v, zero, [(max(0, -k), max(0, k), 0)])
+    spread = broadcast_in_dim(rows, (size, size), (0,))
+    row, column = (broadcasted_iota(INT32, (size, size), d) for d in (0, 1))
+    return select(
+        eq(add(row, INT32.type(k)), column), spread, broadcasted(zero, (size, size))
+    )
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """The k-th diagonal of a matrix, or the matrix that has an array of one dimension there."""
+    check_arrays("diag", v)
+    of = type_of(v)
+    if of.ndim == 2:
+        return diagonal(v, k)
+    if of.ndim != 1:
+        raise ShapeError("diag takes one or two dimensions", operation="diag", got=str(of))
+    return _diag(v, k=integer_of(k, "diag", "k"))
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """The matrix that has the elements of an array, flattened, on its k-th diagonal."""
+    check_arrays("diagflat", v)
+    return diag(reshape(v, (type_of(v).size,)), k)
+
+
+def trace(
+    a: Any,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: None = None,
+) -> Any:
+    """The sum of the diagonal of the matrices in two axes."""
+    refuse_out("trace", out)
+    return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+@compiled
+def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
+    of = type_of(a)
+    shape = of.shape
+    step = shape[1] + 1 if of.ndim == 2 else 1 + sum(prod(shape[d + 1 :]) for d in range(of.ndim - 1))
+    end = of.size if wrap or of.ndim > 2 else min(of.size, shape[1] * shape[1])
+    flat = broadcasted_iota(INT32, (of.size,), 0)
+    hit = bitwise_and(eq(rem(flat, INT32.type(step)), INT32.type(0)), lt(flat, INT32.type(end)))
+    values = reshape(convert(val, of.dtype), (type_of(val).size,))
+    n = type_of(values).shape[0]
+    if n == 1:
+        filled = broadcasted(reshape(values, ()), (of.size,))
+    else:
+        rows = -(-of.size // step)
+        filled = _cycled(values, rows)
+        filled = pad(filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)])
+        filled = slice_in_dim(filled, 0, of.size)
+    return reshape(select(hit, filled, reshape(a, (of.size,))), shape)
+
+
+def _cycled(values: Any, size: int) -> Any:
+    n = type_of(values).shape[0]
+    copies = -(-size // n)
+    spread = broadcast_in_dim(values, (copies, n), (1,))
+    return slice_in_dim(reshape(spread, (copies * n,)), 0, size)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """A new array whose main diagonal is `val`: a number, or values that repeat if too few.
+
+    Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+    """
+    if inplace:
+        raise WeftValueError(
+            "fill_diagonal: arrays do not change in place",
+            operation="fill_diagonal",
+            got="inplace=True",
+            wanted="inplace=False",
+        )
+    check_arrays("fill_diagonal", a, val)
+    of = type_of(a)
+    if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):
+        raise ShapeError(
+            "fill_diagonal takes a matrix, or more dimensions of one length",
+            operation="fill_diagonal",
+            got=str(of),
+        )
+    return _fill_diagonal(a, val, wrap=bool(wrap))
+
+
+# ---- positions -----------------------------------------------------------------------------------
+
+
+def _positions(values: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
+    return tuple(as_array(v.astype(dtypes.default_int())) for v in values)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """The positions of the main diagonal of an array with `ndim` dimensions of length n."""
+    size, rank = integer_of(n, "diag_indices", "n"), integer_of(ndim, "diag_indices", "ndim")
+    if size < 0 or rank < 0:
+        raise WeftValueError("diag_indices takes positive numbers", operation="diag_indices")
+    return _positions([np.arange(size)] * rank)
+
+
+def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+    """The positions of the main diagonal of an array whose dimensions have one length."""
+    check_arrays("diag_indices_from", arr)
+    of = type_of(arr)
+    if of.ndim < 2 or len(set(of.shape)) > 1:
+        raise ShapeError(
+            "diag_indices_from takes two or more dimensions of one length",
+            operation="diag_indices_from",
+            got=str(of),
+        )
+    return diag_indices(of.shape[0], of.ndim)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The positions on and below the k-th diagonal of a matrix of n rows and m columns."""
+    rows, columns = np.tril_indices(n, k, m)
+    one, two = _positions([rows, columns])
+    return one, two
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """The positions on and above the k-th diagonal of a matrix of n rows and m columns."""
+    rows, columns = np.triu_indices(n, k, m)
+    one, two = _positions([rows, columns])
+    return one, two
+
+
+def _matrix(operation: str, arr: Any) -> tuple[int, ...]:
+    check_arrays(operation, arr)
+    of = type_of(arr)
+    if of.ndim != 2:
+        raise ShapeError(f"{operation} takes a matrix", operation=operation, got=str(of))
+    return of.shape
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """The positions on and below the k-th diagonal of a matrix."""
+    n, m = _matrix("tril_indices_from", arr)
+    return tril_indices(n, k, m)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+    """The positions on and above the k-th diagonal of a matrix."""
+    n, m = _matrix("triu_indices_from", arr)
+    return triu_indices(n, k, m)
+
+
+def mask_indices(
+    n: int, mask_func: Any, k: int = 0, *, size: int | None = None
+) -> tuple[Any, ...]:
+    """The positions in a square matrix where `mask_func(ones, k)` is not zero, as `triu` has it."""
+    ones = as_array(np.ones((n, n), dtypes.default_int()))
+    return nonzero(mask_func(ones, k), size=size)
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """Arrays of one dimension shaped so that indexing with them gives their open mesh.
+
+    A boolean array stands for the positions where it holds, which must be known.
+    """
+    check_arrays("ix_", *args)
+    out = []
+    for i, x in enumerate(args):
+        of = type_of(x)
+        if of.ndim != 1:
+            raise ShapeError("ix_ takes arrays of one dimension", operation="ix_", got=str(of))
+        if of.dtype == dtypes.bool_:
+            places = np.nonzero(known(x, "ix_", "pass integers instead of a mask"))[0]
+            x = as_array(places.astype(dtypes.default_int()))
+        size = type_of(x).shape[0]
+        out.append(reshape(x, (*(1,) * i, size, *(1,) * (len(args) - i - 1))))
+    return tuple(out)
+
+
+@compiled
+def _indices(*, shape: Any, dtype: Any, sparse: bool) -> tuple[Any, ...]:
+    rank = len(shape)
+    out = []
+    for d in range(rank):
+        full = shape if not sparse else tuple(n if e == d else 1 for e, n in enumerate(shape))
+        out.append(broadcasted_iota(dtype, full, d))
+    return tuple(out)
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The position of every element of a grid: one array per dimension, stacked in front.
+
+    sparse: a tuple of arrays of length 1 in all but one dimension instead.
+    """
+    shape = shape_of(tuple(dimensions), "indices")
+    target = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
+    if not shape:
+        return () if sparse else as_array(np.zeros((0,), target))
+    if sparse:
+        return _indices(shape=shape, dtype=target, sparse=True)
+    return _stacked_indices(shape=shape, dtype=target)
+
+
+@compiled
+def _stacked_indices(*, shape: Any, dtype: Any) -> Any:
+    rank = len(shape)
+    whole = (rank, *shape)
+    which = broadcasted_iota(INT32, whole, 0)
+    out = broadcasted_iota(dtype, whole, 1)
+    for d in range(1, rank):
+        out = select(eq(which, INT32.type(d)), broadcasted_iota(dtype, whole, d + 1), out)
+    return out
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """The positions in an array of a shape that flat positions stand for, one array per dimension.
+
+    Positions out of bounds are moved to the ends.
+    """
+    check_arrays("unravel_index", indices)
+    if type_of(indices).dtype not in dtypes.INTEGER:
+        raise WeftTypeError(
+            "unravel_index takes integers", operation="unravel_index", got=str(type_of(indices))
+        )
+    return _unravel(indices, shape=shape_of(shape, "unravel_index"))
+
+
+@compiled
+def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    of = type_of(index)
+    size = prod(shape)
+    dtype = of.dtype if of.dtype.itemsize >= 4 else INT32
+    rest = convert(index, dtype) if dtype != of.dtype else index
+    zero = dtype.type(0)
+    if dtype in dtypes.SIGNED:
+        rest = select(lt(rest, zero), add(rest, dtype.type(size)), rest)
+    rest = smaller(larger(rest, zero), dtype.type(max(0, size - 1)))
+    out = []
+    for d in range(len(shape)):
+        step = dtype.type(max(1, prod(shape[d + 1 :])))
+        out.append(div(rest, step))
+        rest = rem(rest, step)
+    return tuple(out)
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
+) -> Any:
+    """The flat positions that positions in an array of shape `dims` stand for.
+
+    mode: "clip" or "wrap" for positions out of bounds; "raise" needs known positions. order: "C"
+    for the last index fastest, "F" for the first.
+    """
+    shape = shape_of(tuple(dims), "ravel_multi_index")
+    values = list(multi_index)
+    check_arrays("ravel_multi_index", *values)
+    if len(values) != len(shape):
+        raise ShapeError(
+            f"ravel_multi_index got {len(values)} positions for {len(shape)} dimensions",
+            operation="ravel_multi_index",
+        )
+    if mode not in ("raise", "clip", "wrap") or order not in ("C", "F"):
+        raise WeftValueError(
+            "ravel_multi_index: mode is 'raise', 'clip' or 'wrap', order 'C' or 'F'",
+            operation="ravel_multi_index",
+            got=f"mode={mode!r}, order={order!r}",
+        )
+    for value, size in zip(values, shape, strict=True):
+        if type_of(value).dtype not in dtypes.INTEGER:
+            raise WeftTypeError("ravel_multi_index takes integers", got=str(type_of(value)))
+        if mode == "raise":
+            found = static_array(value, "ravel_multi_index", "multi_index (with mode 'raise')")
+            if found.size and (found.min() < 0 or found.max() >= size):
+                raise WeftValueError(
+                    "ravel_multi_index: a position is out of bounds",
+                    operation="ravel_multi_index",
+                    got=f"{found.min()} to {found.max()}",
+                    wanted=f"0 to {size - 1}",
+                )
+    return _ravel_index(*values, shape=shape, mode=mode, fortran=order == "F")
+
+
+@compiled
+def _ravel_index(*values: Any, shape: tuple[int, ...], mode: str, fortran: bool) -> Any:
+    dtype = dtypes.default_int()
+    whole = broadcast_shape("ravel_multi_index", *[type_of(v).shape for v in values])
+    out = broadcasted(dtype.type(0), whole)
+    pairs = list(zip(values, shape, strict=True))
+    for value, size in reversed(pairs) if fortran else pairs:
+        index = convert(value, dtype)
+        if mode == "wrap":
+            index = wrapped(index, size)
+        elif mode == "clip":
+            index = smaller(larger(index, dtype.type(0)), dtype.type(size - 1))
+        out = add(mul(out, dtype.type(size)), broadcasted(index, whole))
+    return out

@@ -1,0 +1,262 @@
+"""The dtypes as public names, which are called to make arrays and compare equal to NumPy's; and the
+functions about dtypes and promotion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.dtypes import finfo, iinfo, issubdtype, promote_types
+from weft.errors import DTypeError, WeftTypeError
+from weft.numpy.creation import array
+
+__all__ = [
+    "bfloat16",
+    "bool",
+    "bool_",
+    "can_cast",
+    "cdouble",
+    "character",
+    "complex64",
+    "complex128",
+    "complex_",
+    "complexfloating",
+    "csingle",
+    "double",
+    "dtype",
+    "finfo",
+    "flexible",
+    "float4_e2m1fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
+    "float_",
+    "floating",
+    "generic",
+    "iinfo",
+    "inexact",
+    "int2",
+    "int4",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "int_",
+    "integer",
+    "isdtype",
+    "issubdtype",
+    "number",
+    "object_",
+    "promote_types",
+    "result_type",
+    "signedinteger",
+    "single",
+    "uint",
+    "uint2",
+    "uint4",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unsignedinteger",
+]
+
+
+class ScalarType:
+    """A dtype under its public name: a dtype wherever one is asked for, and a function that makes
+    arrays of it.
+
+    >>> float32(3)
+    Array(3., dtype=float32)
+    >>> np.dtype(float32), float32 == np.float32
+    (dtype('float32'), True)
+    """
+
+    __slots__ = ("__name__", "_dtype")
+
+    def __init__(self, name: str, dtype: Any) -> None:
+        self.__name__ = name
+        self._dtype = dtype
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype."""
+        return self._dtype
+
+    def __call__(self, x: Any) -> Any:
+        return array(x, dtype=self.dtype)
+
+    def __eq__(self, other: object) -> Any:
+        try:
+            return dtypes.parse(other) == self.dtype
+        except DTypeError:
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.dtype.type)
+
+    def __instancecheck__(self, value: object) -> Any:
+        return isinstance(value, self.dtype.type)
+
+    def __repr__(self) -> str:
+        return f"weft.numpy.{self.__name__}"
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+
+class DefaultScalarType(ScalarType):
+    """The dtype of what asks for no width: 32 bits, or 64 with `enable_x64`."""
+
+    __slots__ = ()
+
+    _dtype: Callable[[], Any]
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype under the settings in force."""
+        return self._dtype()
+
+
+def _scalar(name: str) -> ScalarType:
+    return ScalarType(name, dtypes.parse(name.rstrip("_")))
+
+
+bool_ = _scalar("bool_")
+int8 = _scalar("int8")
+int16 = _scalar("int16")
+int32 = _scalar("int32")
+int64 = _scalar("int64")
+uint8 = _scalar("uint8")
+uint16 = _scalar("uint16")
+uint32 = _scalar("uint32")
+uint64 = _scalar("uint64")
+float16 = _scalar("float16")
+bfloat16 = _scalar("bfloat16")
+float32 = _scalar("float32")
+float64 = _scalar("float64")
+complex64 = _scalar("complex64")
+complex128 = _scalar("complex128")
+int2 = _scalar("int2")
+int4 = _scalar("int4")
+uint2 = _scalar("uint2")
+uint4 = _scalar("uint4")
+float4_e2m1fn = _scalar("float4_e2m1fn")
+float8_e3m4 = _scalar("float8_e3m4")
+float8_e4m3 = _scalar("float8_e4m3")
+float8_e4m3b11fnuz = _scalar("float8_e4m3b11fnuz")
+float8_e4m3fn = _scalar("float8_e4m3fn")
+float8_e4m3fnuz = _scalar("float8_e4m3fnuz")
+float8_e5m2 = _scalar("float8_e5m2")
+float8_e5m2fnuz = _scalar("float8_e5m2fnuz")
+float8_e8m0fnu = _scalar("float8_e8m0fnu")
+
+bool = bool_
+single = float32
+double = float64
+csingle = complex64
+cdouble = complex128
+int_ = DefaultScalarType("int_", dtypes.default_int)
+uint = DefaultScalarType("uint", dtypes.default_uint)
+float_ = DefaultScalarType("float_", dtypes.default_float)
+complex_ = DefaultScalarType("complex_", dtypes.default_complex)
+
+# NumPy's abstract classes, as `issubdtype` takes them.
+character = np.character
+complexfloating = np.complexfloating
+flexible = np.flexible
+floating = np.floating
+generic = np.generic
+inexact = np.inexact
+integer = np.integer
+number = np.number
+object_ = np.object_
+signedinteger = np.signedinteger
+unsignedinteger = np.unsignedinteger
+dtype = np.dtype
+
+
+_PYTHON_KINDS = {
+    int: dtypes.default_int,
+    float: dtypes.default_float,
+    complex: dtypes.default_complex,
+}
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    """The dtype and weak type of an array, a number, or what names a dtype."""
+    if isinstance(value, type) and value in _PYTHON_KINDS:
+        return _PYTHON_KINDS[value](), True
+    if isinstance(value, (str, type, np.dtype, ScalarType)):
+        return dtypes.parse(value), False
+    try:
+        of = type_of(value)
+    except WeftTypeError:
+        return dtypes.parse(value), False
+    return (of.dtype if hasattr(value, "type") else dtypes.canonical(of.dtype)), of.weak_type
+
+
+def result_type(*args: Any) -> Any:
+    """The dtype in which arrays, numbers and dtypes meet. Python numbers yield to the others.
+
+    >>> result_type(np.int8, 1.0), result_type("bfloat16", 2)
+    (dtype('float32'), dtype(bfloat16))
+    """
+    if not args:
+        raise ValueError("result_type takes at least one array or dtype")
+    return dtypes.promote(*[_pair(value) for value in args])[0]
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> Any:
+    """Whether NumPy would convert one dtype to another under a rule of casting.
+
+    >>> can_cast("int8", "int16"), can_cast("float32", "int32")
+    (True, False)
+    """
+    return np.can_cast(dtypes.parse(from_), dtypes.parse(to), casting=casting)  # type: ignore[arg-type]
+
+
+_KINDS: dict[str, Any] = {
+    "bool": dtypes.is_boolean,
+    "signed integer": dtypes.is_signed,
+    "unsigned integer": dtypes.is_unsigned,
+    "integral": dtypes.is_integer,
+    "real floating": dtypes.is_floating,
+    "complex floating": dtypes.is_complex,
+    "numeric": dtypes.is_numeric,
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a dtype is of a kind: one of the Array API's names, a dtype, or a tuple of those.
+
+    >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))
+    (True, False)
+    """
+    found = dtypes.parse(dtype)
+    for one in kind if isinstance(kind, tuple) else (kind,):
+        if isinstance(one, str) and one in _KINDS:
+            if _KINDS[one](found):
+                return True
+        elif isinstance(one, str) and one not in _names():
+            raise ValueError(f"isdtype knows the kinds {', '.join(map(repr, _KINDS))}, not {one!r}")
+        elif dtypes.parse(one) == found:
+            return True
+    return False
+
+
+def _names() -> frozenset[str]:
+    return frozenset(d.name for d in dtypes.ANY | dtypes.NARROW)

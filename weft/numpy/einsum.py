@@ -1,0 +1,276 @@
+"""`einsum`: sums of products in Einstein's notation, as a sequence of pairwise contractions.
+
+The order of the contractions is found by opt_einsum (Smith and Gray, 2018); each becomes sums over
+the labels that one operand alone has, a `dot_general` and a transposition. Reading the subscripts
+and finding the order happens once per subscripts and shapes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import opt_einsum
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftValueError
+from weft.numpy.arguments import check_arrays, convert, promoted
+from weft.numpy.compiled import compiled
+from weft.numpy.linear_algebra import preferred_dtype
+from weft.ops.arithmetic import eq
+from weft.ops.creation import broadcasted_iota
+from weft.ops.dot import dot_general
+from weft.ops.reduce import reduce_or
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+
+__all__ = ["einsum", "einsum_path"]
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _wrong(message: str, subscripts: Any) -> WeftValueError:
+    return WeftValueError(
+        f"einsum: {message}",
+        operation="einsum",
+        got=repr(subscripts),
+        wanted="terms of letters separated by commas, as many as operands, and perhaps '->' and a "
+        "result",
+    )
+
+
+def _from_lists(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The form einsum(x, [0, 1], y, [1, 2], [0, 2]) as subscripts and operands."""
+    values = list(operands)
+    output = values.pop() if len(values) % 2 else None
+
+    def letters(labels: Any) -> str:
+        return "".join("..." if n is Ellipsis else _LETTERS[n] for n in labels)
+
+    terms = ",".join(letters(labels) for labels in values[1::2])
+    return terms + ("" if output is None else "->" + letters(output)), values[::2]
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[str, ...], str]:
+    """The labels of each operand and of the result, dimensions of an ellipsis named too.
+
+    Raises WeftValueError for wrong subscripts and ShapeError where lengths disagree.
+    """
+    text = subscripts.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes):
+        raise _wrong(f"{len(terms)} terms for {len(shapes)} operands", subscripts)
+    for term in (*terms, output):
+        rest = term.replace("...", "", 1)
+        if not all(c in _LETTERS for c in rest):
+            raise _wrong(f"the term {term!r} cannot be read", subscripts)
+    spare = iter([c for c in reversed(_LETTERS) if c not in text])
+    ranks = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
+    for term, rank, shape in zip(terms, ranks, shapes, strict=True):
+        if rank < 0 or (rank and "..." not in term):
+            raise _wrong(f"the term {term!r} does not fit an operand of shape {shape}", subscripts)
+    most = max([r for r, t in zip(ranks, terms, strict=True) if "..." in t], default=0)
+    named = "".join(next(spare) for _ in range(most))
+    full = tuple(
+        t.replace("...", named[most - r :]) if "..." in t else t
+        for t, r in zip(terms, ranks, strict=True)
+    )
+    if arrow:
+        out = output.replace("...", named)
+    else:
+        once = sorted(c for c in set("".join(terms)) - {"."} if inputs.count(c) == 1)
+        out = named + "".join(once)
+    if len(set(out)) != len(out) or not set(out) <= set("".join(full)):
+        raise _wrong(f"the result {output!r} has a label twice, or one of no operand", subscripts)
+    _check_lengths(full, shapes, subscripts)
+    return full, out
+
+
+def _check_lengths(
+    terms: Sequence[str], shapes: Sequence[Sequence[int]], subscripts: str
+) -> dict[str, int]:
+    lengths: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, size in zip(term, shape, strict=True):
+            known = lengths.get(label, 1)
+            if 1 not in (known, size) and known != size:
+                raise ShapeError(
+                    f"einsum: the label {label!r} stands for lengths {known} and {size}",
+                    operation="einsum",
+                    got=f"{subscripts!r} with shapes {', '.join(map(str, shapes))}",
+                    wanted="one length per label",
+                )
+            lengths[label] = size if known == 1 else known
+    return lengths
+
+
+@functools.lru_cache(maxsize=4096)
+def contraction_order(
+    terms: tuple[str, ...], out: str, shapes: tuple[tuple[int, ...], ...], optimize: Any
+) -> tuple[tuple[int, ...], ...]:
+    """Which operands are contracted together, step by step; results go to the end of the list."""
+    if len(terms) < 3:
+        return (tuple(range(len(terms))),)
+    method = {True: "optimal" if len(terms) < 6 else "auto", False: None}.get(optimize, optimize)
+    if method is None:
+        return ((0, 1), *(((0, n) for n in range(len(terms) - 2, 0, -1))))
+    if isinstance(method, tuple):
+        method = [tuple(step) for step in method if not isinstance(step, str)]
+    path, _ = opt_einsum.contract_path(
+        ",".join(terms) + "->" + out, *shapes, shapes=True, optimize=method
+    )
+    return tuple(tuple(sorted(step)) for step in path)
+
+
+# ---- contractions --------------------------------------------------------------------------------
+
+
+def without_repeats(x: Any, labels: str) -> tuple[Any, str]:
+    """Takes diagonals until every label stands once."""
+    for label in labels:
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            x = _diagonal_of(x, i, j)
+            labels = labels[:j] + labels[j + 1 :]
+    return x, labels
+
+
+def _diagonal_of(x: Any, i: int, j: int) -> Any:
+    """The elements with equal positions in dimensions i and j, of which j is dropped."""
+    of = type_of(x)
+    rows, columns = (broadcasted_iota("int32", of.shape, d) for d in (i, j))
+    zero = broadcast_in_dim(of.dtype.type(0), of.shape, ())
+    return _summed(select(eq(rows, columns), x, zero), (j,))
+
+
+def _summed(x: Any, axes: tuple[int, ...]) -> Any:
+    if not axes:
+        return x
+    if type_of(x).dtype == dtypes.bool_:
+        return reduce_or(x, axes)
+    return reduce_sum(x, axes)
+
+
+def sum_out(x: Any, labels: str, keep: set[str]) -> tuple[Any, str]:
+    """Sums over the labels that nobody else has."""
+    axes = tuple(i for i, label in enumerate(labels) if label not in keep)
+    return _summed(x, axes), "".join(c for c in labels if c in keep)
+
+
+def contract_pair(
+    x: Any, left: str, y: Any, right: str, keep: set[str], precision: Any, preferred: Any
+) -> tuple[Any, str]:
+    """The product of two operands, summed over the shared labels that are not kept."""
+    x, left = sum_out(x, left, keep | set(right))
+    y, right = sum_out(y, right, keep | set(left))
+    # A shared label of length 1 in one operand alone broadcasts: there that operand lacks it.
+    x, left = _drop_ones(x, left, y, right)
+    y, right = _drop_ones(y, right, x, left)
+    shared = [c for c in left if c in right]
+    batch = [c for c in shared if c in keep]
+    summed = [c for c in shared if c not in keep]
+    numbers = (
+        (tuple(map(left.index, summed)), tuple(map(right.index, summed))),
+        (tuple(map(left.index, batch)), tuple(map(right.index, batch))),
+    )
+    out = dot_general(x, y, numbers, precision, preferred)
+    rest = [c for c in left if c not in shared] + [c for c in right if c not in shared]
+    return sum_out(out, "".join(batch + rest), keep)
+
+
+def _drop_ones(x: Any, left: str, y: Any, right: str) -> tuple[Any, str]:
+    one, two = type_of(x).shape, type_of(y).shape
+    gone = {
+        c for i, c in enumerate(left) if c in right and one[i] == 1 and two[right.index(c)] != 1
+    }
+    if not gone:
+        return x, left
+    shape = tuple(n for n, c in zip(one, left, strict=True) if c not in gone)
+    return reshape(x, shape), "".join(c for c in left if c not in gone)
+
+
+@compiled
+def _einsum(
+    *operands: Any, terms: Any, out: str, order: Any, precision: Any, preferred: Any
+) -> Any:
+    values = promoted("einsum", *operands)
+    work = [without_repeats(x, labels) for x, labels in zip(values, terms, strict=True)]
+    for step in order:
+        taken = [work[i] for i in step]
+        work = [w for i, w in enumerate(work) if i not in step]
+        later = set(out).union(*(labels for _, labels in work))
+        x, left = taken[0]
+        if len(taken) == 1:
+            x, left = sum_out(x, left, later)
+        for n, (y, right) in enumerate(taken[1:], 1):
+            keep = later.union(*(labels for _, labels in taken[n + 1 :]))
+            x, left = contract_pair(x, left, y, right, keep, precision, preferred)
+        work.append((x, left))
+    ((x, left),) = work
+    x = transpose(x, [left.index(c) for c in out])
+    return x if preferred is None else convert(x, preferred)
+
+
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = True,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    _dot_general: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """The sum of products that subscripts in Einstein's notation describe.
+
+    subscripts: as in "ij,jk->ik", with "..." for broadcast dimensions; labels that the result does
+    not have are summed over. Also einsum(x, [0, 1], y, [1, 2], [0, 2]). optimize: how the order of
+    contractions is found (opt_einsum's names; False for left to right, or a list of pairs).
+    preferred_element_type: the dtype of the sums and of the result; precision: "default", "high",
+    "highest". Raises ValueError for subscripts that cannot be read, ShapeError for lengths.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))
+    Array([3., 3.], dtype=float32)
+    """
+    if out is not None or _dot_general is not None:
+        raise NotImplementedError("einsum takes no out= and no _dot_general=")
+    if not isinstance(subscripts, str):
+        subscripts, values = _from_lists((subscripts, *operands))
+    else:
+        values = list(operands)
+    check_arrays("einsum", *values)
+    if not values:
+        raise _wrong("there are no operands", subscripts)
+    shapes = tuple(type_of(x).shape for x in values)
+    terms, result = parse(subscripts, shapes)
+    if isinstance(optimize, list):
+        optimize = tuple(tuple(step) for step in optimize)
+    order = contraction_order(terms, result, shapes, optimize)
+    return _einsum(
+        *values,
+        terms=terms,
+        out=result,
+        order=order,
+        precision=precision,
+        preferred=preferred_dtype(preferred_element_type),
+    )
+
+
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "greedy") -> Any:
+    """The order in which `einsum` would contract, as (list of steps, description)."""
+    if not isinstance(subscripts, str):
+        subscripts, values = _from_lists((subscripts, *operands))
+    else:
+        values = list(operands)
+    check_arrays("einsum_path", *values)
+    shapes = [type_of(x).shape for x in values]
+    path, text = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=optimize)
+    return ["einsum_path", *path], str(text)
+

@@ -1,0 +1,465 @@
+"""Products of vectors, matrices and tensors: dot, matmul, tensordot, outer, kron, cross.
+
+All of them are one `dot_general` and moves of dimensions; a product of 16-bit floats is accumulated
+in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    combined,
+    convert,
+    promoted,
+)
+from weft.numpy.compiled import compiled
+from weft.ops.arithmetic import mul, sub
+from weft.ops.bits import bitwise_and
+from weft.ops.complex import conj
+from weft.ops.dot import dot_general
+from weft.ops.joining import concatenate
+from weft.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
+from weft.ops.slicing import slice_in_dim
+
+__all__ = [
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "matmul",
+    "matvec",
+    "outer",
+    "tensordot",
+    "vdot",
+    "vecdot",
+    "vecmat",
+]
+
+Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+def preferred_dtype(preferred: Any) -> Any:
+    """The dtype that a caller asks a product to be summed in, or None."""
+    return None if preferred is None else dtypes.parse(preferred)
+
+
+def product(
+    operation: str, a: Any, b: Any, numbers: Numbers, precision: Any, preferred: Any
+) -> Any:
+    """A `dot_general` of operands brought to one dtype."""
+    a, b = promoted(operation, a, b)
+    return dot_general(a, b, numbers, precision, preferred)
+
+
+def _multiplied(operation: str, a: Any, b: Any, preferred: Any) -> Any:
+    """The elementwise product, for operands without dimensions."""
+    out = combined(operation, times, a, b)
+    return out if preferred is None else convert(out, preferred)
+
+
+def times(x: Any, y: Any) -> Any:
+    """The elementwise product of numbers, or conjunction of booleans."""
+    return bitwise_and(x, y) if type_of(x).dtype == dtypes.bool_ else mul(x, y)
+
+
+def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
+    """The error for contracted dimensions of different lengths."""
+    return ShapeError(
+        f"{operation}: dimension {i} of {type_of(a)} and dimension {j} of {type_of(b)} are summed "
+        "over together and have different lengths",
+        operation=operation,
+        got=f"{type_of(a)} and {type_of(b)}",
+        wanted="equal lengths",
+        fix=Fix("transpose", "transpose one operand, for example b.T", {}),
+    )
+
+
+# ---- dot -----------------------------------------------------------------------------------------
+
+
+@compiled
+def _dot(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
+    left, right = type_of(a).ndim, type_of(b).ndim
+    if not left or not right:
+        return _multiplied("dot", a, b, preferred)
+    numbers = (((left - 1,), (max(right - 2, 0),)), ((), ()))
+    return product("dot", a, b, numbers, precision, preferred)
+
+
+def dot(
+    a: Any,
+    b: Any,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """The sum of products over the last dimension of `a` and the last but one (or only) of `b`.
+
+    With an operand without dimensions, the product. preferred_element_type: the dtype of the sums
+    and of the result; precision: "default", "high" or "highest". Raises ShapeError.
+    """
+    check_arrays("dot", a, b)
+    left, right = type_of(a).shape, type_of(b).shape
+    if left and right and left[-1] != right[max(len(right) - 2, 0)]:
+        raise mismatch("dot", a, b, len(left) - 1, max(len(right) - 2, 0))
+    return _dot(a, b, precision=precision, preferred=preferred_dtype(preferred_element_type))
+
+
+# ---- matmul --------------------------------------------------------------------------------------
+
+
+_matmul_numbers: dict[Any, Any] = {}
+
+
+def _simple_numbers(left: tuple[int, ...], right: tuple[int, ...]) -> Numbers | None:
+    """The dimension numbers of a matmul that needs nothing else, or None. Raises ShapeError."""
+    if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
+        return None
+    if len(left) != len(right) and len(right) > 2:
+        return None
+    if len(left) > 2 and len(right) > 2:
+        batch = tuple(range(len(left) - 2))
+        return ((len(left) - 1,), (len(right) - 2,)), (batch, batch)
+    return ((len(left) - 1,), (max(len(right) - 2, 0),)), ((), ())
+
+
+@compiled
+def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
+    left, right = type_of(a).shape, type_of(b).shape
+    simple = _simple_numbers(left, right)
+    if simple is not None:
+        return product("matmul", a, b, simple, precision, preferred)
+    x = a if len(left) > 1 else expand_dims(a, (0,))
+    y = b if len(right) > 1 else expand_dims(b, (1,))
+    batch = broadcast_shape("matmul", type_of(x).shape[:-2], type_of(y).shape[:-2])
+    rank = len(batch)
+    # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
+    # out: it stays a free dimension of that operand.
+    shape_x = (1,) * (rank - type_of(x).ndim + 2) + type_of(x).shape
+    shape_y = (1,) * (rank - type_of(y).ndim + 2) + type_of(y).shape
+    x, y = reshape(x, shape_x), reshape(y, shape_y)
+    shared = [d for d in range(rank) if shape_x[d] == shape_y[d]]
+    only_x = [d for d in range(rank) if d not in shared and shape_x[d] != 1]
+    only_y = [d for d in range(rank) if d not in shared and shape_y[d] != 1]
+    x = reshape(x, tuple(n for d, n in enumerate(shape_x) if d not in only_y))
+    y = reshape(y, tuple(n for d, n in enumerate(shape_y) if d not in only_x))
+    dims_x = [d for d in range(rank + 2) if d not in only_y]
+    dims_y = [d for d in range(rank + 2) if d not in only_x]
+    numbers = (
+        ((dims_x.index(rank + 1),), (dims_y.index(rank),)),
+        (
+            tuple(dims_x.index(d) for d in shared),
+            tuple(dims_y.index(d) for d in shared),
+        ),
+    )
+    out = product("matmul", x, y, numbers, precision, preferred)
+    # What dot_general gives: shared, free of x (with its rows), free of y (with its columns).
+    order = [*shared, *only_x, "row", *only_y, "column"]
+    wanted = [*range(rank), "row", "column"]
+    out = transpose(out, [order.index(d) for d in wanted])
+    shape = type_of(out).shape
+    if len(left) == 1:
+        shape = (*shape[:-2], shape[-1])
+    if len(right) == 1:
+        shape = shape[:-1]
+    return reshape(out, shape)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """The product of matrices: the last two dimensions are theirs, those before broadcast.
+
+    An operand of one dimension is a vector. preferred_element_type: the dtype of the sums and of
+    the result; precision: "default", "high" or "highest". Raises ShapeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.matmul(jnp.ones((2, 3)), jnp.ones(3))
+    Array([3., 3.], dtype=float32)
+    """
+    x, y = getattr(a, "type", None), getattr(b, "type", None)
+    if x is not None and y is not None and precision is None and preferred_element_type is None:
+        # Equal dtypes and no broadcasting: one primitive, and what to do is remembered.
+        numbers = _matmul_numbers.get((x, y))
+        if numbers is not None:
+            return dot_general(a, b, numbers)
+    check_arrays("matmul", a, b)
+    left, right = type_of(a).shape, type_of(b).shape
+    if not left or not right:
+        raise ShapeError(
+            "matmul takes operands with dimensions",
+            operation="matmul",
+            got=f"{type_of(a)} and {type_of(b)}",
+            wanted="one or more dimensions each",
+            fix=Fix("multiply", "multiply by a number with *", {}),
+        )
+    j = max(len(right) - 2, 0)
+    if left[-1] != right[j]:
+        raise mismatch("matmul", a, b, len(left) - 1, j)
+    if x is not None and y is not None and x.dtype == y.dtype and x.weak_type == y.weak_type:
+        simple = _simple_numbers(left, right)
+        if simple is not None and precision is None and preferred_element_type is None:
+            if len(_matmul_numbers) > 10_000:
+                _matmul_numbers.clear()
+            _matmul_numbers[x, y] = simple
+            return dot_general(a, b, simple)
+    preferred = preferred_dtype(preferred_element_type)
+    return _matmul(a, b, precision=precision, preferred=preferred)
+
+
+# ---- vectors -------------------------------------------------------------------------------------
+
+
+def vdot(
+    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
+    """The sum of products of all elements, those of `a` conjugated."""
+    check_arrays("vdot", a, b)
+    x, y = reshape(a, (type_of(a).size,)), reshape(b, (type_of(b).size,))
+    if type_of(x).dtype in dtypes.COMPLEX:
+        x = conj(x)
+    return dot(x, y, precision=precision, preferred_element_type=preferred_element_type)
+
+
+@compiled
+def _vecdot(a: Any, b: Any, *, axis: int, precision: Any, preferred: Any) -> Any:
+    a, b = promoted("vecdot", a, b)
+    if type_of(a).dtype in dtypes.COMPLEX:
+        a = conj(a)
+    shape = broadcast_shape("vecdot", type_of(a).shape, type_of(b).shape)
+    a, b = broadcasted(a, shape), broadcasted(b, shape)
+    rest = tuple(d for d in range(len(shape)) if d != axis)
+    return dot_general(a, b, (((axis,), (axis,)), (rest, rest)), precision, preferred)
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The sum of products along `axis`, those of `x1` conjugated; other dimensions broadcast."""
+    check_arrays("vecdot", x1, x2)
+    left, right = type_of(x1), type_of(x2)
+    if not left.ndim or not right.ndim:
+        raise ShapeError("vecdot takes operands with dimensions", operation="vecdot")
+    i, j = axis_of(axis, left.ndim, "vecdot"), axis_of(axis, right.ndim, "vecdot")
+    if left.shape[i] != right.shape[j]:
+        raise mismatch("vecdot", x1, x2, i, j)
+    whole = max(left.ndim, right.ndim)
+    place = whole + axis if axis < 0 else axis
+    preferred = preferred_dtype(preferred_element_type)
+    return _vecdot(x1, x2, axis=place, precision=precision, preferred=preferred)
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """The products of matrices (last two dimensions of x1) with vectors (last dimension of x2)."""
+    check_arrays("matvec", x1, x2)
+    out = matmul(x1, expand_dims(x2, (type_of(x2).ndim,)))
+    return reshape(out, type_of(out).shape[:-1])
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """The products of vectors (last dimension of x1, conjugated) with matrices (of x2)."""
+    check_arrays("vecmat", x1, x2)
+    x = conj(x1) if type_of(x1).dtype in dtypes.COMPLEX else x1
+    out = matmul(expand_dims(x, (type_of(x).ndim - 1,)), x2)
+    shape = type_of(out).shape
+    return reshape(out, (*shape[:-2], shape[-1]))
+
+
+@compiled
+def _inner(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
+    left, right = type_of(a).ndim, type_of(b).ndim
+    if not left or not right:
+        return _multiplied("inner", a, b, preferred)
+    return product("inner", a, b, (((left - 1,), (right - 1,)), ((), ())), precision, preferred)
+
+
+def inner(
+    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None
+) -> Any:
+    """The sum of products over the last dimension of both."""
+    check_arrays("inner", a, b)
+    left, right = type_of(a).shape, type_of(b).shape
+    if left and right and left[-1] != right[-1]:
+        raise mismatch("inner", a, b, len(left) - 1, len(right) - 1)
+    preferred = preferred_dtype(preferred_element_type)
+    return _inner(a, b, precision=precision, preferred=preferred)
+
+
+@compiled
+def _outer(a: Any, b: Any) -> Any:
+    a, b = promoted("outer", a, b)
+    n, m = type_of(a).size, type_of(b).size
+    rows = broadcast_in_dim(reshape(a, (n,)), (n, m), (0,))
+    return times(rows, broadcast_in_dim(reshape(b, (m,)), (n, m), (1,)))
+
+
+def outer(a: Any, b: Any, out: None = None) -> Any:
+    """The products of every element of `a` with every one of `b`, both flattened, as a matrix."""
+    if out is not None:
+        raise NotImplementedError("outer takes no out=: arrays do not change in place")
+    check_arrays("outer", a, b)
+    return _outer(a, b)
+
+
+# ---- tensors -------------------------------------------------------------------------------------
+
+
+def tensordot(
+    a: Any,
+    b: Any,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Any:
+    """The sum of products over axes of both: so many last and first ones, or (axes_a, axes_b).
+
+    Raises ShapeError where their lengths or numbers differ.
+    """
+    check_arrays("tensordot", a, b)
+    left, right = type_of(a), type_of(b)
+    if isinstance(axes, (tuple, list)):
+        if len(axes) != 2:
+            raise WeftValueError(
+                "tensordot: axes is a number or a pair", operation="tensordot", got=f"axes={axes!r}"
+            )
+        one = axes_of(_sequence(axes[0]), left.ndim, "tensordot")
+        two = axes_of(_sequence(axes[1]), right.ndim, "tensordot")
+    else:
+        count = int(axes.__index__())
+        if count > min(left.ndim, right.ndim) or count < 0:
+            raise ShapeError(
+                f"tensordot: there are no {axes} axes to sum over",
+                operation="tensordot",
+                got=f"{left} and {right}, axes={axes}",
+            )
+        one = tuple(range(left.ndim - count, left.ndim))
+        two = tuple(range(count))
+    if len(one) != len(two):
+        raise ShapeError(
+            "tensordot: not as many axes of one operand as of the other",
+            operation="tensordot",
+            got=f"axes={axes!r}",
+        )
+    for i, j in zip(one, two, strict=True):
+        if left.shape[i] != right.shape[j]:
+            raise mismatch("tensordot", a, b, i, j)
+    preferred = preferred_dtype(preferred_element_type)
+    return _tensordot(a, b, one=one, two=two, precision=precision, preferred=preferred)
+
+
+def _sequence(axes: Any) -> Any:
+    return tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+
+
+@compiled
+def _tensordot(a: Any, b: Any, *, one: Any, two: Any, precision: Any, preferred: Any) -> Any:
+    return product("tensordot", a, b, ((one, two), ((), ())), precision, preferred)
+
+
+@compiled
+def _kron(a: Any, b: Any) -> Any:
+    a, b = promoted("kron", a, b)
+    rank = max(type_of(a).ndim, type_of(b).ndim)
+    left = (1,) * (rank - type_of(a).ndim) + type_of(a).shape
+    right = (1,) * (rank - type_of(b).ndim) + type_of(b).shape
+    pairs = tuple(n for pair in zip(left, right, strict=True) for n in pair)
+    x = broadcast_in_dim(reshape(a, left), pairs, tuple(range(0, 2 * rank, 2)))
+    y = broadcast_in_dim(reshape(b, right), pairs, tuple(range(1, 2 * rank, 2)))
+    return reshape(times(x, y), tuple(n * m for n, m in zip(left, right, strict=True)))
+
+
+def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product: every element of `a` times the whole of `b`, as blocks."""
+    check_arrays("kron", a, b)
+    return _kron(a, b)
+
+
+# ---- cross ---------------------------------------------------------------------------------------
+
+
+def cross(
+    a: Any,
+    b: Any,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Any:
+    """The cross product of vectors of 3 (or 2) numbers along an axis; others broadcast.
+
+    axisa, axisb: where the vectors lie; axisc: where the result's do; axis: all three at once. Of
+    vectors of 2 numbers the result is the third component. Raises ShapeError for other lengths.
+    """
+    check_arrays("cross", a, b)
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    left, right = type_of(a), type_of(b)
+    if not left.ndim or not right.ndim:
+        raise ShapeError("cross takes operands with dimensions", operation="cross")
+    one, two = axis_of(axisa, left.ndim, "cross"), axis_of(axisb, right.ndim, "cross")
+    if left.shape[one] not in (2, 3) or right.shape[two] not in (2, 3):
+        raise ShapeError(
+            "cross takes vectors of 2 or 3 numbers",
+            operation="cross",
+            got=f"lengths {left.shape[one]} and {right.shape[two]}",
+            wanted="2 or 3",
+        )
+    out = _cross(a, b, one=one, two=two)
+    if left.shape[one] == right.shape[two] == 2:
+        return out
+    ndim = type_of(out).ndim
+    place = axis_of(axisc, ndim, "cross")
+    order = list(range(ndim - 1))
+    order.insert(place, ndim - 1)
+    return transpose(out, order)
+
+
+@compiled
+def _cross(a: Any, b: Any, *, one: int, two: int) -> Any:
+    a, b = promoted("cross", a, b)
+    shape = broadcast_shape("cross", _without(type_of(a).shape, one), _without(type_of(b).shape, two))
+    x, y = _components(a, one, shape), _components(b, two, shape)
+    if len(x) == len(y) == 2:
+        return sub(mul(x[0], y[1]), mul(x[1], y[0]))
+    zero = broadcast_in_dim(type_of(a).dtype.type(0), shape, ())
+    x, y = (v if len(v) == 3 else [*v, zero] for v in (x, y))
+    parts = [sub(mul(x[i], y[j]), mul(x[j], y[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return concatenate([expand_dims(p, (len(shape),)) for p in parts], len(shape))
+
+
+def _without(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    return tuple(n for d, n in enumerate(shape) if d != axis)
+
+
+def _components(x: Any, axis: int, shape: tuple[int, ...]) -> list[Any]:
+    of = type_of(x)
+    rest = _without(of.shape, axis)
+    return [
+        broadcasted(reshape(slice_in_dim(x, i, i + 1, axis=axis), rest), shape)
+        for i in range(of.shape[axis])
+    ]
+

@@ -1,0 +1,201 @@
+"""Gives arrays and tracers their operators and methods: the functions of `weft.numpy`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from weft import dtypes
+from weft.core.operators import install
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.numpy import at as at_chapter
+from weft.numpy import (
+    creation,
+    diagonals,
+    elementwise,
+    indexing,
+    joining,
+    linear_algebra,
+    manipulation,
+    reductions,
+    representation,
+    searching,
+    sorting,
+)
+from weft.numpy.arguments import check_arrays
+from weft.numpy.promotion import operator_of
+from weft.ops.complex import complex as make_complex
+from weft.ops.convert import bitcast_convert_type, convert_element_type
+from weft.ops.shape import reshape
+
+__all__ = ["view"]
+
+# The version of the Array API standard that `weft.numpy` follows.
+ARRAY_API = "2024.12"
+
+
+def view(x: Any, dtype: Any = None, type: None = None) -> Any:
+    """The bits of an array read as another dtype.
+
+    Where its elements are k times narrower or wider, the last dimension is k times longer or
+    shorter. Raises ShapeError where that is not possible.
+    """
+    if type is not None:
+        raise NotImplementedError("view takes no type=: arrays have one class")
+    of = type_of(x)
+    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    if of.dtype == wanted:
+        return x
+    if of.dtype in dtypes.BOOLEAN:
+        x = convert_element_type(x, dtypes.uint8)
+    if of.dtype in dtypes.COMPLEX:
+        x = _parts(x)
+    if wanted in dtypes.COMPLEX:
+        return _joined(view(x, dtypes.to_real(wanted)))
+    if wanted in dtypes.BOOLEAN:
+        return convert_element_type(view(x, dtypes.uint8), wanted)
+    return _bits(x, wanted)
+
+
+def _parts(x: Any) -> Any:
+    """Complex numbers as pairs of real ones in a last dimension of twice the length."""
+    pairs = joining.stack([representation.real(x), representation.imag(x)], axis=-1)
+    shape = type_of(x).shape
+    return reshape(pairs, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
+
+
+def _joined(x: Any) -> Any:
+    """Pairs of real numbers in the last dimension as complex ones."""
+    shape = type_of(x).shape
+    if not shape or shape[-1] % 2:
+        raise _unfit(x, "an even last dimension")
+    pairs = reshape(x, (*shape[:-1], shape[-1] // 2, 2))
+    return make_complex(pairs[..., 0], pairs[..., 1])
+
+
+def _bits(x: Any, dtype: Any) -> Any:
+    shape = type_of(x).shape
+    old, new = dtypes.itemsize_bits(type_of(x).dtype), dtypes.itemsize_bits(dtype)
+    if old == new:
+        return bitcast_convert_type(x, dtype)
+    if not shape:
+        raise _unfit(x, "a last dimension")
+    if new < old:
+        out = bitcast_convert_type(x, dtype)
+        return reshape(out, (*shape[:-1], shape[-1] * (old // new)))
+    if shape[-1] % (new // old):
+        raise _unfit(x, f"a last dimension that {new // old} divides")
+    wide = reshape(x, (*shape[:-1], shape[-1] // (new // old), new // old))
+    return bitcast_convert_type(wide, dtype)
+
+
+def _unfit(x: Any, wanted: str) -> ShapeError:
+    return ShapeError(
+        "view: the last dimension cannot be regrouped",
+        operation="view",
+        got=str(type_of(x)),
+        wanted=wanted,
+    )
+
+
+def array_namespace(api_version: str | None = None) -> Any:
+    """`weft.numpy`, which follows the Array API standard. Raises ValueError for another version."""
+    if api_version is not None and api_version > ARRAY_API:
+        raise WeftValueError(
+            f"weft.numpy follows version {ARRAY_API} of the Array API standard",
+            got=f"api_version={api_version!r}",
+            wanted=f"at most {ARRAY_API!r}",
+        )
+    return sys.modules["weft.numpy"]
+
+
+def matmul_operator(x1: Any, x2: Any) -> Any:
+    """`matmul` as an operator: NotImplemented for an operand that it does not know."""
+    try:
+        check_arrays("matmul", x1, x2)
+    except WeftTypeError:
+        return NotImplemented
+    return linear_algebra.matmul(x1, x2)
+
+
+def divmod_operator(x1: Any, x2: Any) -> Any:
+    """`divmod` as an operator."""
+    quotient = operator_of(elementwise.floor_divide)(x1, x2)
+    if quotient is NotImplemented:
+        return quotient
+    return quotient, elementwise.remainder(x1, x2)
+
+
+install(
+    **{
+        name: operator_of(getattr(elementwise, name))
+        for name in (
+            "add",
+            "subtract",
+            "multiply",
+            "true_divide",
+            "floor_divide",
+            "remainder",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "left_shift",
+            "right_shift",
+            "equal",
+            "not_equal",
+            "less",
+            "less_equal",
+            "greater",
+            "greater_equal",
+        )
+    },
+    power=elementwise.power_operator,
+    divmod=divmod_operator,
+    negative=elementwise.negative,
+    positive=elementwise.positive,
+    abs=elementwise.abs,
+    invert=elementwise.invert,
+    getitem=indexing.getitem,
+    at=at_chapter.at,
+    matmul=matmul_operator,
+    dot=linear_algebra.dot,
+    array_namespace=array_namespace,
+    astype=creation.astype,
+    copy=creation.copy,
+    view=view,
+    real=representation.real,
+    imag=representation.imag,
+    conj=representation.conj,
+    round=representation.round,
+    clip=representation.clip,
+    **{
+        name: getattr(chapter, name)
+        for chapter, names in (
+            (
+                manipulation,
+                ("matrix_transpose", "ravel", "reshape", "squeeze", "swapaxes", "transpose"),
+            ),
+            (joining, ("repeat",)),
+            (diagonals, ("diagonal", "trace")),
+            (
+                searching,
+                (
+                    "argmax",
+                    "argmin",
+                    "choose",
+                    "compress",
+                    "nonzero",
+                    "searchsorted",
+                    "take",
+                ),
+            ),
+            (sorting, ("argpartition", "argsort", "cumprod", "cumsum", "sort")),
+            (
+                reductions,
+                ("all", "any", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
+            ),
+        )
+        for name in names
+    },
+)

@@ -1,0 +1,280 @@
+"""`pad`: an array with elements added around it, by each of NumPy's modes.
+
+Modes go axis by axis, so that the corners come out as the composition, as in NumPy. Reflections
+that are longer than the array are repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftValueError
+from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, integer_of
+from weft.numpy.compiled import compiled
+from weft.numpy.manipulation import as_operand
+from weft.numpy.reductions import max as max_
+from weft.numpy.reductions import mean as mean_
+from weft.numpy.reductions import min as min_
+from weft.numpy.statistics import median as median_
+from weft.ops import slicing
+from weft.ops.arithmetic import add, div, mul, sub
+from weft.ops.creation import iota
+from weft.ops.joining import concatenate, rev
+from weft.ops.rounding import RoundingMethod
+from weft.ops.rounding import round as nearest
+from weft.ops.shape import broadcast_in_dim, reshape, transpose
+
+__all__ = ["pad"]
+
+Widths = tuple[tuple[int, int], ...]
+
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "constant": ("constant_values",),
+    "edge": (),
+    "reflect": ("reflect_type",),
+    "symmetric": ("reflect_type",),
+    "wrap": (),
+    "empty": (),
+    "linear_ramp": ("end_values",),
+    "maximum": ("stat_length",),
+    "mean": ("stat_length",),
+    "median": ("stat_length",),
+    "minimum": ("stat_length",),
+}
+
+
+def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
+    """A number, a pair, or a pair per dimension (or a dictionary of axes) as a pair per dimension."""
+    if isinstance(value, dict):
+        out: list[list[Any]] = [[0, 0] for _ in range(ndim)]
+        for axis, entry in value.items():
+            pair = entry if isinstance(entry, (tuple, list)) else (entry, entry)
+            out[axis % ndim] = list(pair)
+        return out
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, (tuple, list)):
+        return [[value, value] for _ in range(ndim)]
+    rows = [list(v) if isinstance(v, (tuple, list)) else v for v in value]
+    if rows and all(isinstance(row, list) for row in rows):
+        rows = [row * 2 if len(row) == 1 else row for row in rows]
+        rows = rows * ndim if len(rows) == 1 else rows
+        if len(rows) == ndim and all(len(row) == 2 for row in rows):
+            return rows
+    elif len(rows) == 1:
+        return [[rows[0], rows[0]] for _ in range(ndim)]
+    elif len(rows) == 2:
+        return [list(rows) for _ in range(ndim)]
+    raise ShapeError(
+        f"pad: {argument} does not fit an array of {ndim} dimensions",
+        operation="pad",
+        got=f"{argument}={value!r}",
+        wanted="a number, a pair (before, after), or a pair for each dimension",
+    )
+
+
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """The array with elements added before and behind it in every dimension.
+
+    pad_width: a number, a pair (before, after), a pair for each dimension, or a dictionary from
+    axes to those. mode: "constant" (with constant_values=), "edge", "reflect" and "symmetric" (with
+    reflect_type="even" or "odd"), "wrap", "empty", "linear_ramp" (with end_values=), "maximum",
+    "mean", "median", "minimum" (with stat_length=), or a function that changes a padded row, of
+    signature (row, widths, axis, kwargs) -> row.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.pad(jnp.arange(3), (1, 2), mode="edge")
+    Array([0, 0, 1, 2, 2, 2], dtype=int32)
+    """
+    check_arrays("pad", array)
+    of = type_of(array)
+    widths = tuple(
+        (integer_of(a, "pad", "pad_width"), integer_of(b, "pad", "pad_width"))
+        for a, b in _pairs(pad_width, of.ndim, "pad_width")
+    )
+    if any(n < 0 for pair in widths for n in pair):
+        raise WeftValueError(
+            "pad: widths are not negative", operation="pad", got=f"pad_width={pad_width!r}"
+        )
+    if callable(mode):
+        return _pad_by_function(as_operand(array), widths, mode, kwargs)
+    if mode not in _OPTIONS:
+        raise NotImplementedError(f"pad: there is no mode {mode!r}; there are {', '.join(_OPTIONS)}")
+    unknown = set(kwargs) - set(_OPTIONS[mode])
+    if unknown:
+        raise WeftValueError(
+            f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}",
+            operation="pad",
+            got=", ".join(sorted(kwargs)),
+            wanted=", ".join(_OPTIONS[mode]) or "no more arguments",
+        )
+    if mode in ("constant", "linear_ramp"):
+        name = _OPTIONS[mode][0]
+        rows = _pairs(kwargs.get(name, 0), of.ndim, name)
+        values = [v for row in rows for v in row]
+        check_arrays("pad", *values)
+        return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
+    if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)] and mode != "empty":
+        raise WeftValueError(
+            f"pad: mode {mode!r} needs elements along the axes that it pads",
+            operation="pad",
+            got=str(of),
+        )
+    if mode in ("maximum", "mean", "median", "minimum"):
+        length = kwargs.get("stat_length")
+        rows = [[None, None]] * of.ndim if length is None else _pairs(length, of.ndim, "stat_length")
+        lengths = tuple((a, b) for a, b in rows)
+        return _statistic(array, widths=widths, mode=mode, lengths=lengths)
+    odd = kwargs.get("reflect_type", "even") == "odd"
+    return _by_mode(array, widths=widths, mode=mode, odd=odd)
+
+
+@compiled
+def _constant(x: Any, *values: Any, widths: Widths) -> Any:
+    dtype, ndim = type_of(x).dtype, type_of(x).ndim
+    for axis, (before, after) in enumerate(widths):
+        low, high = (convert(v, dtype) for v in values[2 * axis : 2 * axis + 2])
+        for value, pair in ((low, (before, 0, 0)), (high, (0, after, 0))):
+            config = [pair if d == axis else (0, 0, 0) for d in range(ndim)]
+            x = slicing.pad(x, reshape(value, ()), config)
+    return x
+
+
+def _part(x: Any, low: int, high: int, axis: int) -> Any:
+    return slicing.slice_in_dim(x, low, high, axis=axis)
+
+
+def _repeated(x: Any, count: int, axis: int) -> Any:
+    """A slice of length 1, repeated along its axis."""
+    shape = type_of(x).shape
+    return broadcasted(x, tuple(count if d == axis else n for d, n in enumerate(shape)))
+
+
+@compiled
+def _by_mode(x: Any, *, widths: Widths, mode: str, odd: bool) -> Any:
+    for axis, (before, after) in enumerate(widths):
+        n = type_of(x).shape[axis]
+        if not before and not after:
+            continue
+        if mode == "empty":
+            config = [(before, after, 0) if d == axis else (0, 0, 0) for d in range(len(widths))]
+            x = slicing.pad(x, type_of(x).dtype.type(0), config)
+        elif mode == "edge" or (mode == "reflect" and n == 1):
+            parts = [_repeated(_part(x, 0, 1, axis), before, axis), x]
+            x = concatenate([*parts, _repeated(_part(x, n - 1, n, axis), after, axis)], axis)
+        elif mode == "wrap":
+            copies = -(-before // n), -(-after // n)
+            tiled = concatenate([x] * (copies[0] + 1 + copies[1]), axis)
+            start = copies[0] * n - before
+            x = _part(tiled, start, start + before + n + after, axis)
+        else:
+            x = _reflected(x, before, after, axis, mode == "reflect", odd)
+    return x
+
+
+def _reflected(x: Any, before: int, after: int, axis: int, without_edge: bool, odd: bool) -> Any:
+    """Reflections are added, at most as long as what is there, until the widths are reached."""
+    skip = int(without_edge)
+    # What there is to reflect is one period of the pattern: the array as it was.
+    while before or after:
+        n = type_of(x).shape[axis]
+        take = min(before, n - skip)
+        if take:
+            part = rev(_part(x, skip, skip + take, axis), (axis,))
+            if odd:
+                part = _through(part, _part(x, 0, 1, axis), axis)
+            x = concatenate([part, x], axis)
+            before -= take
+        n = type_of(x).shape[axis]
+        take = min(after, n - skip)
+        if take:
+            part = rev(_part(x, n - skip - take, n - skip, axis), (axis,))
+            if odd:
+                part = _through(part, _part(x, n - 1, n, axis), axis)
+            x = concatenate([x, part], axis)
+            after -= take
+    return x
+
+
+def _through(part: Any, edge: Any, axis: int) -> Any:
+    """The reflection in a point: twice the edge minus the mirrored elements."""
+    edge = _repeated(edge, type_of(part).shape[axis], axis)
+    return sub(add(edge, edge), part)
+
+
+@compiled
+def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
+    dtype = type_of(x).dtype
+    working = inexact(dtype)
+    for axis, (before, after) in enumerate(widths):
+        n, ndim = type_of(x).shape[axis], type_of(x).ndim
+        low, high = (convert(reshape(v, ()), working) for v in values[2 * axis : 2 * axis + 2])
+        parts = []
+        for end, count, edge in (
+            (low, before, _part(x, 0, 1, axis)),
+            (high, after, _part(x, n - 1, n, axis)),
+        ):
+            edge = _repeated(convert(edge, working), count, axis)
+            shape = type_of(edge).shape
+            step = div(convert(iota(np.int32, count), working), working.type(max(count, 1)))
+            step = broadcast_in_dim(step, shape, (axis,))
+            ramp = add(broadcasted(end, shape), mul(step, sub(edge, broadcasted(end, shape))))
+            parts.append(ramp if end is low else rev(ramp, (axis,)))
+        assert ndim == len(widths)
+        parts = [convert(p, dtype) for p in parts]
+        x = concatenate([parts[0], x, parts[1]], axis)
+    return x
+
+
+_STATISTICS: dict[str, Callable[..., Any]] = {
+    "maximum": max_,
+    "mean": mean_,
+    "median": median_,
+    "minimum": min_,
+}
+
+
+@compiled
+def _statistic(x: Any, *, widths: Widths, mode: str, lengths: Any) -> Any:
+    dtype = type_of(x).dtype
+    for axis, (before, after) in enumerate(widths):
+        n = type_of(x).shape[axis]
+        sizes = [n if length is None else min(length, n) for length in lengths[axis]]
+        parts = []
+        for count, part in (
+            (before, _part(x, 0, sizes[0], axis)),
+            (after, _part(x, n - sizes[1], n, axis)),
+        ):
+            found = _STATISTICS[mode](part, axis=axis, keepdims=True)
+            if dtype in dtypes.INTEGER and type_of(found).dtype != dtype:
+                found = nearest(found, RoundingMethod.TO_NEAREST_EVEN)
+            parts.append(_repeated(convert(found, dtype), count, axis))
+        x = concatenate([parts[0], x, parts[1]], axis)
+    return x
+
+
+def _pad_by_function(x: Any, widths: Widths, function: Callable[..., Any], kwargs: Any) -> Any:
+    """Pads with zeros, then lets a function change every row along each axis."""
+    x = slicing.pad(x, type_of(x).dtype.type(0), [(a, b, 0) for a, b in widths])
+    for axis, pair in enumerate(widths):
+        shape = type_of(x).shape
+        front = [d for d in range(len(shape)) if d != axis]
+        count = type_of(x).size // max(1, shape[axis])
+        rows = reshape(transpose(x, (*front, axis)), (count, shape[axis]))
+        new = []
+        for i in range(type_of(rows).shape[0]):
+            row = reshape(_part(rows, i, i + 1, 0), (shape[axis],))
+            found = function(row, pair, axis, kwargs)
+            new.append(reshape(row if found is None else found, (1, shape[axis])))
+        if new:
+            rows = concatenate(new, 0)
+        moved = reshape(rows, (*(shape[d] for d in front), shape[axis]))
+        back = list(range(len(front)))
+        back.insert(axis, len(front))
+        x = transpose(moved, back)
+    return x

@@ -1,0 +1,516 @@
+"""Arrays of regular sequences: ranges, grids, triangles of ones.
+
+Ranges need numbers that are known while tracing; the ends of `linspace` and its relatives may be
+arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from weft import dtypes
+from weft.array import put
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.numpy.arguments import (
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    inexact,
+    integer_of,
+    promoted,
+    shape_of,
+)
+from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.creation import _SMALL, _placed
+from weft.numpy.elementwise import constant, filled
+from weft.numpy.promotion import as_operand
+from weft.ops import arithmetic as lax
+from weft.ops import powers, rounding
+from weft.ops.convert import convert_element_type
+from weft.ops.creation import broadcasted_iota
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, move_dim
+
+__all__ = [
+    "arange",
+    "eye",
+    "fromfunction",
+    "geomspace",
+    "identity",
+    "linspace",
+    "logspace",
+    "meshgrid",
+    "tri",
+    "tril",
+    "triu",
+]
+
+
+def _on_device(value: np.ndarray[Any, Any]) -> Any:
+    return put(value, ArrayType(value.shape, value.dtype))
+
+
+# ---- arange ------------------------------------------------------------------------------------
+
+
+def _static(value: Any, argument: str) -> Any:
+    """A number that is known now."""
+    if isinstance(value, Tracer):
+        known = value.concrete()
+        if known is None:
+            raise WeftTypeError(
+                f"arange: {argument} is traced, and the length of the result depends on it",
+                operation="arange",
+                got=f"{argument}: {value.describe()}",
+                wanted="numbers that are known while tracing",
+                fix=Fix(
+                    "static_argument",
+                    "make it a static argument (jit's static_argnums or static_argnames)",
+                    {"argument": argument},
+                ),
+            )
+        value = known
+    check_arrays("arange", value)
+    if isinstance(value, complex) or type_of(value).dtype in dtypes.COMPLEX:
+        raise WeftValueError(
+            "arange takes no complex numbers", operation="arange", got=f"{argument}={value!r}"
+        )
+    if type_of(value).shape:
+        raise ShapeError(
+            "arange takes numbers, not arrays with dimensions",
+            operation="arange",
+            got=f"{argument}: {type_of(value)}",
+            wanted="a number",
+        )
+    return value
+
+
+def _range_dtype(values: list[Any]) -> Any:
+    """The dtype in which the numbers meet: Python numbers ask for no width."""
+    pairs = []
+    for value in values:
+        of = type_of(value)
+        known = hasattr(value, "type") or not isinstance(value, np.generic)
+        pairs.append((of.dtype if known else dtypes.canonical(of.dtype), of.weak_type))
+    dtype = dtypes.promote(*pairs)[0]
+    return dtypes.default_int() if dtype in dtypes.BOOLEAN else dtype
+
+
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
+) -> Any:
+    """The numbers from `start` (0 where only one number is given) up to `stop`, exclusive.
+
+    The numbers are known while tracing. Raises WeftTypeError where one is traced,
+    ZeroDivisionError for a step of 0.
+
+    >>> arange(3)
+    Array([0, 1, 2], dtype=int32)
+    >>> arange(1, 2, 0.25)
+    Array([1.  , 1.25, 1.5 , 1.75], dtype=float32)
+    """
+    if stop is None:
+        start, stop = 0, start
+    if type(start) is type(stop) is int and (step is None or type(step) is int):
+        first, last, by = start, stop, 1 if step is None else step
+        wanted = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
+    else:
+        first, last = _static(start, "start"), _static(stop, "stop")
+        by = 1 if step is None else _static(step, "step")
+        given = [first, last] if step is None else [first, last, by]
+        wanted = _range_dtype(given) if dtype is None else dtypes.parse(dtype)
+        first, last, by = (x.item() if hasattr(x, "item") else x for x in (first, last, by))
+    if by == 0:
+        raise ZeroDivisionError("arange: the step is 0")
+    return _placed(_range(first, last, by, wanted), device)
+
+
+def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
+    size = max(0, math.ceil((last - first) / by))
+    whole = all(isinstance(x, int) for x in (first, by))
+    if whole and size:
+        size = len(range(first, last if isinstance(last, int) else math.ceil(last), by))
+    if whole and dtype.kind in "iu":
+        limits = dtypes.iinfo(dtype)
+        for end in (first, first + (size - 1) * by) if size else ():
+            if not int(limits.min) <= end <= int(limits.max):
+                raise OverflowError(
+                    f"arange: {end} does not fit in {dtype.name}; give a wider dtype, or set "
+                    "enable_x64"
+                )
+        if not is_eager() or size > _SMALL:
+            return _counted(size=size, first=first, by=by, dtype=dtype)
+    made = np.arange(size, dtype=np.int64) * by + first if whole else np.arange(first, last, by)
+    return _on_device(made.astype(dtype))
+
+
+@compiled
+def _counted(*, size: int, first: int, by: int, dtype: Any) -> Any:
+    found = broadcasted_iota(dtype, (size,), 0)
+    if by != 1:
+        found = lax.mul(found, dtype.type(by))
+    return lax.add(found, dtype.type(first)) if first else found
+
+
+# ---- sequences between two ends ----------------------------------------------------------------
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """`num` evenly spaced numbers from `start` to `stop`, which is the last one with `endpoint`.
+
+    The ends may be arrays; then `axis` says where the new dimension stands. With `retstep` the
+    result is a pair with the distance. Raises ValueError for a negative `num`.
+
+    >>> linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    num = _count(num, "linspace")
+    if type(start) in _REAL and type(stop) in _REAL and num <= _SMALL:
+        return _known(start, stop, num, bool(endpoint), bool(retstep), dtype, axis, device)
+    ends, wanted, computed = _ends("linspace", start, stop, dtype)
+    out, step = _evenly(*ends, num=num, endpoint=bool(endpoint), axis=axis, computed=computed)
+    if wanted.kind in "iu":
+        out = rounding.floor(out)
+    out = _placed(convert_element_type(out, wanted), device)
+    return (out, step) if retstep else out
+
+
+_REAL = (int, float)
+
+
+def _known(
+    start: float,
+    stop: float,
+    num: int,
+    endpoint: bool,
+    retstep: bool,
+    dtype: Any,
+    axis: int,
+    device: Any,
+) -> Any:
+    """`linspace` between two numbers that are known now, exact to rounding."""
+    axis_of(axis, 1, "linspace")
+    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    made, step = np.linspace(start, stop, num, endpoint=endpoint, retstep=True)
+    if wanted.kind in "iu":
+        made = np.floor(made)
+    out = _placed(_on_device(made.astype(wanted)), device)
+    real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
+    return (out, _on_device(np.asarray(step, real))) if retstep else out
+
+
+def _count(num: Any, operation: str) -> int:
+    num = integer_of(num, operation, "num")
+    if num < 0:
+        raise WeftValueError(
+            f"{operation}: the number of samples is negative",
+            operation=operation,
+            got=f"num={num}",
+            wanted="num >= 0",
+        )
+    return num
+
+
+def _ends(operation: str, start: Any, stop: Any, dtype: Any) -> tuple[list[Any], Any, Any]:
+    """The ends in one shape, the dtype of the result, and the dtype to compute in."""
+    start, stop = as_operand(operation, start), as_operand(operation, stop)
+    ends = promoted(operation, start, stop)
+    computed = inexact(type_of(ends[0]).dtype)
+    wanted = computed if dtype is None else dtypes.parse(dtype)
+    if wanted in dtypes.INEXACT:
+        computed = dtypes.promote((computed, False), (wanted, False))[0]
+    shape = broadcast_shape(operation, *[type_of(x).shape for x in ends])
+    ends = [broadcasted(convert_element_type(x, computed), shape) for x in ends]
+    return ends, wanted, computed
+
+
+@compiled
+def _evenly(
+    start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, computed: Any
+) -> tuple[Any, Any]:
+    shape = type_of(start).shape
+    parts = num - 1 if endpoint else num
+    real = dtypes.to_real(computed)
+    if parts > 0:
+        step = lax.div(lax.sub(stop, start), constant(parts, start))
+        column = (num,) + (1,) * len(shape)
+        index = convert_element_type(broadcasted_iota(dtypes.int32, column, 0), real)
+        fraction = lax.div(index, constant(parts, index))
+        fraction = broadcasted(convert_element_type(fraction, computed), (num, *shape))
+        first, last = (_repeated(x, num) for x in (start, stop))
+        # A weighted mean stays within the ends where start + i * step may leave them.
+        rest = lax.sub(constant(1, fraction), fraction)
+        out = lax.add(lax.mul(first, rest), lax.mul(last, fraction))
+        if endpoint:
+            is_last = lax.eq(
+                broadcasted(broadcasted_iota(dtypes.int32, column, 0), (num, *shape)),
+                np.int32(num - 1),
+            )
+            out = select(is_last, last, out)
+    else:
+        step = filled(math.nan, start)
+        out = _repeated(start, num)
+    return move_dim(out, 0, axis_of(axis, len(shape) + 1, "linspace"), num), step
+
+
+def _repeated(x: Any, num: int) -> Any:
+    shape = type_of(x).shape
+    return broadcast_in_dim(x, (num, *shape), tuple(range(1, len(shape) + 1)))
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` numbers from base**start to base**stop whose logarithms are evenly spaced.
+
+    >>> logspace(0, 2, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    num = _count(num, "logspace")
+    ends, wanted, computed = _ends("logspace", start, stop, dtype)
+    exponents, _ = _evenly(*ends, num=num, endpoint=bool(endpoint), axis=axis, computed=computed)
+    base = convert_element_type(as_operand("logspace", base), computed)
+    shape = broadcast_shape("logspace", type_of(base).shape, type_of(exponents).shape)
+    out = powers.pow(broadcasted(base, shape), broadcasted(exponents, shape))
+    return convert_element_type(out, wanted)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """`num` numbers from `start` to `stop` in constant proportion; the ends have one sign.
+
+    >>> geomspace(1, 8, 4, dtype="int32")
+    Array([1, 2, 4, 8], dtype=int32)
+    """
+    num = _count(num, "geomspace")
+    ends, wanted, computed = _ends("geomspace", start, stop, dtype)
+    out = _proportional(*ends, num=num, endpoint=bool(endpoint), axis=axis, computed=computed)
+    if wanted.kind in "iu":
+        # What is whole but for rounding is meant to be whole.
+        out = rounding.floor(lax.mul(out, constant(1 + 4 * float(dtypes.finfo(computed).eps), out)))
+    return convert_element_type(out, wanted)
+
+
+@compiled
+def _proportional(
+    start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, computed: Any
+) -> Any:
+    ratio = lax.div(stop, start)
+    zero = filled(0, start)
+    exponents, _ = _evenly.function(
+        zero, lax.log(ratio), num=num, endpoint=endpoint, axis=0, computed=computed
+    )
+    out = lax.mul(_repeated(start, num), lax.exp(exponents))
+    shape = type_of(out).shape
+    index = broadcasted_iota(dtypes.int32, shape, 0)
+    out = select(lax.eq(index, np.int32(0)), _repeated(start, num), out)
+    if endpoint and num > 1:
+        out = select(lax.eq(index, np.int32(num - 1)), _repeated(stop, num), out)
+    return move_dim(out, 0, axis_of(axis, len(shape), "geomspace"), num)
+
+
+# ---- matrices of ones and zeros ----------------------------------------------------------------
+
+
+def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
+    rows = integer_of(n, operation, "N")
+    columns = rows if m is None else integer_of(m, operation, "M")
+    if rows < 0 or columns < 0:
+        raise WeftValueError(
+            f"{operation}: a length is negative",
+            operation=operation,
+            got=f"{rows} rows and {columns} columns",
+            wanted="lengths of at least 0",
+        )
+    return rows, columns
+
+
+@compiled
+def _banded(*, shape: tuple[int, int], k: int, dtype: Any, below: bool) -> Any:
+    rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (0, 1))
+    rows = lax.add(rows, np.int32(k))
+    inside = lax.ge(rows, columns) if below else lax.eq(rows, columns)
+    return convert_element_type(inside, dtype)
+
+
+def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: str) -> Any:
+    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    # Beyond the matrix all offsets are alike.
+    k = max(-shape[0] - 1, min(integer_of(k, operation, "k"), shape[1] + 1))
+    if is_eager() and shape[0] * shape[1] <= _SMALL:
+        made = np.tri(*shape, k) if below else np.eye(*shape, k)
+        return _on_device(made.astype(wanted))
+    return _banded(shape=shape, k=k, dtype=wanted, below=below)
+
+
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+    """A matrix of N rows and M columns (N where None) with ones on a diagonal and zeros elsewhere.
+
+    `k` counts diagonals upwards from the main one.
+
+    >>> eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    return _placed(_band(_lengths("eye", N, M), k, dtype, below=False, operation="eye"), device)
+
+
+def identity(n: int, dtype: Any = None) -> Any:
+    """The square matrix of n rows with ones on its diagonal.
+
+    >>> identity(2, "int32")
+    Array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+    """A matrix with ones on and below a diagonal and zeros above.
+
+    >>> tri(2, 3, dtype="int32")
+    Array([[1, 0, 0],
+           [1, 1, 0]], dtype=int32)
+    """
+    return _band(_lengths("tri", N, M), k, dtype, below=True, operation="tri")
+
+
+@compiled
+def _triangle(m: Any, *, k: int, lower: bool) -> Any:
+    shape = type_of(m).shape
+    n = len(shape)
+    rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
+    inside = lax.ge(lax.add(rows, np.int32(k)), columns)
+    zero = filled(0, m)
+    return select(inside, m, zero) if lower else select(inside, zero, m)
+
+
+def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
+    operation = "tril" if lower else "triu"
+    m = as_operand(operation, m)
+    shape = type_of(m).shape
+    if len(shape) < 2:
+        raise ShapeError(
+            f"{operation} takes an array of at least two dimensions",
+            operation=operation,
+            got=str(type_of(m)),
+            wanted="at least two dimensions",
+            fix=Fix("reshape", "reshape it to a matrix first", {}),
+        )
+    k = integer_of(k, operation, "k") - (0 if lower else 1)
+    return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """The last two dimensions on and below a diagonal, zeros above.
+
+    >>> tril(np.ones((2, 2)))
+    Array([[1., 0.],
+           [1., 1.]], dtype=float32)
+    """
+    return _triangle_of(m, k, lower=True)
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """The last two dimensions on and above a diagonal, zeros below.
+
+    >>> triu(np.ones((2, 2)))
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    return _triangle_of(m, k, lower=False)
+
+
+# ---- grids -------------------------------------------------------------------------------------
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+    """Arrays of coordinates of a grid from the coordinates along each dimension.
+
+    indexing: "xy" (the first two dimensions exchanged) or "ij"; sparse: lengths of 1 where an array
+    does not vary. Raises ValueError for another indexing.
+
+    >>> x, y = meshgrid(np.arange(2), np.arange(3))
+    >>> x.shape
+    (3, 2)
+    """
+    if indexing not in ("xy", "ij"):
+        raise WeftValueError(
+            "meshgrid: indexing is 'xy' or 'ij'",
+            operation="meshgrid",
+            got=f"indexing={indexing!r}",
+            wanted="'xy' or 'ij'",
+        )
+    if not copy:
+        raise WeftValueError("meshgrid makes copies: arrays do not share memory", got="copy=False")
+    vectors = [as_operand("meshgrid", x) for x in xi]
+    if any(type_of(x).ndim > 1 for x in vectors):
+        raise ShapeError(
+            "meshgrid takes arrays of one dimension",
+            operation="meshgrid",
+            got=", ".join(str(type_of(x)) for x in vectors),
+            wanted="at most one dimension each",
+        )
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(places) > 1:
+        places[:2] = 1, 0
+    shape = [0] * len(places)
+    for x, place in zip(vectors, places, strict=True):
+        shape[place] = type_of(x).size
+    out = []
+    for x, place in zip(vectors, places, strict=True):
+        lengths = [1] * len(shape) if sparse else list(shape)
+        lengths[place] = shape[place]
+        out.append(broadcast_in_dim(x, tuple(lengths), (place,) if type_of(x).ndim else ()))
+    return out
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """The values of a function on the indices of an array of the given shape.
+
+    The function is called once, with one array of indices per dimension.
+
+    >>> fromfunction(lambda i, j: i + j, (2, 2), dtype="int32")
+    Array([[0, 1],
+           [1, 2]], dtype=int32)
+    """
+    lengths = shape_of(shape, "fromfunction")
+    wanted = dtypes.parse(dtype)
+    return function(
+        *[_indices(shape=lengths, dimension=d, dtype=wanted) for d in range(len(lengths))], **kwargs
+    )
+
+
+@compiled
+def _indices(*, shape: tuple[int, ...], dimension: int, dtype: Any) -> Any:
+    return broadcasted_iota(dtype, shape, dimension)

@@ -1,0 +1,580 @@
+"""How numbers are represented, elementwise: whole numbers, what is finite, sign and exponent, real
+and imaginary parts.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from weft import dtypes
+from weft.array import Array, scalar_array
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.numpy.arguments import broadcasted, inexact, refuse_out
+from weft.numpy.compiled import compiled
+from weft.numpy.elementwise import (
+    constant,
+    filled,
+    maximum,
+    minimum,
+    same,
+    together,
+)
+from weft.numpy.promotion import Binary, Unary, as_operand, binary, unary
+from weft.ops import arithmetic as lax
+from weft.ops import bits, elementary, rounding
+from weft.ops import complex as parts
+from weft.ops.convert import bitcast_convert_type, convert_element_type
+from weft.ops.selection import select
+
+__all__ = [
+    "angle",
+    "around",
+    "ceil",
+    "clip",
+    "conj",
+    "conjugate",
+    "copysign",
+    "fix",
+    "floor",
+    "frexp",
+    "heaviside",
+    "imag",
+    "iscomplex",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "ldexp",
+    "modf",
+    "nan_to_num",
+    "nextafter",
+    "real",
+    "rint",
+    "round",
+    "signbit",
+    "spacing",
+    "trunc",
+]
+
+BOOLEAN, INTEGER, COMPLEX = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.COMPLEX
+INEXACT, FLOATING, NUMERIC = dtypes.INEXACT, dtypes.FLOATING, dtypes.NUMERIC
+WHOLE = INTEGER | BOOLEAN
+
+
+# ---- rounding ----------------------------------------------------------------------------------
+
+
+def _to_even(x: Any) -> Any:
+    return rounding.round(x, rounding.RoundingMethod.TO_NEAREST_EVEN)
+
+
+@compiled
+def _complex_to_even(x: Any) -> Any:
+    return parts.complex(_to_even(parts.real(x)), _to_even(parts.imag(x)))
+
+
+@compiled
+def _trunc(x: Any) -> Any:
+    return select(lax.lt(x, constant(0, x)), rounding.ceil(x), rounding.floor(x))
+
+
+floor: Unary = unary(
+    "floor",
+    {FLOATING: rounding.floor_p.bind, WHOLE: same},
+    """The largest whole number that is not larger, elementwise, of real numbers.""",
+)
+ceil: Unary = unary(
+    "ceil",
+    {FLOATING: rounding.ceil_p.bind, WHOLE: same},
+    """The smallest whole number that is not smaller, elementwise, of real numbers.""",
+)
+trunc: Unary = unary(
+    "trunc",
+    {FLOATING: _trunc, WHOLE: same},
+    """The whole part, elementwise, of real numbers.""",
+)
+fix: Unary = trunc
+rint: Unary = unary(
+    "rint",
+    {FLOATING: _to_even, COMPLEX: _complex_to_even},
+    """The nearest whole number, halves to even, elementwise, as floating-point numbers.""",
+    inexact=True,
+)
+
+
+def _round_scaled(x: Any, decimals: int) -> Any:
+    """To a number of decimals, of floating-point numbers."""
+    dtype = type_of(x).dtype
+    if dtype.itemsize == 2:  # powers of ten soon leave the range of 16 bits
+        return convert_element_type(
+            _round_scaled(convert_element_type(x, dtypes.float32), decimals), dtype
+        )
+    if decimals > 0:
+        factor = constant(10.0**decimals, x)
+        rounded = lax.div(_to_even(lax.mul(x, factor)), factor)
+        # What is too large to be scaled has no decimals.
+        return select(rounding.is_finite(rounded), rounded, x)
+    factor = constant(10.0**-decimals, x)
+    return lax.mul(_to_even(lax.div(x, factor)), factor)
+
+
+@compiled
+def _round_floating(x: Any, *, decimals: int) -> Any:
+    if type_of(x).dtype in COMPLEX:
+        return parts.complex(
+            _round_scaled(parts.real(x), decimals), _round_scaled(parts.imag(x), decimals)
+        )
+    return _round_scaled(x, decimals)
+
+
+@compiled
+def _round_integer(x: Any, *, decimals: int) -> Any:
+    """To a multiple of a power of ten, halves to the even multiple."""
+    unit = 10**-decimals
+    if unit > dtypes.iinfo(type_of(x).dtype).max:
+        return filled(0, x)
+    rest = lax.rem(x, constant(unit, x))
+    low = lax.sub(x, rest)
+    odd = lax.ne(lax.rem(lax.div(x, constant(unit, x)), constant(2, x)), constant(0, x))
+    size = rest if type_of(x).dtype in dtypes.UNSIGNED else lax.abs(rest)
+    half = constant(unit // 2, x)
+    tie = bits.bitwise_and(lax.eq(size, half), odd)
+    up = bits.bitwise_or(lax.gt(size, half), tie)
+    step = filled(unit, x) if size is rest else lax.mul(lax.sign(x), constant(unit, x))
+    return select(up, lax.add(low, step), low)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """The elements rounded to a number of decimals, halves to even.
+
+    A negative number of decimals rounds to tens, hundreds, …
+
+    >>> round(np.array([1.25, 1.35]), 1)
+    Array([1.2, 1.4], dtype=float32)
+    """
+    refuse_out("round", out)
+    a = as_operand("round", a)
+    try:
+        decimals = operator.index(decimals)
+    except TypeError:
+        raise WeftTypeError(
+            "round takes the number of decimals as an integer",
+            operation="round",
+            got=f"decimals={decimals!r}",
+            wanted="an integer that is known while tracing",
+        ) from None
+    dtype = type_of(a).dtype
+    if dtype in WHOLE:
+        if decimals >= 0 or dtype in BOOLEAN:
+            return same(a)
+        return _round_integer(a, decimals=decimals)
+    if decimals == 0:
+        return rint(a)
+    return _round_floating(a, decimals=decimals)
+
+
+around = round
+
+
+# ---- what is finite ----------------------------------------------------------------------------
+
+
+@compiled
+def _false(x: Any) -> Any:
+    return lax.ne(x, x)
+
+
+@compiled
+def _true(x: Any) -> Any:
+    return lax.eq(x, x)
+
+
+def _not_a_number(x: Any) -> Any:
+    return lax.ne(x, x)
+
+
+@compiled
+def _infinite(x: Any) -> Any:
+    return lax.eq(lax.abs(x), constant(math.inf, x))
+
+
+@compiled
+def _infinite_complex(x: Any) -> Any:
+    return bits.bitwise_or(_infinite(parts.real(x)), _infinite(parts.imag(x)))
+
+
+@compiled
+def _finite_complex(x: Any) -> Any:
+    return bits.bitwise_and(rounding.is_finite(parts.real(x)), rounding.is_finite(parts.imag(x)))
+
+
+def is_finite(x: Any) -> Any:
+    """Whether real or complex numbers are finite."""
+    return _finite_complex(x) if type_of(x).dtype in COMPLEX else rounding.is_finite(x)
+
+
+isnan: Unary = unary(
+    "isnan", {dtypes.ANY: _not_a_number}, """Whether a value is not a number, elementwise."""
+)
+isfinite: Unary = unary(
+    "isfinite",
+    {FLOATING: rounding.is_finite_p.bind, COMPLEX: _finite_complex, WHOLE: _true},
+    """Whether a value is neither infinite nor NaN, elementwise.""",
+)
+isinf: Unary = unary(
+    "isinf",
+    {FLOATING: _infinite, COMPLEX: _infinite_complex, WHOLE: _false},
+    """Whether a value is infinite, elementwise.""",
+)
+isposinf: Unary = unary(
+    "isposinf",
+    {FLOATING: lambda x: lax.eq(x, constant(math.inf, x)), WHOLE: _false},
+    """Whether a real number is positive infinity, elementwise.""",
+)
+isneginf: Unary = unary(
+    "isneginf",
+    {FLOATING: lambda x: lax.eq(x, constant(-math.inf, x)), WHOLE: _false},
+    """Whether a real number is negative infinity, elementwise.""",
+)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """The values with NaN and infinities replaced.
+
+    nan: what stands for NaN; posinf, neginf: what stands for infinities, by default the largest and
+    the smallest finite numbers of the dtype. `copy` is accepted for NumPy's sake.
+
+    >>> nan_to_num(np.array([np.nan, 1.0]))
+    Array([0., 1.], dtype=float32)
+    """
+    x = as_operand("nan_to_num", x)
+    dtype = type_of(x).dtype
+    if dtype not in INEXACT:
+        return same(x)
+    if dtype in COMPLEX:
+        return parts.complex(
+            nan_to_num(parts.real(x), copy, nan, posinf, neginf),
+            nan_to_num(parts.imag(x), copy, nan, posinf, neginf),
+        )
+    limits = dtypes.finfo(dtype)
+    values = (
+        nan,
+        float(limits.max) if posinf is None else posinf,
+        float(limits.min) if neginf is None else neginf,
+    )
+    if all(type(value) in (int, float) for value in values):
+        low, high, missing = (float(value) for value in (values[2], values[1], values[0]))
+        return _replace_constants(x, nan=missing, posinf=high, neginf=low)
+    return _replace(x, *(convert_element_type(value, dtype) for value in values))
+
+
+@compiled
+def _replace(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    for bad, value in (
+        (lax.ne(x, x), nan),
+        (lax.eq(x, constant(math.inf, x)), posinf),
+        (lax.eq(x, constant(-math.inf, x)), neginf),
+    ):
+        x = select(bad, together(x, value)[1], x)
+    return x
+
+
+@compiled
+def _replace_constants(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
+    return _replace.function(x, *(constant(value, x) for value in (nan, posinf, neginf)))
+
+
+# ---- bounds ------------------------------------------------------------------------------------
+
+
+@compiled
+def _between(x: Any, low: Any, high: Any) -> Any:
+    return lax.min(high, lax.max(low, x))
+
+
+def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
+    """The elements held between two bounds, either of which may be None.
+
+    Where the bounds cross, the upper one holds. Raises DTypeError for complex numbers.
+
+    >>> clip(np.array([1, 5, 9]), 2, 6)
+    Array([2, 5, 6], dtype=int32)
+    """
+    if type(arr) is Array and arr.dtype in FLOATING and type(min) is type(max) is float:
+        return _between(
+            arr, *[scalar_array(bound, ArrayType((), arr.dtype)) for bound in (min, max)]
+        )
+    for value in (arr, min, max):
+        if value is not None and type_of(as_operand("clip", value)).dtype in COMPLEX:
+            raise DTypeError(
+                "clip takes no complex numbers, which have no order",
+                operation="clip",
+                got=str(type_of(value)),
+                wanted="real numbers",
+                fix=Fix("real", "clip the real and the imaginary part on their own", {}),
+            )
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return same(as_operand("clip", arr))
+
+
+# ---- sign and exponent -------------------------------------------------------------------------
+
+# Of each dtype the unsigned integer of its size, the bits of its fraction, its exponent's bias.
+_FORMATS: dict[Any, tuple[Any, int, int]] = {
+    dtypes.float16: (dtypes.uint16, 10, 15),
+    dtypes.bfloat16: (dtypes.uint16, 7, 127),
+    dtypes.float32: (dtypes.uint32, 23, 127),
+    dtypes.float64: (dtypes.uint64, 52, 1023),
+}
+
+
+def _bits_of(x: Any) -> Any:
+    return bitcast_convert_type(x, _FORMATS[type_of(x).dtype][0])
+
+
+@compiled
+def _sign_bit(x: Any) -> Any:
+    pattern = _bits_of(x)
+    top = 1 << (type_of(pattern).dtype.itemsize * 8 - 1)
+    return lax.ge(pattern, constant(top, pattern))
+
+
+signbit: Unary = unary(
+    "signbit",
+    {
+        FLOATING: _sign_bit,
+        dtypes.SIGNED: lambda x: lax.lt(x, constant(0, x)),
+        dtypes.UNSIGNED | BOOLEAN: _false,
+    },
+    """Whether the sign is negative, elementwise, of real numbers; -0.0 has a negative sign.""",
+)
+
+
+@compiled
+def _copysign(x: Any, y: Any) -> Any:
+    x, y = together(x, y)
+    return select(lax.ne(_sign_bit(x), _sign_bit(y)), lax.neg(x), x)
+
+
+copysign: Binary = binary(
+    "copysign",
+    {FLOATING: _copysign},
+    """The size of x1 with the sign of x2, elementwise, of real numbers.""",
+    inexact=True,
+)
+nextafter: Binary = binary(
+    "nextafter",
+    {FLOATING: rounding.nextafter_p.bind},
+    """The neighbour of x1, in its dtype, on the side of x2, elementwise, of real numbers.""",
+    inexact=True,
+)
+
+
+@compiled
+def _spacing(x: Any) -> Any:
+    size = lax.abs(x)
+    gap = lax.sub(rounding.nextafter(size, filled(math.inf, x)), size)
+    return select(_sign_bit(x), lax.neg(gap), gap)
+
+
+spacing: Unary = unary(
+    "spacing",
+    {FLOATING: _spacing},
+    """The distance to the next number away from 0, elementwise, of real numbers.""",
+    inexact=True,
+)
+
+
+def _power_of_two(exponent: Any, like: Any) -> Any:
+    """2 to a power within the range of normal numbers, made from its bits."""
+    integer, fraction, bias = _FORMATS[type_of(like).dtype]
+    biased = convert_element_type(lax.add(exponent, constant(bias, exponent)), integer)
+    pattern = bits.shift_left(biased, constant(fraction, biased))
+    return bitcast_convert_type(pattern, type_of(like).dtype)
+
+
+@compiled
+def _scale_by_power(x: Any, exponent: Any) -> Any:
+    """x times 2 to any power, exact unless the result leaves the range."""
+    x, exponent = together(x, exponent)
+    bias = _FORMATS[type_of(x).dtype][2]
+    low, high = filled(1 - bias, exponent), filled(bias, exponent)
+    # The widest range of exponents is four times that of the normal numbers.
+    for _ in range(4):
+        part = lax.max(low, lax.min(high, exponent))
+        x = lax.mul(x, _power_of_two(part, x))
+        exponent = lax.sub(exponent, part)
+    return x
+
+
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """x1 times 2 to the power x2, elementwise; x2 holds integers.
+
+    >>> ldexp(np.array([1.0, 3.0]), 2)
+    Array([ 4., 12.], dtype=float32)
+    """
+    x1, x2 = as_operand("ldexp", x1), as_operand("ldexp", x2)
+    if type_of(x2).dtype not in INTEGER or type_of(x1).dtype in COMPLEX:
+        raise DTypeError(
+            "ldexp takes real numbers and integer exponents",
+            operation="ldexp",
+            got=f"{type_of(x1)} and {type_of(x2)}",
+            wanted="a real x1 and an integer x2",
+            fix=Fix("convert", "use x1 * 2.0**x2 for exponents that are not whole", {}),
+        )
+    x1 = convert_element_type(x1, inexact(type_of(x1).dtype))
+    shape = np.broadcast_shapes(type_of(x1).shape, type_of(x2).shape)
+    exponent = convert_element_type(x2, dtypes.int32)
+    return _scale_by_power(broadcasted(x1, shape), broadcasted(exponent, shape))
+
+
+@compiled
+def _fraction_and_exponent(x: Any) -> tuple[Any, Any]:
+    """m and e for which x = m * 2**e and 0.5 <= |m| < 1; x and 0 for 0, infinities and NaN."""
+    fraction, bias = _FORMATS[type_of(x).dtype][1:]
+    pattern = _bits_of(x)
+    # The compiler's arithmetic may take subnormal numbers for 0: their fractions are read as
+    # integers, which are normal numbers.
+    digits = bits.bitwise_and(pattern, constant((1 << fraction) - 1, pattern))
+    subnormal = lax.eq(_exponent_field(x), np.int32(0))
+    digits = _copysign.function(convert_element_type(digits, type_of(x).dtype), x)
+    scaled = select(subnormal, digits, x)
+    shift = lax.sub(_exponent_field(scaled), np.int32(bias - 1))
+    exponent = select(subnormal, lax.add(shift, np.int32(1 - bias - fraction)), shift)
+    special = bits.bitwise_or(
+        lax.eq(scaled, constant(0, x)), bits.bitwise_not(rounding.is_finite(x))
+    )
+    mantissa = _scale_by_power.function(scaled, lax.neg(shift))
+    return select(special, x, mantissa), select(special, filled(0, exponent), exponent)
+
+
+def _exponent_field(x: Any) -> Any:
+    """The bits of the exponent, as a number."""
+    fraction, bias = _FORMATS[type_of(x).dtype][1:]
+    pattern = _bits_of(x)
+    field = bits.shift_right_logical(pattern, constant(fraction, pattern))
+    field = bits.bitwise_and(field, constant(2 * bias + 1, field))
+    return convert_element_type(field, dtypes.int32)
+
+
+def frexp(x: Any, /) -> tuple[Any, Any]:
+    """The parts of real numbers: m with 0.5 <= abs(m) < 1 and an integer e such that x = m * 2**e.
+
+    For 0, infinities and NaN the parts are the number itself and 0.
+
+    >>> frexp(np.array([3.0, 0.0]))
+    (Array([0.75, 0.  ], dtype=float32), Array([2, 0], dtype=int32))
+    """
+    x = as_operand("frexp", x)
+    dtype = inexact(type_of(x).dtype)
+    if dtype not in FLOATING:
+        raise DTypeError(
+            "frexp takes real numbers",
+            operation="frexp",
+            got=str(type_of(x)),
+            wanted="an integer or floating-point dtype",
+        )
+    return _fraction_and_exponent(convert_element_type(x, dtype))
+
+
+@compiled
+def _modf(x: Any) -> Any:
+    whole = _trunc(x)
+    infinite = _infinite(x)
+    rest = lax.sub(x, select(infinite, filled(0, x), whole))
+    return _copysign(select(infinite, filled(0, x), rest), x), whole
+
+
+_fraction_and_whole: Unary = unary("modf", {FLOATING: _modf}, "", inexact=True)
+
+
+def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+    """The fractional and the whole part of real numbers, both with the sign of x.
+
+    >>> modf(np.array([1.5, -2.25]))
+    (Array([ 0.5 , -0.25], dtype=float32), Array([ 1., -2.], dtype=float32))
+    """
+    refuse_out("modf", out)
+    return _fraction_and_whole(x)
+
+
+@compiled
+def _heaviside(x: Any, at_zero: Any) -> Any:
+    x, at_zero = together(x, at_zero)
+    zero = constant(0, x)
+    step = select(lax.lt(x, zero), filled(0, x), select(lax.gt(x, zero), filled(1, x), at_zero))
+    return select(lax.ne(x, x), x, step)
+
+
+heaviside: Binary = binary(
+    "heaviside",
+    {FLOATING: _heaviside},
+    """0 where x1 < 0, 1 where x1 > 0 and x2 where x1 is 0, elementwise, of real numbers.""",
+    inexact=True,
+)
+
+
+# ---- complex numbers ---------------------------------------------------------------------------
+
+
+@compiled
+def _zeros(x: Any) -> Any:
+    return filled(0, x)
+
+
+real: Unary = unary(
+    "real",
+    {COMPLEX: parts.real_p.bind, dtypes.REAL | BOOLEAN: same},
+    """The real part, elementwise.""",
+)
+imag: Unary = unary(
+    "imag",
+    {COMPLEX: parts.imag_p.bind, dtypes.REAL | BOOLEAN: _zeros},
+    """The imaginary part, elementwise, as real numbers.""",
+)
+conj: Unary = unary(
+    "conj",
+    {COMPLEX: parts.conj_p.bind, dtypes.REAL | BOOLEAN: same},
+    """The complex conjugate, elementwise; real numbers stay as they are.""",
+)
+conjugate: Unary = conj
+iscomplex: Unary = unary(
+    "iscomplex",
+    {COMPLEX: lambda x: lax.ne(parts.imag(x), constant(0, x).real), dtypes.REAL | BOOLEAN: _false},
+    """Whether the imaginary part is not zero, elementwise.""",
+)
+isreal: Unary = unary(
+    "isreal",
+    {COMPLEX: lambda x: lax.eq(parts.imag(x), constant(0, x).real), dtypes.REAL | BOOLEAN: _true},
+    """Whether the imaginary part is zero, elementwise.""",
+)
+
+
+@compiled
+def _angle(x: Any, *, degrees: bool) -> Any:
+    if type_of(x).dtype in COMPLEX:
+        found = elementary.atan2(parts.imag(x), parts.real(x))
+    else:
+        found = elementary.atan2(filled(0, x), x)
+    return lax.mul(found, constant(180 / math.pi, found)) if degrees else found
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers, in radians or in degrees, elementwise.
+
+    >>> angle(np.array([1.0, 1j]), deg=True)
+    Array([ 0., 90.], dtype=float32)
+    """
+    z = as_operand("angle", z)
+    return _angle(convert_element_type(z, inexact(type_of(z).dtype)), degrees=bool(deg))

@@ -1,0 +1,271 @@
+"""Order: sort, argsort, lexsort, partition, and cumulative sums and products.
+
+NaN is the greatest number, and of complex numbers the real parts are compared first, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftValueError
+from weft.numpy.arguments import axis_of, check_arrays, convert, integer_of, refuse_out
+from weft.numpy.compiled import compiled
+from weft.numpy.reductions import accumulator, without_nan
+from weft.ops import cumulative
+from weft.ops import sorting as ordering
+from weft.ops import slicing
+from weft.ops.creation import broadcasted_iota
+from weft.ops.joining import concatenate, rev
+from weft.ops.shape import broadcast_in_dim, reshape
+
+__all__ = [
+    "argpartition",
+    "argsort",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "lexsort",
+    "nancumprod",
+    "nancumsum",
+    "partition",
+    "sort",
+    "sort_complex",
+]
+
+
+def _place(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+    """The operand, flattened for axis=None, and the axis."""
+    check_arrays(name, a)
+    if axis is None:
+        return reshape(a, (type_of(a).size,)), 0
+    return a, axis_of(axis, type_of(a).ndim, name)
+
+
+def _check_kind(name: str, kind: Any, order: Any) -> None:
+    if order is not None:
+        raise WeftValueError(
+            f"{name}: order= is for structured dtypes, which there are not", operation=name
+        )
+    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
+        raise WeftValueError(f"{name}: there is no kind {kind!r}", operation=name, got=f"kind={kind!r}")
+
+
+@compiled
+def _sort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+    if descending:
+        return rev(ordering.sort(a, axis, is_stable=stable), (axis,))
+    return ordering.sort(a, axis, is_stable=stable)
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """The elements in increasing order along `axis` (None: of the flattened array).
+
+    descending: in decreasing order, NaN first.
+    """
+    _check_kind("sort", kind, order)
+    a, place = _place("sort", a, axis)
+    return _sort(a, axis=place, stable=bool(stable), descending=bool(descending))
+
+
+@compiled
+def _argsort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
+    # Equal elements keep their order also when descending: sort the reversed array, count back.
+    x = rev(a, (axis,)) if descending else a
+    index = broadcasted_iota(dtypes.default_int(), type_of(a).shape, axis)
+    index = rev(index, (axis,)) if descending else index
+    found = ordering.sort((x, index), axis, is_stable=stable, num_keys=1)[1]
+    return rev(found, (axis,)) if descending else found
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Any:
+    """The positions that put the elements in increasing order along `axis`.
+
+    Equal elements keep their order. descending: in decreasing order, NaN first.
+    """
+    _check_kind("argsort", kind, order)
+    a, place = _place("argsort", a, axis)
+    return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
+
+
+def sort_complex(a: Any) -> Any:
+    """The elements along the last axis in increasing order, as complex numbers."""
+    check_arrays("sort_complex", a)
+    return sort(convert(a, dtypes.to_complex(type_of(a).dtype)))
+
+
+@compiled
+def _lexsort(*keys: Any, axis: int) -> Any:
+    index = broadcasted_iota(dtypes.default_int(), type_of(keys[0]).shape, axis)
+    found = ordering.sort((*reversed(keys), index), axis, num_keys=len(keys))
+    return found[-1]
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The positions that sort by several keys of one shape: the last one counts first."""
+    values = list(keys) if isinstance(keys, (list, tuple)) else list(_rows(keys))
+    if not values:
+        raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
+    check_arrays("lexsort", *values)
+    if len({type_of(k).shape for k in values}) > 1:
+        raise ShapeError(
+            "lexsort takes keys of one shape",
+            operation="lexsort",
+            got=", ".join(str(type_of(k)) for k in values),
+            wanted="equal shapes",
+        )
+    ndim = type_of(values[0]).ndim
+    if not ndim:
+        return np.zeros((), dtypes.default_int())
+    return _lexsort(*values, axis=axis_of(axis, ndim, "lexsort"))
+
+
+def _rows(keys: Any) -> Sequence[Any]:
+    check_arrays("lexsort", keys)
+    shape = type_of(keys).shape
+    return [
+        reshape(slicing.slice_in_dim(keys, i, i + 1, axis=0), shape[1:]) for i in range(shape[0])
+    ]
+
+
+def _kth(name: str, kth: Any, length: int) -> int:
+    k = integer_of(kth, name, "kth")
+    if not -length <= k < length:
+        raise WeftValueError(
+            f"{name}: kth is out of range", operation=name, got=f"kth={k} of {length} elements"
+        )
+    return k % length
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The elements along `axis` with the one at `kth` where sorting would put it.
+
+    Smaller ones come before it, others behind. The order within the two parts is that of sorting.
+    """
+    check_arrays("partition", a)
+    place = axis_of(axis, type_of(a).ndim, "partition")
+    _kth("partition", kth, type_of(a).shape[place])
+    return _sort(a, axis=place, stable=True, descending=False)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+    """The positions that put the elements along `axis` in the order of `partition`."""
+    check_arrays("argpartition", a)
+    place = axis_of(axis, type_of(a).ndim, "argpartition")
+    _kth("argpartition", kth, type_of(a).shape[place])
+    return _argsort(a, axis=place, stable=True, descending=False)
+
+
+# ---- cumulative ----------------------------------------------------------------------------------
+
+
+@compiled
+def _cumulative(a: Any, *, name: str, axis: int, dtype: Any, initial: bool) -> Any:
+    source = type_of(a).dtype
+    fill = 1 if name.endswith("prod") else 0
+    if name.startswith("nan"):
+        a = without_nan(a, fill)
+    target = dtype if dtype is not None else source
+    if target == dtypes.bool_:
+        target = dtypes.default_int()
+    x = convert(a, accumulator(target))
+    function = cumulative.cumprod if fill else cumulative.cumsum
+    out = convert(function(x, axis), target)
+    if initial:
+        shape = tuple(1 if d == axis else n for d, n in enumerate(type_of(a).shape))
+        out = concatenate([broadcast_in_dim(target.type(fill), shape, ()), out], axis)
+    return out
+
+
+def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
+    refuse_out(name, out)
+    a, place = _place(name, a, axis)
+    target = None if dtype is None else dtypes.parse(dtype)
+    return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
+
+
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """The sums of the elements up to each one along `axis` (None: of the flattened array)."""
+    return _accumulate("cumsum", a, axis, dtype, out)
+
+
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """The products of the elements up to each one along `axis`."""
+    return _accumulate("cumprod", a, axis, dtype, out)
+
+
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """The sums of the elements up to each one along `axis`, NaN counted as 0."""
+    return _accumulate("nancumsum", a, axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    """The products of the elements up to each one along `axis`, NaN counted as 1."""
+    return _accumulate("nancumprod", a, axis, dtype, out)
+
+
+def _cumulative_standard(
+    name: str, short: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Any:
+    check_arrays(name, x)
+    of = type_of(x)
+    if of.ndim == 0:
+        raise ShapeError(f"{name} takes an array with dimensions", operation=name, got=str(of))
+    if axis is None:
+        if of.ndim > 1:
+            raise WeftValueError(
+                f"{name}: an array of several dimensions needs axis=",
+                operation=name,
+                got=str(of),
+                wanted="axis",
+            )
+        axis = 0
+    target = None if dtype is None else dtypes.parse(dtype)
+    return _cumulative(
+        x,
+        name=short,
+        axis=axis_of(axis, of.ndim, name),
+        dtype=target,
+        initial=bool(include_initial),
+    )
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """The sums of the elements up to each one along `axis`.
+
+    include_initial: whether the result begins with the sum of no elements, 0.
+    """
+    return _cumulative_standard("cumulative_sum", "cumsum", x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """The products of the elements up to each one along `axis`.
+
+    include_initial: whether the result begins with the product of no elements, 1.
+    """
+    return _cumulative_standard("cumulative_prod", "cumprod", x, axis, dtype, include_initial)

@@ -1,0 +1,625 @@
+"""Order statistics, covariance and histograms: median, quantile, cov, histogram, bincount.
+
+Quantiles sort once and pick neighbours by position, so that `q` may be traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    broadcasted,
+    check_arrays,
+    convert,
+    expanded,
+    inexact,
+    integer_of,
+    promoted,
+    refuse_out,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.joining import concatenate, static_array
+from weft.numpy.reductions import accumulator, is_nan
+from weft.numpy.searching import known, searchsorted, take_axis
+from weft.ops import slicing
+from weft.ops.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
+from weft.ops.arithmetic import max as larger
+from weft.ops.arithmetic import min as smaller
+from weft.ops.bits import bitwise_not, bitwise_or
+from weft.ops.complex import complex, conj, imag, real
+from weft.ops.creation import iota
+from weft.ops.dot import dot_general
+from weft.ops.reduce import reduce_max, reduce_min, reduce_or
+from weft.ops.rounding import RoundingMethod, ceil, floor
+from weft.ops.rounding import round as nearest
+from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.ops.sorting import sort
+
+__all__ = [
+    "bincount",
+    "corrcoef",
+    "cov",
+    "histogram",
+    "histogram2d",
+    "histogram_bin_edges",
+    "histogramdd",
+    "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
+]
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+# ---- quantiles -----------------------------------------------------------------------------------
+
+
+@compiled
+def _quantile(
+    a: Any, q: Any, *, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool, scale: int
+) -> Any:
+    of = type_of(a)
+    target = inexact(dtypes.promote_types(of.dtype, inexact(type_of(q).dtype)))
+    if type_of(q).weak_type or type_of(q).dtype not in dtypes.INEXACT:
+        target = inexact(of.dtype)
+    working = accumulator(target)
+    x, q = convert(a, working), convert(q, working)
+    if scale != 1:
+        q = div(q, working.type(scale))
+    rest = tuple(d for d in range(of.ndim) if d not in axes)
+    left = tuple(of.shape[d] for d in rest)
+    n = of.size // max(1, int(np.prod(left, dtype=np.int64))) if left else of.size
+    x = sort(reshape(transpose(x, (*rest, *axes)), (*left, n)), -1)
+    out = _at_fraction(x, q, method, skip)
+    rank = type_of(q).ndim
+    if keepdims:
+        shape = tuple(1 if d in axes else s for d, s in enumerate(of.shape))
+        out = reshape(out, (*type_of(out).shape[:rank], *shape))
+    return convert(out, target)
+
+
+def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
+    """The elements at fractions `q` of the last, sorted dimension; q's dimensions come first."""
+    of, shape = type_of(x), type_of(q).shape
+    left, n, dtype = of.shape[:-1], of.shape[-1], of.dtype
+    rank = len(shape)
+    grid = (*shape, *left)
+    number = is_nan(x)
+    q = broadcast_in_dim(q, grid, tuple(range(rank)))
+    dims = tuple(range(rank, len(grid)))
+    if skip:
+        counted = reduce_sum(convert(bitwise_not(number), dtype), (len(left),))
+        count = broadcast_in_dim(counted, grid, dims)
+    else:
+        count = broadcasted(dtype.type(n), grid)
+    last = larger(sub(count, dtype.type(1)), dtype.type(0))
+    place = mul(q, last)
+    low, high = floor(place), ceil(place)
+    weight = sub(place, low)
+    if method == "nearest":
+        low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
+    low, high = (_clamped(v, last) for v in (low, high))
+    below, above = _pick(x, low), _pick(x, high)
+    if method == "linear":
+        out = add(mul(below, sub(dtype.type(1), weight)), mul(above, weight))
+    elif method == "midpoint":
+        out = mul(add(below, above), dtype.type(0.5))
+    else:
+        out = above if method == "higher" else below
+    bad = reduce_or(number, (len(left),))
+    if skip:
+        bad = eq(counted, dtype.type(0))
+    outside = bitwise_or(lt(q, dtype.type(0)), gt(q, dtype.type(1)))
+    wrong = bitwise_or(broadcast_in_dim(bad, grid, dims), outside)
+    return select(wrong, broadcasted(dtype.type(np.nan), grid), out)
+
+
+def _clamped(x: Any, last: Any) -> Any:
+    return smaller(larger(x, type_of(x).dtype.type(0)), last)
+
+
+def _pick(x: Any, place: Any) -> Any:
+    """The elements of the last dimension at float positions of shape (more dimensions, the others)."""
+    of, grid = type_of(x), type_of(place).shape
+    left, n = of.shape[:-1], of.shape[-1]
+    rank = len(grid) - len(left)
+    index = convert(place, np.dtype(np.int32 if n < 2**31 else np.int64))
+    order = (*range(rank, len(grid)), *range(rank))
+    size = int(np.prod(grid[:rank], dtype=np.int64))
+    flat = reshape(transpose(index, order), (*left, size))
+    found = take_last(x, flat)
+    back = reshape(found, (*left, *grid[:rank]))
+    return transpose(back, (*range(len(left), len(grid)), *range(len(left))))
+
+
+def take_last(x: Any, index: Any) -> Any:
+    """The elements at positions along the last dimension, row by row."""
+    rows = int(np.prod(type_of(x).shape[:-1], dtype=np.int64))
+    n, k = type_of(x).shape[-1], type_of(index).shape[-1]
+    base = mul(iota(type_of(index).dtype, rows), type_of(index).dtype.type(n))
+    flat = add(reshape(index, (rows, k)), broadcast_in_dim(base, (rows, k), (0,)))
+    return reshape(
+        take_axis(reshape(x, (rows * n,)), flat, 0, "clip"), type_of(index).shape
+    )
+
+
+def _fraction(
+    name: str,
+    a: Any,
+    q: Any,
+    axis: Any,
+    out: Any,
+    overwrite_input: bool,
+    method: str,
+    keepdims: bool,
+    scale: int,
+) -> Any:
+    refuse_out(name, out)
+    check_arrays(name, a, q)
+    if overwrite_input:
+        raise WeftValueError(f"{name}: arrays are not overwritten", operation=name)
+    if method not in _METHODS:
+        raise WeftValueError(
+            f"{name}: there is no method {method!r}",
+            operation=name,
+            got=f"method={method!r}",
+            wanted=", ".join(_METHODS),
+        )
+    of = type_of(a)
+    if of.dtype in dtypes.COMPLEX:
+        raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))
+    axes = axes_of(axis, of.ndim, name)
+    if type_of(q).ndim > 1:
+        raise ShapeError(f"{name} takes q of at most one dimension", operation=name, got=str(type_of(q)))
+    if 0 in [of.shape[d] for d in axes]:
+        raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))
+    return _quantile(
+        a,
+        q,
+        axes=axes,
+        method=method,
+        keepdims=bool(keepdims),
+        skip=name.startswith("nan"),
+        scale=scale,
+    )
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """The values below which the fractions `q` of the elements along `axis` lie.
+
+    q: numbers between 0 and 1, whose dimension comes first in the result; method: what is between
+    two elements: "linear", "lower", "higher", "midpoint" or "nearest". NaN where there is one.
+    """
+    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, 1)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """`quantile` of the elements that are not NaN."""
+    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, 1)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """`quantile` with `q` in percent."""
+    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, 100)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """`percentile` of the elements that are not NaN."""
+    return _fraction("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, 100)
+
+
+def median(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """The middle of the sorted elements along `axis`, or the mean of the middle two."""
+    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
+
+
+def nanmedian(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """`median` of the elements that are not NaN."""
+    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
+
+
+# ---- covariance ----------------------------------------------------------------------------------
+
+
+@compiled
+def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, bool]) -> Any:
+    dtype = inexact(type_of(x).dtype)
+    x = convert(x, dtype)
+    if type_of(x).ndim < 2:
+        x = reshape(x, (1, type_of(x).size))
+    elif by_columns:
+        x = transpose(x, (1, 0))
+    n, m = type_of(x).shape
+    found = iter(weights)
+    frequency, reliability = (next(found) if flag else None for flag in given)
+    w = None
+    for part in (frequency, reliability):
+        if part is not None:
+            part = convert(part, dtype)
+            w = part if w is None else mul(w, part)
+    if w is None:
+        total, weighted = dtype.type(m), x
+        factor: Any = dtype.type(max(m - ddof, 0))
+    else:
+        total = reduce_sum(w, (0,))
+        weighted = mul(x, broadcast_in_dim(w, (n, m), (1,)))
+        factor = sub(total, dtype.type(ddof))
+        if reliability is not None and ddof:
+            squares = reduce_sum(mul(w, convert(reliability, dtype)), (0,))
+            factor = sub(total, div(mul(dtype.type(ddof), squares), total))
+    mean = div(reduce_sum(weighted, (1,)), total)
+    x = sub(x, expanded(mean, (n, m), (1,)))
+    y = x if w is None else mul(x, broadcast_in_dim(w, (n, m), (1,)))
+    y = conj(y) if dtype in dtypes.COMPLEX else y
+    out = div(dot_general(x, y, (((1,), (1,)), ((), ()))), factor)
+    return reshape(out, ()) if n == 1 else out
+
+
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Any:
+    """The covariance matrix of variables, which are the rows of `m` (and of `y`).
+
+    rowvar=False: the columns. bias: divide by the number of observations and not by one less (ddof
+    says how many less). fweights, aweights: how often each observation occurs, and how much it counts.
+    """
+    check_arrays("cov", m)
+    if type_of(m).ndim > 2:
+        raise ShapeError("cov takes at most two dimensions", operation="cov", got=str(type_of(m)))
+    x = m
+    if y is not None:
+        check_arrays("cov", y)
+        parts = [_rows(v, rowvar) for v in promoted("cov", m, y)]
+        x, rowvar = concatenate(parts, 0), True
+    weights = []
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is None:
+            continue
+        check_arrays("cov", w)
+        observations = type_of(x).shape[-1 if rowvar or type_of(x).ndim < 2 else 0]
+        if type_of(w).shape != (observations,):
+            raise ShapeError(
+                f"cov: {name} does not fit", operation="cov", got=str(type_of(w)),
+                wanted=f"shape ({observations},)",
+            )  # fmt: skip
+        weights.append(w)
+    degrees = (0 if bias else 1) if ddof is None else integer_of(ddof, "cov", "ddof")
+    given = (fweights is not None, aweights is not None)
+    return _cov(x, *weights, by_columns=not rowvar, ddof=degrees, given=given)
+
+
+def _rows(x: Any, rowvar: bool) -> Any:
+    of = type_of(x)
+    if of.ndim < 2:
+        return reshape(x, (1, of.size))
+    return x if rowvar else transpose(x, (1, 0))
+
+
+@compiled
+def _corrcoef(c: Any) -> Any:
+    of = type_of(c)
+    if not of.ndim:
+        return div(c, c)
+    n = of.shape[0]
+    on_diagonal = eq(
+        broadcast_in_dim(iota(np.int32, n), (n, n), (0,)),
+        broadcast_in_dim(iota(np.int32, n), (n, n), (1,)),
+    )
+    zero = broadcasted(of.dtype.type(0), (n, n))
+    deviation = sqrt(real_part(reduce_sum(select(on_diagonal, c, zero), (1,))))
+    real_dtype = dtypes.to_real(of.dtype)
+    outer = mul(
+        broadcast_in_dim(deviation, (n, n), (0,)), broadcast_in_dim(deviation, (n, n), (1,))
+    )
+    one = real_dtype.type(1)
+    if of.dtype in dtypes.COMPLEX:
+        return complex(*[_between(div(part(c), outer), one) for part in (real, imag)])
+    return _between(div(c, outer), one)
+
+
+def real_part(x: Any) -> Any:
+    """The real part of complex numbers; real numbers as they are."""
+    return real(x) if type_of(x).dtype in dtypes.COMPLEX else x
+
+
+def _between(x: Any, one: Any) -> Any:
+    return smaller(larger(x, -one), one)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """The correlation coefficients of variables, which are the rows of `x` (and of `y`)."""
+    return _corrcoef(cov(x, y, rowvar))
+
+
+# ---- histograms ----------------------------------------------------------------------------------
+
+
+@compiled
+def _bincount(x: Any, *weights: Any, length: int) -> Any:
+    n = type_of(x).shape[0]
+    if weights:
+        values = weights[0]
+    else:
+        values = broadcasted(dtypes.default_int().type(1), (n,))
+    of = type_of(values)
+    index = x if type_of(x).dtype.itemsize >= 4 else convert(x, np.dtype(np.int32))
+    if type_of(index).dtype in dtypes.SIGNED:
+        index = larger(index, type_of(index).dtype.type(0))
+    zeros = broadcasted(of.dtype.type(0), (length,))
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
+    return scatter_add(zeros, reshape(index, (n, 1)), convert(values, of.dtype), numbers, mode="drop")
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+    """How often each number from 0 on occurs in an array of integers that are not negative.
+
+    weights: summed instead of counting; minlength: the least length of the result; length: exactly
+    its length, needed where `x` is traced: larger numbers are left out, negative ones count as 0.
+    """
+    check_arrays("bincount", x)
+    of = type_of(x)
+    if of.ndim != 1 or of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
+        raise ShapeError(
+            "bincount takes integers in one dimension", operation="bincount", got=str(of)
+        )
+    if length is None:
+        value = known(x, "bincount", "pass length=, the length of the result")
+        if value.size and value.min() < 0:
+            value = np.maximum(value, 0)
+        size = max(integer_of(minlength, "bincount", "minlength"), int(value.max(initial=-1)) + 1)
+    else:
+        size = integer_of(length, "bincount", "length")
+    extra = []
+    if weights is not None:
+        check_arrays("bincount", weights)
+        if type_of(weights).shape != of.shape:
+            raise ShapeError(
+                "bincount: weights and x have different shapes",
+                operation="bincount",
+                got=f"{type_of(weights)} and {of}",
+            )
+        extra.append(weights)
+    return _bincount(x, *extra, length=size)
+
+
+@compiled
+def _edges(a: Any, *ends: Any, bins: int) -> Any:
+    dtype = inexact(type_of(a).dtype)
+    if ends:
+        low, high = (convert(end, dtype) for end in ends)
+    elif type_of(a).size:
+        x = reshape(convert(a, dtype), (type_of(a).size,))
+        low, high = reduce_min(x, (0,)), reduce_max(x, (0,))
+    else:
+        low, high = dtype.type(0), dtype.type(1)
+    level = eq(high, low)
+    half = dtype.type(0.5)
+    low, high = select(level, sub(low, half), low), select(level, add(high, half), high)
+    step = div(convert(iota(np.int32, bins + 1), dtype), dtype.type(bins))
+    one = broadcasted(dtype.type(1), (bins + 1,))
+    return add(mul(sub(one, step), low), mul(step, high))
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The edges of bins: of `bins` equal ones from the least to the greatest element, or `range`.
+
+    bins: a number, or the edges themselves.
+    """
+    check_arrays("histogram_bin_edges", a)
+    if isinstance(bins, str):
+        raise NotImplementedError("histogram_bin_edges: bins is a number or an array of edges")
+    if isinstance(bins, (list, tuple)):
+        bins = np.asarray(bins)
+    if getattr(bins, "ndim", 0) == 1:
+        return convert(bins, inexact(type_of(bins).dtype))
+    count = integer_of(bins, "histogram_bin_edges", "bins")
+    if count < 1:
+        raise WeftValueError(
+            "histogram: the number of bins is not positive", operation="histogram", got=f"{count}"
+        )
+    return _edges(a, *(() if range is None else range), bins=count)
+
+
+@compiled
+def _histogram(a: Any, edges: Any, *weights: Any, density: bool) -> Any:
+    dtype = inexact(dtypes.promote_types(type_of(a).dtype, type_of(edges).dtype))
+    n, bins = type_of(a).size, type_of(edges).shape[0] - 1
+    x, edges = convert(reshape(a, (n,)), dtype), convert(edges, dtype)
+    index, inside = _bin_of(x, edges)
+    values = reshape(weights[0], (n,)) if weights else broadcasted(dtype.type(1), (n,))
+    of = type_of(values)
+    values = select(inside, values, broadcasted(of.dtype.type(0), (n,)))
+    counts = scatter_add(
+        broadcasted(of.dtype.type(0), (bins,)),
+        reshape(index, (n, 1)),
+        values,
+        ScatterDimensionNumbers((), (0,), (0,)),
+        mode="drop",
+    )
+    if not density:
+        return counts
+    widths = sub(slicing.slice(edges, (1,), (bins + 1,)), slicing.slice(edges, (0,), (bins,)))
+    counts = convert(counts, dtype)
+    return div(div(counts, widths), reduce_sum(counts, (0,)))
+
+
+def _bin_of(x: Any, edges: Any) -> tuple[Any, Any]:
+    """The number of the bin of each value, and whether it is in one; the last one is closed."""
+    bins = type_of(edges).shape[0] - 1
+    first, last = (reshape(slicing.slice(edges, (i,), (i + 1,)), ()) for i in (0, bins))
+    place = sub(searchsorted(edges, x, "right"), np.int32(1))
+    index = smaller(larger(place, np.int32(0)), np.int32(bins - 1))
+    outside = bitwise_or(bitwise_or(lt(x, first), gt(x, last)), is_nan(x))
+    return index, bitwise_not(outside)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Any, Any]:
+    """How many elements fall into each bin, and the edges of the bins.
+
+    weights: summed instead of counting; density: divided by the bins' widths and the total.
+    """
+    check_arrays("histogram", a)
+    edges = histogram_bin_edges(a, bins, range, weights)
+    extra = []
+    if weights is not None:
+        check_arrays("histogram", weights)
+        if type_of(weights).shape != type_of(a).shape:
+            raise ShapeError("histogram: weights and a have different shapes", operation="histogram")
+        extra.append(weights)
+    return _histogram(a, edges, *extra, density=bool(density)), edges
+
+
+@compiled
+def _histogramdd(sample: Any, *rest: Any, dims: int, density: bool) -> Any:
+    edges, weights = rest[:dims], rest[dims:]
+    n = type_of(sample).shape[0]
+    shape = tuple(type_of(e).shape[0] - 1 for e in edges)
+    dtype = inexact(type_of(sample).dtype)
+    flat = broadcasted(np.int32(0), (n,))
+    inside = broadcasted(np.bool_(True), (n,))
+    for d, edge in enumerate(edges):
+        x = convert(reshape(slicing.slice_in_dim(sample, d, d + 1, axis=1), (n,)), dtype)
+        index, within = _bin_of(x, convert(edge, dtype))
+        flat = add(mul(flat, np.int32(shape[d])), index)
+        inside = bitwise_not(bitwise_or(bitwise_not(inside), bitwise_not(within)))
+    values = weights[0] if weights else broadcasted(dtype.type(1), (n,))
+    of = type_of(values)
+    values = select(inside, values, broadcasted(of.dtype.type(0), (n,)))
+    size = int(np.prod(shape, dtype=np.int64))
+    counts = scatter_add(
+        broadcasted(of.dtype.type(0), (size,)),
+        reshape(flat, (n, 1)),
+        values,
+        ScatterDimensionNumbers((), (0,), (0,)),
+        mode="drop",
+    )
+    counts = reshape(counts, shape)
+    if not density:
+        return counts
+    counts = convert(counts, dtype)
+    counts = div(counts, reduce_sum(counts, tuple(range(dims))))
+    for d, edge in enumerate(edges):
+        edge = convert(edge, dtype)
+        width = sub(slicing.slice_in_dim(edge, 1, None), slicing.slice_in_dim(edge, 0, -1))
+        counts = div(counts, broadcast_in_dim(width, shape, (d,)))
+    return counts
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+) -> tuple[Any, list[Any]]:
+    """How many points, the rows of `sample`, fall into each cell of a grid, and the grid's edges.
+
+    bins: a number for all dimensions, or a sequence of a number or edges for each; range: (low,
+    high) for each.
+    """
+    check_arrays("histogramdd", sample)
+    if type_of(sample).ndim != 2:
+        raise ShapeError("histogramdd takes a matrix", operation="histogramdd", got=str(type_of(sample)))
+    dims = type_of(sample).shape[1]
+    each: Sequence[Any] = bins if isinstance(bins, (list, tuple)) else [bins] * dims
+    if len(each) != dims or (range is not None and len(range) != dims):
+        raise WeftValueError(
+            f"histogramdd needs bins and range for {dims} dimensions", operation="histogramdd"
+        )
+    n = type_of(sample).shape[0]
+    edges = [
+        histogram_bin_edges(
+            reshape(slicing.slice_in_dim(sample, d, d + 1, axis=1), (n,)),
+            each[d],
+            None if range is None else range[d],
+        )
+        for d in np.arange(dims).tolist()
+    ]
+    extra = [] if weights is None else [weights]
+    check_arrays("histogramdd", *extra)
+    return _histogramdd(sample, *edges, *extra, dims=dims, density=bool(density)), edges
+
+
+def histogram2d(
+    x: Any,
+    y: Any,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Any, Any, Any]:
+    """How many points (x, y) fall into each cell of a grid, and the edges along both axes."""
+    check_arrays("histogram2d", x, y)
+    if type_of(x).ndim != 1 or type_of(x).shape != type_of(y).shape:
+        raise ShapeError("histogram2d takes x and y of one dimension and length", operation="histogram2d")
+    if isinstance(bins, (list, tuple)):
+        pair = list(bins) if len(bins) == 2 else [np.asarray(bins)] * 2
+    elif getattr(bins, "ndim", 0) == 1:
+        pair = [static_array(bins, "histogram2d", "bins")] * 2
+    else:
+        pair = [bins, bins]
+    n = type_of(x).shape[0]
+    x, y = promoted("histogram2d", x, y)
+    sample = concatenate([reshape(x, (n, 1)), reshape(y, (n, 1))], 1)
+    counts, edges = histogramdd(sample, pair, range, weights, density)
+    return counts, edges[0], edges[1]

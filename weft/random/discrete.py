@@ -1,0 +1,149 @@
+"""Discrete distributions: categories of given log-probabilities, and numbers of trials."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.ops.argreduce import argmax
+from weft.ops.arithmetic import add, div, eq, log, neg
+from weft.ops.convert import convert_element_type
+from weft.ops.elementary import log1p
+from weft.ops.rounding import floor
+from weft.ops.selection import select
+from weft.ops.shape import canonical_axis, move_dim, reshape
+from weft.ops.sorting import top_k
+from weft.random.checks import check_key, check_parameter, check_shape, parametric
+from weft.random.continuous import gumbel_of
+from weft.random.sampler import Sampler
+from weft.random.streams import full_operand, repeated, stream_of
+from weft.random.uniform import check_mode
+
+__all__ = ["categorical", "geometric"]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+
+# ---- categorical -------------------------------------------------------------------------------
+
+
+def categorical(
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+) -> Any:
+    """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
+
+    `shape` ends with the shape of `logits` without the axis, which it is by default; what stands
+    before it counts independent draws, or with `replace=False` draws without repetition. `mode` is
+    that of `gumbel`.
+
+    The maximum of the logits, each with a Gumbel distributed number added, is at a position of that
+    distribution (the "Gumbel-max trick": J. Yellott, Journal of Mathematical Psychology 15, 1977),
+    and the k largest are k draws without repetition.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.random.categorical(
+    ...     weft.random.key(0), wnp.log(wnp.array([0.5, 0.25, 0.25])), shape=(4,)
+    ... )
+    Array([0, 1, 1, 0], dtype=int32)
+    """
+    return _categorical((key, logits), (axis, shape, replace, mode))
+
+
+def _draw_categorical(
+    key: Any, logits: Any, axis: int, shape: Shape, replace: bool, mode: str
+) -> Any:
+    of = type_of(logits)
+    if of.weak_type:
+        logits = convert_element_type(logits, of.dtype)
+    rest = of.ndim - 1
+    draws, batch = shape[: len(shape) - rest], shape[len(shape) - rest :]
+    stream = stream_of(key)
+    if replace:
+        whole = (*draws, *batch[:axis], of.shape[axis], *batch[axis:])
+        noise = gumbel_of(stream, whole, of.dtype, mode)
+        return argmax(add(noise, repeated(logits, whole)), axis + len(draws), dtypes.default_int())
+    whole = (*batch[:axis], of.shape[axis], *batch[axis:])
+    noisy = add(repeated(logits, whole), gumbel_of(stream, whole, of.dtype, mode))
+    last = move_dim(noisy, axis, rest, of.shape[axis])
+    places = move_dim(top_k(last, prod(draws))[1], rest, 0, prod(draws))
+    return convert_element_type(reshape(places, shape), dtypes.default_int())
+
+
+def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    key = check_key(operation, arrays[0])
+    logits = check_parameter(operation, "logits", arrays[1])
+    axis, shape, replace, mode = static
+    of = type_of(logits)
+    if of.dtype not in dtypes.FLOATING:
+        raise DTypeError(
+            f"{operation}: logits are floating-point numbers, not {of}",
+            operation=operation,
+            got=f"logits of type {of}",
+            wanted="an array of logarithms of probabilities",
+            fix=Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"}),
+        )
+    axis = canonical_axis(axis, of.ndim, operation)
+    batch = of.shape[:axis] + of.shape[axis + 1 :]
+    shape = batch if shape is None else check_shape(operation, shape)
+    lead = len(shape) - len(batch)
+    if lead < 0 or any(a not in (1, b) for a, b in zip(batch, shape[lead:], strict=True)):
+        raise ShapeError(
+            f"{operation}: shape does not end with that of the logits without the axis",
+            operation=operation,
+            got=f"shape={shape}, logits of shape {of.shape}, axis={axis}",
+            wanted=f"a shape that ends with {batch}",
+            fix=Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch}),
+        )
+    mode = "low" if mode is None else mode
+    check_mode(operation, mode)
+    if not replace and prod(shape[:lead]) > of.shape[axis]:
+        raise WeftValueError(
+            f"{operation}: {prod(shape[:lead])} draws without replacement from "
+            f"{of.shape[axis]} categories",
+            operation=operation,
+            got=f"shape={shape}, replace=False, logits of shape {of.shape}",
+            wanted="no more draws than categories",
+            fix=Fix("replace", "draw with replacement: replace=True", {"replace": True}),
+        )
+    return (key, logits), (axis, shape, bool(replace), mode)
+
+
+_categorical = Sampler("categorical", _draw_categorical, _check_categorical)
+
+
+# ---- geometric ---------------------------------------------------------------------------------
+
+
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """How many independent trials it takes to the first success, each succeeding with probability
+    `p`: integers from 1.
+
+    `p` is a number or an array that broadcasts to `shape`, which is by default its own.
+    """
+    return _geometric((key, p), (shape, dtype))
+
+
+def _draw_geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+    of = type_of(p)
+    real = of.dtype if of.dtype in dtypes.FLOATING else dtypes.default_float()
+    p = full_operand(p, shape, real)
+    x = stream_of(key).unit(shape, real)
+    one = real.type(1)
+    # The uniform number may be 0, whose logarithm is infinite; 1 stands for it.
+    x = select(eq(x, real.type(0)), repeated(one, shape), x)
+    failures = floor(div(log(x), log1p(neg(p))))
+    return convert_element_type(add(failures, one), dtype)
+
+
+_geometric = Sampler("geometric", _draw_geometric, parametric("integers", "p"))
