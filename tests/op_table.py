@@ -17,8 +17,8 @@ A row of any other operation says what its operands are, one `Arg` each, and its
        args=(Arg((2, 3, 4)),), params={"axes": (0, 2)}, elementwise=False)
     Op(gather, ..., args=(Arg((5, 4)), Arg((3, 1), dtype=np.int32, draw=integers(0, 4))))
 
-`Arg.dtype` None stands for the dtype that is swept; a fixed dtype stays. Several rows of one function
-take a `name` of their own ("reduce_max of a middle axis"). What the fields mean:
+`Arg.dtype` None stands for the dtype that is swept; a fixed dtype stays. Several rows of one
+function take a `name` of their own ("reduce_max of a middle axis"). What the fields mean:
 
 function    called as `function(*arrays, **params)`; any tree of arrays as result
 reference   NumPy or SciPy, called as `reference(*arrays, **params)` with floating-point operands
@@ -141,7 +141,7 @@ def any_bits(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any)
 
 @dataclasses.dataclass(frozen=True)
 class Arg:
-    """One operand: its shape, its dtype (None: the swept one), how it is drawn (None: as the row)."""
+    """One operand: its shape, its dtype (None: the swept one), how drawn (None: as the row)."""
 
     shape: tuple[int, ...] = SHAPE
     dtype: Any = None

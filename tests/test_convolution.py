@@ -33,9 +33,7 @@ def stretched(x, steps, pads):
     out[(slice(None), slice(None), *(slice(None, None, s) for s in steps))] = x
     widths = [(0, 0), (0, 0), *((max(0, a), max(0, b)) for a, b in pads)]
     out = np.pad(out, widths)
-    cuts = [
-        slice(max(0, -a), out.shape[d + 2] - max(0, -b)) for d, (a, b) in enumerate(pads)
-    ]
+    cuts = [slice(max(0, -a), out.shape[d + 2] - max(0, -b)) for d, (a, b) in enumerate(pads)]
     return out[(slice(None), slice(None), *cuts)]
 
 
@@ -44,7 +42,9 @@ def direct(lhs, rhs, strides, pads, lhs_dilation, rhs_dilation, numbers, groups=
     x = stretched(standard(lhs, numbers.lhs_spec), lhs_dilation, pads)
     k = stretched(standard(rhs, numbers.rhs_spec), rhs_dilation, [(0, 0)] * len(strides))
     batch, outputs = x.shape[0] // batch_groups, k.shape[0]
-    spatial = [max(0, (n - r) // s + 1) for n, r, s in zip(x.shape[2:], k.shape[2:], strides)]
+    spatial = [
+        max(0, (n - r) // s + 1) for n, r, s in zip(x.shape[2:], k.shape[2:], strides, strict=True)
+    ]
     out = np.zeros((batch, outputs, *spatial), np.result_type(x, k))
     total = groups * batch_groups
     for o in range(outputs):
@@ -54,7 +54,10 @@ def direct(lhs, rhs, strides, pads, lhs_dilation, rhs_dilation, numbers, groups=
         else:
             block = x[:, group * k.shape[1] : (group + 1) * k.shape[1]]
         for place in itertools.product(*map(range, spatial)):
-            at = [slice(p * s, p * s + r) for p, s, r in zip(place, strides, k.shape[2:])]
+            at = [
+                slice(p * s, p * s + r)
+                for p, s, r in zip(place, strides, k.shape[2:], strict=True)
+            ]
             window = block[(slice(None), slice(None), *at)]
             out[(slice(None), o, *place)] = (window * k[o]).reshape(batch, -1).sum(1)
     return np.transpose(out, np.argsort(numbers.out_spec))
@@ -78,9 +81,9 @@ def problems(draw, max_spatial=2):
     pads = tuple((draw(st.integers(-1, 3)), draw(st.integers(-1, 3))) for _ in range(spatial))
     pads = tuple((max(a, 0), max(b, 0)) if a + b < -1 else (a, b) for a, b in pads)
     lhs_shape, rhs_shape = [0] * (spatial + 2), [0] * (spatial + 2)
-    for d, n in zip(numbers.lhs_spec, (batch, inputs * groups, *sizes)):
+    for d, n in zip(numbers.lhs_spec, (batch, inputs * groups, *sizes), strict=True):
         lhs_shape[d] = n
-    for d, n in zip(numbers.rhs_spec, (outputs, inputs, *kernel)):
+    for d, n in zip(numbers.rhs_spec, (outputs, inputs, *kernel), strict=True):
         rhs_shape[d] = n
     generator = np.random.default_rng(draw(st.integers(0, 9)))
     lhs, rhs = (generator.integers(-4, 5, s).astype(np.float64) for s in (lhs_shape, rhs_shape))
@@ -137,14 +140,17 @@ def test_dtypes(dtype):
     low = 0 if dtype in dtypes.UNSIGNED | dtypes.BOOLEAN else -2
     high = 1 if dtype == dtypes.bool_ else 2
     lhs, rhs = (
-        generator.integers(low, high, shape, endpoint=True) for shape in ((2, 3, 5, 4), (4, 3, 2, 2))
+        generator.integers(low, high, shape, endpoint=True)
+        for shape in ((2, 3, 5, 4), (4, 3, 2, 2))
     )
     if dtype in dtypes.COMPLEX:
         lhs = lhs + 1j * lhs[::-1]
         rhs = rhs - 1j * rhs[::-1]
     numbers = conv_dimension_numbers(lhs.shape, rhs.shape, None)
     want = direct(lhs, rhs, (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), numbers)
-    got = conv_general_dilated(exact_array(lhs.astype(dtype)), exact_array(rhs.astype(dtype)), (1, 1), "VALID")
+    got = conv_general_dilated(
+        exact_array(lhs.astype(dtype)), exact_array(rhs.astype(dtype)), (1, 1), "VALID"
+    )
     assert got.dtype == dtype
     want = want != 0 if dtype == dtypes.bool_ else want.astype(dtype)
     np.testing.assert_array_equal(np.asarray(got), want)
@@ -162,7 +168,9 @@ def test_complex_derivatives():
         exact_array(generator.normal(size=s) + 1j * generator.normal(size=s))
         for s in ((2, 2, 4), (2, 2, 2))
     )
-    check_grads(lambda x, y: conv_general_dilated(x, y, (1,), "SAME"), [lhs, rhs], 2, ("fwd", "rev"))
+    check_grads(
+        lambda x, y: conv_general_dilated(x, y, (1,), "SAME"), [lhs, rhs], 2, ("fwd", "rev")
+    )
 
 
 def test_real_array_and_complex_kernel():
@@ -182,7 +190,13 @@ def test_dimension_numbers_of_strings():
 
 @pytest.mark.parametrize(
     "numbers",
-    [("NCHW", "HWIO"), ("NCHW", "HWIO", "NCHH"), ("NCH", "HIO", "NCH"), 5, ("NCHW", "HWIO", "NAHW")],
+    [
+        ("NCHW", "HWIO"),
+        ("NCHW", "HWIO", "NCHH"),
+        ("NCH", "HIO", "NCH"),
+        5,
+        ("NCHW", "HWIO", "NAHW"),
+    ],
 )
 def test_wrong_dimension_numbers(numbers):
     with pytest.raises(WeftValueError, match="dimension numbers"):
@@ -237,7 +251,9 @@ def test_conv_transpose_is_the_transpose(padding, stride, kernel):
     x = generator.integers(-3, 4, (1, length, 2)).astype(np.float64)
     k = generator.integers(-3, 4, (kernel, 2, 3)).astype(np.float64)
     numbers = ("NHC", "HIO", "NHC")
-    y = conv_general_dilated(exact_array(x), exact_array(k), (stride,), padding, dimension_numbers=numbers)
+    y = conv_general_dilated(
+        exact_array(x), exact_array(k), (stride,), padding, dimension_numbers=numbers
+    )
     ct = generator.integers(-3, 4, y.shape).astype(np.float64)
     # The kernel of the transposed operation has the features of the transposed direction.
     back = forms.conv_transpose(
@@ -249,7 +265,10 @@ def test_conv_transpose_is_the_transpose(padding, stride, kernel):
 
 def test_conv_transpose_with_padding_of_either_kind():
     generator = np.random.default_rng(0)
-    x, k = exact_array(generator.normal(size=(1, 5, 2))), exact_array(generator.normal(size=(3, 2, 4)))
+    x, k = (
+        exact_array(generator.normal(size=(1, 5, 2))),
+        exact_array(generator.normal(size=(3, 2, 4))),
+    )
     plain = forms.conv_transpose(x, k, (2,), [(1, 2)])
     consistent = forms.conv_transpose(x, k, (2,), [(1, 0)], use_consistent_padding=True)
     np.testing.assert_array_equal(np.asarray(plain), np.asarray(consistent))
@@ -282,7 +301,10 @@ def test_local_convolution():
 
 def test_plain_forms():
     generator = np.random.default_rng(0)
-    x, k = exact_array(generator.normal(size=(2, 3, 6))), exact_array(generator.normal(size=(4, 3, 2)))
+    x, k = (
+        exact_array(generator.normal(size=(2, 3, 6))),
+        exact_array(generator.normal(size=(4, 3, 2))),
+    )
     want = np.asarray(conv_general_dilated(x, k, (2,), [(0, 0)]))
     np.testing.assert_array_equal(np.asarray(forms.conv(x, k, (2,), "VALID")), want)
     padded = forms.conv_with_general_padding(x, k, (2,), "VALID", None, None)

@@ -1,4 +1,4 @@
-"""Elementwise operations beyond the op table: kinks and corners, operands that are numbers, errors."""
+"""Elementwise operations beyond the op table: kinks and corners, numbers as operands, errors."""
 
 from __future__ import annotations
 

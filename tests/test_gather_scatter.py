@@ -1,4 +1,4 @@
-"""Gather, scatter and what moves elements: random dimension numbers, random keys, errors, duplicates.
+"""Gather, scatter and what moves elements: random dimension numbers, keys, duplicates, errors.
 
 Values and derivatives of fixed cases are in the op table (`op_rows/indexing.py`, `structural.py`).
 """
@@ -276,11 +276,16 @@ def test_random_keys_under_vmap():
     rows = np.array([2, 0, 3])
     out = vmap(lambda k, i: dynamic_slicing.dynamic_index_in_dim(k, i, keepdims=False))(keys, rows)
     np.testing.assert_array_equal(host(extended.key_bits(out)), bits[np.arange(3), rows])
-    changed = vmap(lambda k, i: dynamic_slicing.dynamic_update_index_in_dim(k, k, i, 0)
-                   if k.ndim > 1 else dynamic_slicing.dynamic_slice(k, (i,), (2,)))(keys, rows)  # fmt: skip
-    np.testing.assert_array_equal(
-        host(extended.key_bits(changed)), np.stack([b[min(i, 2) :][:2] for b, i in zip(bits, rows)])
+    pairs = vmap(lambda k, i: dynamic_slicing.dynamic_slice(k, (i,), (2,)))(keys, rows)
+    want = [row[min(i, 2) : min(i, 2) + 2] for row, i in zip(bits, rows, strict=True)]
+    np.testing.assert_array_equal(host(extended.key_bits(pairs)), want)
+    update = joining.rev(keys, (1,))
+    changed = vmap(lambda k, u, i: dynamic_slicing.dynamic_update_slice(k, u, (i,)))(
+        keys, slice_in_dim(update, 0, 1, axis=1), rows
     )
+    wanted = bits.copy()
+    wanted[np.arange(3), rows] = bits[:, -1]
+    np.testing.assert_array_equal(host(extended.key_bits(changed)), wanted)
 
 
 def test_keys_cannot_be_made_of_numbers():
@@ -459,7 +464,7 @@ X = np.zeros((3, 4), np.float32)
         (lambda: dynamic_slicing.index_in_dim(X, -4), WeftIndexError, "out of bounds"),
         (lambda: gather(X, X, ROWS, (1, 4)), DTypeError, "integers as indices"),
         (lambda: gather(X, np.int32(1), ROWS, (1, 4)), ShapeError, "last dimension"),
-        (lambda: gather(X, np.zeros((2, 2), int), ROWS, (1, 4)), ShapeError, "of 2 elements"),
+        (lambda: gather(X, np.zeros((2, 2), int), ROWS, (1, 4)), ShapeError, "have 2 elements"),
         (lambda: gather(X, np.zeros((2, 1), int), ROWS, (2, 4)), ShapeError, "length 1"),
         (lambda: gather(X, np.zeros((2, 1), int), ROWS, (1, 5)), ShapeError, "block length"),
         (lambda: gather(X, np.zeros((2, 1), int), GatherDimensionNumbers((), (0,), (0,)), (1, 4)),
@@ -467,7 +472,7 @@ X = np.zeros((3, 4), np.float32)
         (lambda: scatter(X, np.zeros((2, 1), int), X[:2].astype(int),
                          ScatterDimensionNumbers((1,), (0,), (0,))), DTypeError, "one dtype"),
         (lambda: scatter(X, np.zeros((2, 1), int), X, ScatterDimensionNumbers((1,), (0,), (0,))),
-         ShapeError, "list updates of shape"),
+         ShapeError, "updates of shape"),
         (lambda: scatter_add(X, np.zeros((2, 1), int), np.zeros((2, 5), np.float32),
                              ScatterDimensionNumbers((1,), (0,), (0,))), ShapeError, "larger"),
         (lambda: scatter_add(X > 0, np.zeros((2, 1), int), X[:2] > 0,

@@ -273,6 +273,40 @@ def test_draws_inside_branches():
     assert float(jit(draw)(False, key)) == float(random.uniform(key))
 
 
+def test_arguments_of_other_classes():
+    key = random.key(1)
+    five = random.permutation(key, 5)
+    for n in (np.int64(5), wnp.array(5), np.array(5)):
+        assert (random.permutation(key, n) == five).all()
+        assert (random.choice(key, n, (3,)) == random.choice(key, 5, (3,))).all()
+    heads = random.bernoulli(key, 0.3, (9,))
+    for p in (np.float64(0.3), np.float32(0.3), np.array(0.3)):
+        assert (random.bernoulli(key, p, (9,)) == heads).all()
+        assert (jit(lambda k, p=p: random.bernoulli(k, p, (9,)))(key) == heads).all()
+    drawn = random.normal(key, (2, 3))
+    for shape in ([2, 3], np.array([2, 3]), (np.int32(2), 3)):
+        assert (random.normal(key, shape) == drawn).all()
+    for dtype in (float, "float32", np.float32, wnp.float32, np.dtype("float32"), None):
+        assert (random.normal(key, (2, 3), dtype) == drawn).all()
+    assert (random.normal(key, 3) == random.normal(key, (3,))).all()
+    wide = random.randint(key, (3,), 0, np.int64(2**40), "int64")
+    assert (wide == random.randint(key, (3,), 0, 2**40, "int64")).all()
+
+
+def test_python_numbers_are_exact_among_64_bits():
+    drawn = random.uniform(random.key(0), (), "float64", minval=0.1, maxval=0.1)
+    assert float(drawn) == 0.1
+
+
+def test_equal_static_arguments_of_another_form_do_not_meet():
+    # The shape of the first result is the shape argument of the second.
+    scale = wnp.ones(2)
+    first = random.double_sided_maxwell(random.key(0), 0.0, scale, (3,), np.dtype("float32"))
+    second = random.double_sided_maxwell(random.key(0), 0.0, scale, (3, 2), np.dtype("float32"))
+    assert first.shape == (3, 2)
+    assert second.shape == (3, 2, 2)
+
+
 # ---- another generator -------------------------------------------------------------------------
 
 

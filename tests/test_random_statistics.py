@@ -1,4 +1,4 @@
-"""The numbers of weft.random are distributed as they should be (fixed keys: the tests never flake)."""
+"""The numbers of weft.random are distributed as they should be; the keys are fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of `weft.testing` find what is wrong: each is run on an operation with one false rule."""
+"""The checks of `weft.testing` find what is wrong: each runs on a primitive with one false rule."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from weft.array import Array, as_array, put
 from weft.control.jitted import Jitted, Options, check_results
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer
-from weft.core.types import ShapeDtypeStruct, type_of
+from weft.core.types import ShapeDtypeStruct, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import buffers
 from weft.sharding import SingleDeviceSharding
@@ -190,12 +190,11 @@ def make_jaxpr(
             full = [args[i] if i in numbers else x for i, x in enumerate(given)]
             out = fun(*full, **given_kwargs)
             outs, out_tree = tree.flatten(out)
-            check_results(out, outs, f"make_jaxpr of {name}")
             out_trees.append(out_tree)
-            return outs
+            return check_results(out, outs, f"make_jaxpr of {name}")
 
         jaxpr, consts = trace_to_jaxpr(
-            flat, [type_of(x) for x in leaves], transformation="make_jaxpr", name=name
+            flat, [type_of(user_value(x)) for x in leaves], transformation="make_jaxpr", name=name
         )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
@@ -244,6 +243,7 @@ def _put_leaf(leaf: Any, device: Any) -> Any:
             return leaf
         moved = buffers.copy_to_device(leaf._live(), leaf.type, device)
         return Array(moved, leaf.type, (leaf.type, device))
+    leaf = user_value(leaf)
     of = type_of(leaf)
     if device is None:
         return as_array(leaf)

@@ -19,7 +19,7 @@ from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.trace import Tracer, bottom_trace, current_trace
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     DTypeError,
     Fix,
@@ -52,6 +52,7 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
     """A leaf that a transformation may box: a tracer or an array. Raises WeftTypeError otherwise."""
     if isinstance(value, (Array, Tracer)):
         return value
+    value = user_value(value)
     try:
         if not type_of(value).shape:
             return value  # a number stays one, so that a trace records it as a literal
@@ -105,9 +106,8 @@ def flat_function(
             out, aux = out
             aux = tree.map(primal_of, aux)
         leaves_out, out_tree = tree.flatten(out)
-        check_results(out, leaves_out, what)
         store[:] = [out_tree, aux]
-        return leaves_out
+        return check_results(out, leaves_out, what)
 
     return flat, store
 

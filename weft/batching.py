@@ -9,7 +9,7 @@ from typing import Any
 from weft import tree
 from weft.control.jitted import argument_path, check_results
 from weft.core.rules import AxisData
-from weft.core.types import type_of
+from weft.core.types import type_of, user_value
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.shape import move_dim
 from weft.transforms.staging import function_name
@@ -51,6 +51,7 @@ def vmap(
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
+        leaves = [user_value(x) for x in leaves]
         dims = _in_dims(in_axes, args, kwargs, name)
         dims, size = _axis_size(fun, name, args, kwargs, leaves, dims, axis_size)
         out_trees: list[Any] = []
@@ -59,9 +60,8 @@ def vmap(
             inner_args, inner_kwargs = in_tree.unflatten(values)
             out = fun(*inner_args, **inner_kwargs)
             outs, out_tree = tree.flatten(out)
-            check_results(out, outs, f"vmap of {name}")
             out_trees.append(out_tree)
-            return outs
+            return check_results(out, outs, f"vmap of {name}")
 
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, found = vmap_flat(flat, axis, leaves, dims, name)

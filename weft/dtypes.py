@@ -622,6 +622,12 @@ def iinfo(dtype_like: Any) -> Any:
     return ml_dtypes.iinfo(dtype)
 
 
+@functools.cache
+def _limits(dtype: DType) -> tuple[int, int]:
+    limits = ml_dtypes.iinfo(dtype)  # making one takes longer than all the rest of `fits`
+    return int(limits.min), int(limits.max)
+
+
 def fits(value: int, dtype: DType) -> bool:
     """Whether a Python integer has a value in `dtype` (for inexact dtypes: a finite one).
 
@@ -629,8 +635,8 @@ def fits(value: int, dtype: DType) -> bool:
     (True, False, False)
     """
     if is_integer(dtype):
-        limits = ml_dtypes.iinfo(dtype)
-        return int(limits.min) <= value <= int(limits.max)
+        low, high = _limits(dtype)
+        return low <= value <= high
     if is_boolean(dtype):
         return value in (0, 1)
     if not is_inexact(dtype):

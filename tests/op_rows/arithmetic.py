@@ -1,4 +1,4 @@
-"""Rows of `ops.arithmetic`: the operations of arithmetic, their elementary functions, comparisons."""
+"""Rows of `ops.arithmetic`: arithmetic, comparisons, some elementary functions."""
 
 from __future__ import annotations
 

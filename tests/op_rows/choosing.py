@@ -68,10 +68,13 @@ ROWS = [
        property_of=nextafter_is_exact),
     Op(complex.real, np.real, C, weak="strong", ulps=0.5),
     Op(complex.imag, np.imag, C, weak="strong", ulps=0.5),
-    Op(complex.conj, lambda x: np.conj(x).astype(np.complex128), C | R, ulps=0.5, weak=None),
+    Op(complex.conj, np.conj, C, ulps=0, refuses=False),
+    Op(complex.conj, lambda x: x.astype(np.complex128), R, name="conj of real numbers", ulps=0,
+       weak=None, refuses=False),
     Op(complex.complex, lambda x, y: x + 1j * y, REAL_WIDE, arity=2, ulps=0.5, specials=False,
        weak="strong"),
-    Op(selection.select, np.where, dtypes.ANY, args=(BOOL, Arg(), Arg()), elementwise=False, ulps=0.5),
+    Op(selection.select, np.where, dtypes.ANY, args=(BOOL, Arg(), Arg()),
+       elementwise=False, ulps=0.5),
     Op(selection.select, np.where, dtypes.ANY, name="select by one boolean",
        args=(Arg((), np.bool_), Arg(), Arg()), elementwise=False, ulps=0.5),
     Op(selection.select_n, lambda p, x, y: np.where(p, y, x), dtypes.ANY,
@@ -88,8 +91,9 @@ ROWS = [
            draw=away((0,), 0.2, between(0 if new.startswith("uint") else -3, 3)),
            specials=False, refuses=False)
         for new, accepts in (
-            ("bool", dtypes.ANY), ("int8", dtypes.ANY), ("uint32", dtypes.ANY), ("int64", dtypes.ANY),
-            ("float16", dtypes.ANY), ("float32", dtypes.ANY), ("float64", dtypes.ANY),
+            ("bool", dtypes.ANY), ("int8", dtypes.ANY), ("uint32", dtypes.ANY),
+            ("int64", dtypes.ANY), ("float16", dtypes.ANY), ("float32", dtypes.ANY),
+            ("float64", dtypes.ANY),
             ("complex64", dtypes.ANY), ("complex128", dtypes.ANY),
             ("float8_e4m3fn", dtypes.FLOATING),
         )

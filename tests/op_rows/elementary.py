@@ -9,7 +9,7 @@ from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
 from weft.ops import elementary, powers
 
-I, R, C = dtypes.INEXACT, dtypes.FLOATING, dtypes.COMPLEX
+INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)
 positive = between(0.2, 4)
 
@@ -30,34 +30,36 @@ def above_one(generator, shape, dtype):
 
 ROWS = [
     Op(powers.cbrt, np.cbrt, R, draw=away((0,), 0.2, between(-9, 9)), ulps=3),
-    Op(powers.rsqrt, lambda x: 1 / np.sqrt(x), I, draw=positive, ulps=by_kind(2, 4)),
-    Op(powers.reciprocal, lambda x: 1 / x, I, draw=away((0,), 0.2, between(-3, 3)), ulps=3),
-    Op(powers.pow, np.power, I, arity=2, draw=(positive, between(-2, 2)), ulps=by_kind(1, 16)),
+    Op(powers.rsqrt, lambda x: 1 / np.sqrt(x), INEXACT, draw=positive, ulps=by_kind(2, 4)),
+    Op(powers.reciprocal, lambda x: 1 / x, INEXACT, draw=away((0,), 0.2, between(-3, 3)), ulps=3),
+    Op(powers.pow, np.power, INEXACT, arity=2, draw=(positive, between(-2, 2)),
+       ulps=by_kind(1, 16)),
     Op(
-        powers.pow, lambda x, y: np.power(x, y.astype(float)), I, name="pow to integers",
+        powers.pow, lambda x, y: np.power(x, y.astype(float)), INEXACT, name="pow to integers",
         args=(Arg(draw=away((0,), 0.2, between(-2, 2))), Arg(dtype=np.int32, draw=integers(-3, 3))),
         ulps=by_kind(1, 16), weak="first",
     ),
     *(
         Op(
             powers.integer_pow, lambda x, y: np.power(x, x.dtype.type(y)) if y >= 0 else x ** y,
-            dtypes.NUMERIC if y >= 0 else I, name=f"integer_pow {y}", params={"y": y},
+            dtypes.NUMERIC if y >= 0 else INEXACT, name=f"integer_pow {y}", params={"y": y},
             draw=away((0,), 0.5, between(-2, 2)), ulps=8,
         )
         for y in (0, 1, 2, 3, 7, -1, -3)
     ),
-    Op(elementary.exp2, np.exp2, I, ulps=by_kind(1, 4)),
-    Op(elementary.expm1, np.expm1, I, ulps=6),
-    Op(elementary.log1p, np.log1p, I, draw=between(-0.7, 5), ulps=by_kind(3, 60)),
-    Op(elementary.logistic, logistic, I, ulps=6),
-    Op(elementary.tan, np.tan, I, draw=between(-1.3, 1.3), ulps=6),
-    Op(elementary.asin, np.arcsin, I, draw=inside, ulps=6),
-    Op(elementary.acos, np.arccos, I, draw=inside, ulps=6),
-    Op(elementary.atan, np.arctan, I, draw=inside, ulps=by_kind(1, 6)),
-    Op(elementary.atan2, atan2, I, arity=2, draw=away((0,), 0.3, between(-3, 3)), ulps=by_kind(2, 60)),
-    Op(elementary.sinh, np.sinh, I, ulps=by_kind(6, 24)),
-    Op(elementary.cosh, np.cosh, I, ulps=by_kind(3, 12)),
-    Op(elementary.asinh, np.arcsinh, I, ulps=6),
-    Op(elementary.acosh, np.arccosh, I, draw=above_one, ulps=6),
-    Op(elementary.atanh, np.arctanh, I, draw=inside, ulps=6),
+    Op(elementary.exp2, np.exp2, INEXACT, ulps=by_kind(1, 4)),
+    Op(elementary.expm1, np.expm1, INEXACT, ulps=6),
+    Op(elementary.log1p, np.log1p, INEXACT, draw=between(-0.7, 5), ulps=by_kind(3, 60)),
+    Op(elementary.logistic, logistic, INEXACT, ulps=6),
+    Op(elementary.tan, np.tan, INEXACT, draw=between(-1.3, 1.3), ulps=6),
+    Op(elementary.asin, np.arcsin, INEXACT, draw=inside, ulps=6),
+    Op(elementary.acos, np.arccos, INEXACT, draw=inside, ulps=6),
+    Op(elementary.atan, np.arctan, INEXACT, draw=inside, ulps=by_kind(1, 6)),
+    Op(elementary.atan2, atan2, INEXACT, arity=2, draw=away((0,), 0.3, between(-3, 3)),
+       ulps=by_kind(2, 60)),
+    Op(elementary.sinh, np.sinh, INEXACT, ulps=by_kind(6, 24)),
+    Op(elementary.cosh, np.cosh, INEXACT, ulps=by_kind(3, 12)),
+    Op(elementary.asinh, np.arcsinh, INEXACT, ulps=6),
+    Op(elementary.acosh, np.arccosh, INEXACT, draw=above_one, ulps=6),
+    Op(elementary.atanh, np.arctanh, INEXACT, draw=inside, ulps=6),
 ]  # fmt: skip

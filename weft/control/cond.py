@@ -21,7 +21,7 @@ from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
     JaxprError,
@@ -131,6 +131,7 @@ def _bind_branches(
     what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
 ) -> Any:
     leaves, in_tree = tree.flatten(operands)
+    leaves = [user_value(x) for x in leaves]
     in_types = [type_of(x) for x in leaves]
     traced = [_trace_branch(what, f, in_tree, in_types) for f in functions]
     _check_branches(what, traced, names)
@@ -148,9 +149,8 @@ def _trace_branch(
     def flat(*values: Any) -> list[Any]:
         out = function(*in_tree.unflatten(values))
         outs, out_tree = tree.flatten(out)
-        check_results(out, outs, f"{what} of {name}")
         trees.append(out_tree)
-        return outs
+        return check_results(out, outs, f"{what} of {name}")
 
     jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation=what, name=name)
     return jaxpr, consts, trees[0]

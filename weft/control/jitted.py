@@ -22,8 +22,8 @@ from weft.control.jit import jit_p, jit_program
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
-from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftTypeError, WeftValueError, trim
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.runtime import pytree
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.eval import explain_failure, operand_device
@@ -166,7 +166,7 @@ def _signature(value: Any) -> Any:
     """What the cache of programs keys on for a leaf that is no array."""
     if isinstance(value, Tracer):
         raise leaked(value)
-    return type_of(value)
+    return type_of(user_value(value))
 
 
 class Jitted:
@@ -234,7 +234,7 @@ class Jitted:
         if static:
             key = (static, *key)
         entry = self._entries.get(key)
-        arrays = [as_array(x) for x in leaves]
+        arrays = [as_array(user_value(x)) for x in leaves]
         if entry is None:
             entry = self._entries[key] = self._compile(static, arrays, in_tree)
             self._flatten = pytree.flatten if self._options.simple else None
@@ -243,6 +243,7 @@ class Jitted:
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
         """Binds the primitive, under whatever transformation is active."""
         try:
+            leaves = [user_value(x) for x in leaves]
             in_types = [type_of(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
@@ -309,8 +310,7 @@ class Jitted:
             out = self._function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
-            check_results(out, outs, f"jit of {self._name}")
-            return outs
+            return check_results(out, outs, f"jit of {self._name}")
 
         jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="jit", name=self._name)
         return TracedCall(jaxpr, consts, out_trees[0])
@@ -365,6 +365,8 @@ class Jitted:
 
     def _bad_argument(self, dynamic: Any, error: Exception) -> WeftTypeError:
         """The error for a leaf that is no array, naming it by its path."""
+        if isinstance(error, LeakedTracerError):
+            return error
         for path, leaf in tree.leaves_with_path(dynamic):
             try:
                 type_of(leaf)
@@ -467,8 +469,8 @@ def argument_path(function: Any, path: Sequence[Any]) -> str:
     return f"{name}{tree.keystr(rest)}"
 
 
-def check_results(out: Any, leaves: Sequence[Any], what: str) -> None:
-    """Raises WeftTypeError naming the result that is no array."""
+def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
+    """The leaves of a function's result. Raises WeftTypeError naming the one that is no array."""
     for i, leaf in enumerate(leaves):
         try:
             type_of(leaf)
@@ -481,6 +483,7 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> None:
                 got=f"{leaf!r:.100} of class {type(leaf).__name__}",
                 wanted="arrays, numbers, or a tree of those",
             ) from None
+    return [user_value(leaf) for leaf in leaves]
 
 
 def closed(traced: TracedCall) -> ClosedJaxpr:

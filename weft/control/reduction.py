@@ -21,11 +21,13 @@ from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops import arithmetic, bits
 from weft.ops.arithmetic import add, mul
 from weft.ops.declare import primitive, result_type
+from weft.ops.dot import no_out_sharding
 from weft.ops.joining import concatenate
 from weft.ops.reduce import (
     all_ones,
@@ -36,12 +38,19 @@ from weft.ops.reduce import (
     reduce_min,
     reduce_or,
     reduce_prod,
-    reduce_vmap_axes,
     reduce_xor,
-    reduced_shape,
 )
 from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, canonical_axes, move_dim, reduce_sum, reshape, transpose
+from weft.ops.shape import (
+    broadcast_in_dim,
+    canonical_axes,
+    move_dim,
+    reduce_sum,
+    reduce_vmap_axes,
+    reduced_shape,
+    reshape,
+    transpose,
+)
 from weft.ops.slicing import pad, slice, slice_in_dim
 from weft.ops.window import (
     emit_windows,
@@ -69,7 +78,7 @@ _traced: weakref.WeakKeyDictionary[Any, dict[Any, Jaxpr]] = weakref.WeakKeyDicti
 
 
 def traced_computation(computation: Computation, types: Sequence[ArrayType], treedef: Any) -> Jaxpr:
-    """The program of a function of two trees of scalars, remembered as long as the function lives."""
+    """The program of a function of two trees of scalars, kept as long as the function lives."""
     scalars = tuple(ArrayType((), t.dtype) for t in types)
     key = (scalars, treedef)
     try:
@@ -136,7 +145,7 @@ _KNOWN: dict[Primitive, tuple[Any, Any, Callable[[Any], Any], Primitive | None]]
 
 
 def known_operation(jaxpr: Jaxpr) -> Any:
-    """The entry of the table for a program that is one known operation of its two inputs, or None."""
+    """The table's entry for a program that is one known operation of its inputs, or None."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.inputs) != 2:
         return None
     (eqn,) = jaxpr.eqns
@@ -149,7 +158,7 @@ def known_operation(jaxpr: Jaxpr) -> Any:
 
 def is_identity(value: Any, identity: Any) -> bool:
     """Whether an initial value is known to be the identity of the operation."""
-    if not isinstance(value, (bool, int, float, complex, np.generic, np.ndarray, Array)):
+    if isinstance(value, Tracer):
         return False
     return bool(np.all(np.asarray(value) == identity))
 
@@ -182,7 +191,7 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
 def flat_operands(
     operands: Any, init_values: Any, computation: Computation
 ) -> tuple[list[Any], list[Any], Jaxpr, Any]:
-    """Operands and initial values as lists, the function as a program, and the tree of the result."""
+    """Operands and initial values as lists, the function as a program, and the result's tree."""
     flat, treedef = tree.flatten(operands)
     inits, init_tree = tree.flatten(init_values)
     if treedef != init_tree or not flat:
@@ -247,12 +256,7 @@ def reduce(
     Array(3, dtype=int32)
     """
     if out_sharding is not None:
-        raise WeftValueError(
-            "reduce: the sharding of a result is not an argument here",
-            operation="reduce",
-            got=f"out_sharding={out_sharding}",
-            fix=Fix("constrain", "use with_sharding_constraint on the result", {}),
-        )
+        raise no_out_sharding("reduce", out_sharding)
     flat, inits, jaxpr, treedef = flat_operands(operands, init_values, computation)
     axes = canonical_axes(tuple(dimensions), type_of(flat[0]).ndim, "reduce")
     known = known_operation(jaxpr)
@@ -363,9 +367,7 @@ def reduce_lower(
 
 
 rules.impl.register(reduce_p, reduce_impl)
-primitive(
-    reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, lower=reduce_lower
-)
+primitive(reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, lower=reduce_lower)
 
 
 # ---- over windows ------------------------------------------------------------------------------
@@ -480,10 +482,13 @@ def reduce_window_vmap(
     if all(dim is None for dim in init_dims):
         return reduce_window_p.bind(*rows, *inits, jaxpr=jaxpr, **wide), [0] * count
     starts = mapped_starts(inits, init_dims, window_shape(type_of(rows[0]).shape, **wide))
-    inside = {**wide, "padding": ((0, 0),) * len(wide["padding"]), "base_dilation": (1,) * len(wide["padding"])}
+    inside = {
+        **wide,
+        "padding": ((0, 0),) * len(wide["padding"]),
+        "base_dilation": (1,) * len(wide["padding"]),
+    }
     padded = [
-        padded_rows(x, init, d, params)
-        for x, init, d in zip(rows, inits, init_dims, strict=True)
+        padded_rows(x, init, d, params) for x, init, d in zip(rows, inits, init_dims, strict=True)
     ]
     return reduce_window_by_fold(jaxpr, padded, inits, starts, inside), [0] * count
 

@@ -13,7 +13,7 @@ from weft.control.jit import jit_program
 from weft.control.jitted import Entry, Jitted, TracedCall, _stages, closed
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer
-from weft.core.types import ShapeDtypeStruct, type_of
+from weft.core.types import ShapeDtypeStruct, type_of, user_value
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.runtime import client
 from weft.transforms.eval import operand_device
@@ -26,7 +26,7 @@ def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tr
     """Traces a jitted function for arguments that may be arrays or ShapeDtypeStructs."""
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
-    types = [type_of(x) for x in leaves]
+    types = [type_of(user_value(x)) for x in leaves]
     traced = function._traced(static, types, in_tree)
     return Traced(function, traced, in_tree, function._donated(in_tree))
 
@@ -113,7 +113,7 @@ class Compiled:
             )
         wanted = self._stage._traced.jaxpr.in_avals
         for (path, leaf), want in zip(tree.leaves_with_path(dynamic), wanted, strict=True):
-            got = type_of(leaf)
+            got = type_of(user_value(leaf))
             if isinstance(leaf, Tracer):
                 raise WeftTypeError(
                     f"compiled {name} cannot be called under a transformation",
@@ -129,7 +129,7 @@ class Compiled:
                     got=str(got),
                     wanted=str(want),
                 )
-        return self._entry.run([as_array(x) for x in leaves])
+        return self._entry.run([as_array(user_value(x)) for x in leaves])
 
     def as_text(self) -> str:
         """The optimised program, as XLA shows it."""

@@ -41,7 +41,7 @@ class _Writer:
         if isinstance(atom, Var):
             return self.names.get(atom, "?")
         value = atom.value
-        text = str(value.item() if isinstance(value, (np.generic, np.ndarray)) else value)
+        text = str(value[()] if isinstance(value, np.ndarray) else value)
         return f"{text}:{dtypes.short_name(atom.type.dtype)}[]"
 
     def param(self, value: Any, indent: str) -> str:

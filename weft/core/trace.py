@@ -15,9 +15,24 @@ from typing import Any
 from weft import source as sources
 from weft.core.operators import ArrayOperators
 from weft.core.types import ArrayType
-from weft.errors import ConcretizationError, Fix, LeakedTracerError
+from weft.errors import (
+    ConcretizationError,
+    Fix,
+    LeakedTracerError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+)
 
-__all__ = ["Trace", "Tracer", "current_trace", "leaked", "set_current", "using_trace"]
+__all__ = [
+    "Trace",
+    "Tracer",
+    "check_alive",
+    "current_trace",
+    "leaked",
+    "set_current",
+    "using_trace",
+]
 
 
 class Trace:
@@ -154,16 +169,24 @@ class Tracer(ArrayOperators):
             raise TypeError("len() of an array without dimensions")
         return self.type.shape[0]
 
-    def _force(self, what: str, fix: str) -> Any:
+    def unknown(self) -> Tracer:
+        """The tracer that hides the value: this one, or one inside it that a parent trace made."""
+        return self
+
+    def _force(
+        self, what: str, fix: str, error: type[ConcretizationError] = ConcretizationError
+    ) -> Any:
         value = self.concrete()
         if value is not None:
             return value
-        if not self.trace.alive:
-            raise leaked(self)
-        raise ConcretizationError(
-            f"{what} needs the value of {self.describe()}, and only its type is known while tracing",
+        hidden = self.unknown()
+        for tracer in (self, hidden):
+            if not tracer.trace.alive:
+                raise leaked(tracer)
+        raise error(
+            f"{what} needs the value of {hidden.describe()}, and only its type is known while tracing",
             operation=what,
-            got=f"{self.describe()}, made at {sources.describe(self.created)}",
+            got=f"{hidden.describe()}, made at {sources.describe(self.created)}",
             wanted="a value that is known while the function is traced",
             fix=Fix("static_or_traced", fix, {"what": what}),
         )
@@ -174,11 +197,12 @@ class Tracer(ArrayOperators):
                 "bool()",
                 "write the branch with weft.lax.cond or weft.numpy.where, or make the argument "
                 "static (jit's static_argnums or static_argnames)",
+                TracerBoolConversionError,
             )
         )
 
     def __int__(self) -> int:
-        return int(self._force("int()", _STATIC))
+        return int(self._force("int()", _STATIC, TracerIntegerConversionError))
 
     def __float__(self) -> float:
         return float(self._force("float()", _STATIC))
@@ -191,10 +215,15 @@ class Tracer(ArrayOperators):
             "using an array as an index or a length",
             "index weft arrays with it, not Python lists; lengths and shapes must be static "
             "(jit's static_argnums or static_argnames)",
+            TracerIntegerConversionError,
         ).__index__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        value = self._force("conversion to a NumPy array", "use weft.numpy instead of numpy here")
+        value = self._force(
+            "conversion to a NumPy array",
+            "use weft.numpy instead of numpy here",
+            TracerArrayConversionError,
+        )
         return value.__array__(dtype)
 
     def __iter__(self) -> Any:
@@ -219,6 +248,12 @@ class Tracer(ArrayOperators):
 
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)
+
+
+def check_alive(value: Any) -> None:
+    """Raises LeakedTracerError for a tracer whose transformed call has returned."""
+    if isinstance(value, Tracer) and not value.trace.alive:
+        raise leaked(value)
 
 
 _STATIC = "keep it an array, or make the argument static (jit's static_argnums or static_argnames)"

@@ -19,7 +19,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.errors import WeftTypeError
 
-__all__ = ["ArrayType", "ShapeDtypeStruct", "register_type_of", "type_of"]
+__all__ = ["ArrayType", "ShapeDtypeStruct", "register_type_of", "type_of", "user_value"]
 
 _NO_AXES: frozenset[str] = frozenset()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
@@ -188,9 +188,19 @@ def _check_numpy_dtype(dtype: Any) -> None:
         )
 
 
+# NumPy arrays are looked at on every call that takes one; what was said of a shape and dtype holds.
+_numpy_types: dict[Any, ArrayType] = {}
+
+
 def _type_of_numpy(value: Any) -> ArrayType:
-    _check_numpy_dtype(value.dtype)
-    return ArrayType(value.shape, dtypes.canonical(value.dtype))
+    key = (value.shape, value.dtype, config.settings().enable_x64)
+    found = _numpy_types.get(key)
+    if found is None:
+        _check_numpy_dtype(value.dtype)
+        if len(_numpy_types) >= 4096:
+            _numpy_types.clear()
+        found = _numpy_types[key] = ArrayType(value.shape, dtypes.canonical(value.dtype))
+    return found
 
 
 register_type_of(np.ndarray, _type_of_numpy)
@@ -208,6 +218,24 @@ def _type_of_numpy_dtype(dtype: Any) -> ArrayType:
 
 
 register_type_of(np.generic, _type_of_numpy_scalar)
+
+
+def user_value(value: Any) -> Any:
+    """A leaf that a user hands over: a NumPy scalar takes the default width, as NumPy arrays do.
+
+    Raises OverflowError for an integer that does not fit.
+    """
+    if not isinstance(value, np.generic):
+        return value
+    dtype = dtypes.canonical(value.dtype)
+    if dtype == value.dtype:
+        return value
+    if dtype.kind in "iu" and not dtypes.fits(int(value), dtype):
+        raise OverflowError(
+            f"the integer {value} does not fit in {dtype.name}; make it an array of an explicit "
+            "dtype, or set enable_x64"
+        )
+    return dtype.type(value)
 
 
 class ShapeDtypeStruct:

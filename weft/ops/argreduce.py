@@ -52,44 +52,38 @@ def bind_arg(made: Primitive, x: Any, axis: int, index_dtype: Any) -> Any:
     return made.bind(x, axis=axis, index_dtype=dtypes.parse(index_dtype))
 
 
+def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
+    """The type of the positions. Raises AxisError, DTypeError and ShapeError."""
+    check_dtype(name, x, dtypes.ORDERED)
+    axis = canonical_axis(axis, x.ndim, name)
+    length = x.shape[axis]
+    if not length:
+        raise ShapeError(
+            f"{name}: an axis without elements has no extremum",
+            operation=name,
+            got=f"axis {axis} of {x}",
+            wanted="an axis of length 1 or more",
+        )
+    if index_dtype not in dtypes.INTEGER or not dtypes.fits(length - 1, index_dtype):
+        raise DTypeError(
+            f"{name}: positions along an axis of length {length} do not fit in "
+            + dtypes.short_name(index_dtype),
+            operation=name,
+            got=f"index_dtype {dtypes.short_name(index_dtype)}",
+            wanted=f"an integer dtype that holds {length - 1}",
+            fix=Fix("index_dtype", "pass index_dtype=int32", {"index_dtype": "int32"}),
+        )
+    return result_type((x,), x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
+
+
 def arg_reduction(name: str, direction: str) -> Primitive:
     """The primitive that finds the element before which no other goes in the given direction."""
     made = Primitive(name)
-    identity = lowest if direction == "GT" else highest
-    combine = stablehlo.maximum if direction == "GT" else stablehlo.minimum
 
     def type_rule(x: ArrayType, *, axis: int, index_dtype: Any) -> ArrayType:
-        check_dtype(name, x, dtypes.ORDERED)
-        if index_dtype not in dtypes.INTEGER:
-            raise DTypeError(
-                f"{name}: positions are integers",
-                operation=name,
-                got=f"index_dtype {dtypes.short_name(index_dtype)}",
-                wanted="an integer dtype",
-                fix=Fix("index_dtype", "pass index_dtype=int32", {"index_dtype": "int32"}),
-            )
-        axis = canonical_axis(axis, x.ndim, name)
-        length = x.shape[axis]
-        if not length:
-            raise ShapeError(
-                f"{name}: an axis without elements has no extremum",
-                operation=name,
-                got=f"axis {axis} of {x}",
-                wanted="an axis of length 1 or more",
-            )
-        if not dtypes.fits(length - 1, index_dtype):
-            raise DTypeError(
-                f"{name}: the positions along an axis of length {length} do not fit",
-                operation=name,
-                got=f"index_dtype {dtypes.short_name(index_dtype)}",
-                wanted=f"a dtype that holds {length - 1}",
-                fix=Fix("index_dtype", "pass index_dtype=int32", {"index_dtype": "int32"}),
-            )
-        return result_type((x,), x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
+        return arg_type(name, x, axis, index_dtype)
 
-    def jvp(
-        primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[Any, Any]:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         out = made.bind(*primals, **params)
         return out, Zero(type_of(out).tangent())
 
@@ -106,22 +100,28 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         return made.bind(args[0], axis=moved, index_dtype=index_dtype), dim
 
     def lower(context: Any, x: Any, *, axis: int, index_dtype: Any) -> Any:
-        type = context.in_types[0]
-        init = stablehlo.constant(identity(type.dtype), (), type.dtype)
-        # Narrow positions are slow to reduce, and the bound of the axis may need the sign bit.
-        counter = np.dtype(np.int32 if type.shape[axis] < 2**31 else np.int64)
-        end = stablehlo.constant(type.shape[axis], (), counter)
-        positions = stablehlo.iota(type.shape, counter, axis)
-        if context.platform == "cpu":
-            (best,) = stablehlo.reduce([x], [init], [axis], lambda a, b: [combine(a[0], b[0])])
-            found = first_place(x, best, positions, end, type, axis)
-        else:
-            _, found = stablehlo.reduce(
-                [x, positions], [init, end], [axis], lambda a, b: earlier(a, b, direction)
-            )
+        found = emit_positions(context, x, axis, direction)
         return stablehlo.convert(found, index_dtype)
 
     return primitive(made, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower)
+
+
+def emit_positions(context: Any, x: Any, axis: int, direction: str) -> Any:
+    """The positions of the extrema, in a dtype in which they are quick to reduce."""
+    type = context.in_types[0]
+    worst = (lowest if direction == "GT" else highest)(type.dtype)
+    init = stablehlo.constant(worst, (), type.dtype)
+    counter = np.dtype(np.int32 if type.shape[axis] < 2**31 else np.int64)
+    end = stablehlo.constant(type.shape[axis], (), counter)
+    positions = stablehlo.iota(type.shape, counter, axis)
+    if context.platform != "cpu":
+        pair = stablehlo.reduce(
+            [x, positions], [init, end], [axis], lambda a, b: earlier(a, b, direction)
+        )
+        return pair[1]
+    combine = stablehlo.maximum if direction == "GT" else stablehlo.minimum
+    (best,) = stablehlo.reduce([x], [init], [axis], lambda a, b: [combine(a[0], b[0])])
+    return first_place(x, best, positions, end, type, axis)
 
 
 def first_place(x: Any, best: Any, positions: Any, end: Any, type: ArrayType, axis: int) -> Any:

@@ -1,8 +1,8 @@
 """Arithmetic and comparison of two numbers, and the elementary functions whose derivatives need
 nothing else.
 
-Where a function has a kink (`abs` at 0, `max` and `min` at a tie) its derivative is the mean of those
-to both sides.
+Where a function has a kink (`abs` at 0, `max` and `min` at a tie) its derivative is the mean of
+those to both sides.
 """
 
 from __future__ import annotations

@@ -152,7 +152,11 @@ def all_gather_vmap(
     tiled: bool,
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
-    params = {"axis_index_groups": axis_index_groups, "dimension": dimension, "tiled": tiled}
+    params: dict[str, Any] = {
+        "axis_index_groups": axis_index_groups,
+        "dimension": dimension,
+        "tiled": tiled,
+    }
     if axis.name not in axis_name:
         whole = move_dim(x, dim, 0, axis.size)
         params["dimension"] = dimension + 1
@@ -268,7 +272,11 @@ def psum_scatter_vmap(
     tiled: bool,
 ) -> tuple[Any, int]:
     x = move_dim(args[0], dims[0], 0, axis.size)
-    params = {"axis_index_groups": axis_index_groups, "dimension": dimension, "tiled": tiled}
+    params: dict[str, Any] = {
+        "axis_index_groups": axis_index_groups,
+        "dimension": dimension,
+        "tiled": tiled,
+    }
     if axis.name not in axis_name:
         params["dimension"] = dimension + 1
         return psum_scatter_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0

@@ -66,7 +66,7 @@ def _psum(x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
     if isinstance(x, _STATIC):
         count = group_size(groups, sizes)
         if isinstance(x, np.generic) and not isinstance(x, np.bool_):
-            return x * x.dtype.type(count)
+            return x.dtype.type(x.item() * count)
         return (x.item() if isinstance(x, np.bool_) else x) * count
     if type_of(x).dtype == dtypes.bool_:
         x = convert_element_type(x, dtypes.default_int())

@@ -9,7 +9,7 @@ dimension part of the batch, of the features, or of the groups, and never loops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from weft.ops.dot import (
     canonical_element_type,
     canonical_precision,
     narrowed,
+    no_out_sharding,
     product_dtype,
     product_of,
     product_operands,
@@ -153,12 +154,7 @@ def conv_general_dilated(
     [[[3. 6. 9.]]]
     """
     if out_sharding is not None:
-        raise WeftValueError(
-            "conv_general_dilated: the sharding of a result is not an argument here",
-            operation="conv_general_dilated",
-            got=f"out_sharding={out_sharding}",
-            fix=Fix("constrain", "use with_sharding_constraint on the result", {}),
-        )
+        raise no_out_sharding("conv_general_dilated", out_sharding)
     lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
@@ -166,18 +162,10 @@ def conv_general_dilated(
     rhs_dilation = ones if rhs_dilation is None else _ints(rhs_dilation)
     strides = _ints(window_strides)
     if isinstance(padding, str):
-        if padding.upper() != "VALID" and any(d != 1 for d in lhs_dilation):
-            raise WeftValueError(
-                "the padding of a convolution with a dilated array has no name",
-                operation="conv_general_dilated",
-                got=f"padding={padding!r}, lhs_dilation={lhs_dilation}",
-                wanted="(low, high) per spatial dimension",
-                fix=Fix("conv_transpose", "use lax.conv_transpose, or give the padding", {}),
-            )
-        sizes = [lhs_shape[d] for d in numbers.lhs_spec[2:]]
         kernel = [rhs_shape[d] for d in numbers.rhs_spec[2:]]
         reach = [dilated(n, d) for n, d in zip(kernel, rhs_dilation, strict=False)]
-        padding = padtype_to_pads(sizes, reach, strides, padding)
+        sizes = [lhs_shape[d] for d in numbers.lhs_spec[2:]]
+        padding = named_padding(padding, sizes, reach, strides, lhs_dilation)
     return conv_p.bind(
         lhs,
         rhs,
@@ -191,6 +179,21 @@ def conv_general_dilated(
         precision=canonical_precision(precision, "conv_general_dilated"),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )
+
+
+def named_padding(
+    padding: str, sizes: Sequence[int], reach: Sequence[int], strides: Ints, lhs_dilation: Ints
+) -> Pads:
+    """The padding of a name. Raises WeftValueError for a stretched array: there it has none."""
+    if padding.upper() != "VALID" and any(d != 1 for d in lhs_dilation):
+        raise WeftValueError(
+            "the padding of a convolution with a dilated array has no name",
+            operation="conv_general_dilated",
+            got=f"padding={padding!r}, lhs_dilation={lhs_dilation}",
+            wanted="(low, high) per spatial dimension",
+            fix=Fix("conv_transpose", "use lax.conv_transpose, or give the padding", {}),
+        )
+    return padtype_to_pads(sizes, reach, strides, padding)
 
 
 def _ints(values: Sequence[int]) -> Ints:
@@ -216,9 +219,15 @@ def conv_type(
     batch, features = lhs.shape[lhs_spec[0]], lhs.shape[lhs_spec[1]]
     outputs, inputs = rhs.shape[rhs_spec[0]], rhs.shape[rhs_spec[1]]
     check_groups(batch, features, outputs, inputs, feature_group_count, batch_group_count)
-    sizes = [dilated(lhs.shape[d], s) for d, s in zip(lhs_spec[2:], window["lhs_dilation"], strict=True)]
-    kernel = [dilated(rhs.shape[d], s) for d, s in zip(rhs_spec[2:], window["rhs_dilation"], strict=True)]
-    spatial = windows("conv_general_dilated", sizes, kernel, window["window_strides"], window["padding"])
+    sizes = [
+        dilated(lhs.shape[d], s) for d, s in zip(lhs_spec[2:], window["lhs_dilation"], strict=True)
+    ]
+    kernel = [
+        dilated(rhs.shape[d], s) for d, s in zip(rhs_spec[2:], window["rhs_dilation"], strict=True)
+    ]
+    spatial = windows(
+        "conv_general_dilated", sizes, kernel, window["window_strides"], window["padding"]
+    )
     shape = [0] * lhs.ndim
     for d, size in zip(out_spec, (batch // batch_group_count, outputs, *spatial), strict=True):
         shape[d] = size
@@ -300,9 +309,7 @@ def conv_shape_tuple(
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def conv_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def conv_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
     lhs, rhs = primals
     t_lhs, t_rhs = tangents
     out = conv_p.bind(lhs, rhs, **params)
@@ -493,7 +500,9 @@ def conv_vmap(
     groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
     if dim_l is not None and dim_r is not None:
         # One group of features, or of the batch, per element.
-        split, place = ("batch_group_count", 0) if batch_group_count > 1 else ("feature_group_count", 1)
+        split, place = (
+            ("batch_group_count", 0) if batch_group_count > 1 else ("feature_group_count", 1)
+        )
         groups[split] *= axis.size
         lhs, rhs = merged(lhs, dim_l, lhs_spec[place]), merged(rhs, dim_r, rhs_spec[0])
         return unmerged(conv_p.bind(lhs, rhs, **groups, **params), out_spec[1], axis.size)
@@ -520,7 +529,11 @@ def conv_lower(
     **params: Any,
 ) -> Any:
     out = context.out_types[0]
-    if 0 in out.shape or prod(context.in_types[0].shape) == 0 or prod(context.in_types[1].shape) == 0:
+    if (
+        0 in out.shape
+        or prod(context.in_types[0].shape) == 0
+        or prod(context.in_types[1].shape) == 0
+    ):
         return stablehlo.full(0, out.shape, out.dtype)
     lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
     lhs_spec, rhs_spec, out_spec = dimension_numbers
@@ -544,9 +557,9 @@ def conv_lower(
         found = complex_product(lhs, rhs, dtypes.to_real(summed), emit)
     elif summed == dtypes.bool_:
         # There is no convolution of booleans: whether any product is true is counted.
-        as_int = [stablehlo.convert(x, dtypes.int32) for x in (lhs, rhs)]
-        counted = emit(*as_int, dtypes.int32)
-        found = stablehlo.compare(counted, stablehlo.full(0, out.shape, dtypes.int32), "NE")
+        integer = dtypes.int32
+        counted = emit(stablehlo.convert(lhs, integer), stablehlo.convert(rhs, integer), integer)
+        found = stablehlo.compare(counted, stablehlo.full(0, out.shape, integer), "NE")
     else:
         found = emit(lhs, rhs, summed)
     return stablehlo.convert(found, out.dtype)
@@ -581,7 +594,7 @@ def emit_convolution(
     )
 
 
-def complex_product(x: Any, y: Any, real: Any, emit: Any) -> Any:
+def complex_product(x: Any, y: Any, real: Any, emit: Callable[[Any, Any, Any], Any]) -> Any:
     """A bilinear operation on complex numbers by four on real ones: three would cancel digits."""
     a, b, c, d = stablehlo.real(x), stablehlo.imag(x), stablehlo.real(y), stablehlo.imag(y)
     return stablehlo.complex_(

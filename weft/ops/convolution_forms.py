@@ -124,7 +124,9 @@ def conv_transpose(
     if isinstance(padding, str):
         pads = [transposed_pads(k, s, padding) for k, s in zip(reaches, strides, strict=True)]
     elif use_consistent_padding:
-        pads = [(k - 1 - low, k - 1 - high) for k, (low, high) in zip(reaches, padding, strict=True)]
+        pads = [
+            (k - 1 - low, k - 1 - high) for k, (low, high) in zip(reaches, padding, strict=True)
+        ]
     else:
         pads = [(low, high) for low, high in padding]
     if transpose_kernel:

@@ -22,7 +22,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError
-from weft.ops.arithmetic import add, div, eq, exp, mul, neg, sub
+from weft.ops.arithmetic import add, div, eq, exp, mul, sub
 from weft.ops.declare import primitive, result_type
 from weft.ops.reduce import check_dtype, larger, lowest, smaller
 from weft.ops.selection import select
@@ -41,7 +41,9 @@ Rule = Callable[..., Any]
 # ---- the scan, in StableHLO --------------------------------------------------------------------
 
 
-def scan_lower(context: Any, elements: Elements, combine: Combine, axis: int, reverse: bool) -> Elements:
+def scan_lower(
+    context: Any, elements: Elements, combine: Combine, axis: int, reverse: bool
+) -> Elements:
     """All partial combinations along an axis, as StableHLO values."""
     if elements[0].type.shape[axis] < 2 or 0 in elements[0].type.shape:
         return elements
@@ -71,8 +73,7 @@ def scan_by_loop(elements: Elements, combine: Combine, axis: int, reverse: bool)
         rows = [stablehlo.dynamic_slice(x, place, row) for x in elements]
         carry = combine(carry, rows)
         out = [
-            stablehlo.dynamic_update_slice(x, new, place)
-            for x, new in zip(out, carry, strict=True)
+            stablehlo.dynamic_update_slice(x, new, place) for x, new in zip(out, carry, strict=True)
         ]
         return [stablehlo.add(i, one), *carry, *out]
 
@@ -165,9 +166,7 @@ def shifted(x: Any, axis: int, reverse: bool, first: Any = 0) -> Any:
     return pad(x, type.dtype.type(first), config)
 
 
-def linear_recurrence_type(
-    a: ArrayType, b: ArrayType, *, axis: int, reverse: bool
-) -> ArrayType:
+def linear_recurrence_type(a: ArrayType, b: ArrayType, *, axis: int, reverse: bool) -> ArrayType:
     canonical_axis(axis, a.ndim, "linear_recurrence")
     check_dtype("linear_recurrence", a, dtypes.NUMERIC)
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -194,9 +193,7 @@ def linear_recurrence_jvp(
     return out, linear_recurrence(a, t, axis, reverse)
 
 
-def linear_recurrence_transpose(
-    ct: Any, a: Any, b: Any, *, axis: int, reverse: bool
-) -> list[Any]:
+def linear_recurrence_transpose(ct: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> list[Any]:
     assert type(b) is LinearOperand and type(a) is not LinearOperand
     return [None, linear_recurrence(shifted(a, axis, not reverse), ct, axis, not reverse)]
 
@@ -218,9 +215,7 @@ def recurrence_combine(left: Elements, right: Elements) -> Elements:
     return [stablehlo.multiply(a, c), stablehlo.add(stablehlo.multiply(c, b), d)]
 
 
-def linear_recurrence_lower(
-    context: Any, a: Any, b: Any, *, axis: int, reverse: bool
-) -> Any:
+def linear_recurrence_lower(context: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     def scan(values: Elements) -> Any:
         return scan_lower(context, values, recurrence_combine, axis, reverse)[1]
 
@@ -427,9 +422,7 @@ def scaled_sum(left: Elements, right: Elements) -> Elements:
 def rescaled(total: Any, old: Any, new: Any) -> Any:
     # Equal infinities have no difference, but nothing to rescale either.
     zero = stablehlo.full(0, old.type.shape, stablehlo.dtype_of(old.type.element_type))
-    apart = stablehlo.select(
-        stablehlo.compare(old, new, "EQ"), zero, stablehlo.subtract(old, new)
-    )
+    apart = stablehlo.select(stablehlo.compare(old, new, "EQ"), zero, stablehlo.subtract(old, new))
     return stablehlo.multiply(total, stablehlo.exponential(apart))
 
 

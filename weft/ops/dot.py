@@ -126,7 +126,7 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     )
     if narrower or loses or preferred not in dtypes.ANY:
         raise DTypeError(
-            f"{operation}: a result of dtype {dtypes.short_name(preferred)} cannot hold the product",
+            f"{operation}: {dtypes.short_name(preferred)} cannot hold the product",
             operation=operation,
             got=f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}",
             wanted=f"{dtypes.short_name(met)} or wider",
@@ -135,9 +135,7 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
     return preferred
 
 
-def product_operands(
-    context: Any, x: Any, y: Any, out: Any
-) -> tuple[Any, Any, Any]:
+def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
     """The operands of a product as the compiler takes them, and the dtype in which it sums.
 
     Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
@@ -193,18 +191,24 @@ def dot_general(
         (from_front(batch_l, left), from_front(batch_r, right)),
     )
     if out_sharding is not None:
-        raise WeftValueError(
-            "dot_general: the sharding of a result is not an argument here",
-            operation="dot_general",
-            got=f"out_sharding={out_sharding}",
-            fix=Fix("constrain", "use with_sharding_constraint on the result", {}),
-        )
+        raise no_out_sharding("dot_general", out_sharding)
     return dot_general_p.bind(
         lhs,
         rhs,
         dimension_numbers=numbers,
         precision=canonical_precision(precision, "dot_general"),
         preferred_element_type=canonical_element_type(preferred_element_type),
+    )
+
+
+def no_out_sharding(operation: str, out_sharding: Any) -> WeftValueError:
+    """The error for the sharding of a result as an argument."""
+    return WeftValueError(
+        f"{operation}: the sharding of the result is not an argument here",
+        operation=operation,
+        got=f"out_sharding={out_sharding}",
+        wanted="None",
+        fix=Fix("constrain", "use with_sharding_constraint on the result", {}),
     )
 
 

@@ -344,10 +344,10 @@ def dynamic_update_slice_vmap(
         starts.insert(dim, np.int32(0))
         return dynamic_update_slice_p.bind(operand, update, *starts), dim
     shapes = []
-    for x, dim in zip(args[:2], dims[:2], strict=True):
+    for x, mapped in zip(args[:2], dims[:2], strict=True):
         shape = list(type_of(x).shape)
-        if dim is not None:
-            del shape[dim]
+        if mapped is not None:
+            del shape[mapped]
         shapes.append(shape)
     moving = _moving(*shapes)
     numbers = ScatterDimensionNumbers(tuple(range(len(shapes[0]))), (), moving)

@@ -1,8 +1,8 @@
 """The elementary functions: exponentials, logarithms, trigonometric and hyperbolic functions and
 their inverses, of real and complex numbers.
 
-Inverse functions take their principal branch (Kahan, "Branch cuts for complex elementary functions",
-1987); derivatives are written so that they stay on it.
+Inverse functions take their principal branch (Kahan, "Branch cuts for complex elementary
+functions", 1987); derivatives are written so that they stay on it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import dtypes
-from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
 from weft.ops import formulas
+from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
 from weft.ops.families import nary, operands, unary
 from weft.ops.formulas import Term, lowered, where
 from weft.ops.powers import rsqrt

@@ -24,8 +24,8 @@ __all__ = ["KeyDType", "is_key", "key_bits", "physical_type", "through_bits", "w
 class KeyDType:
     """The dtype of the keys of one random generator: equal to itself only.
 
-    `implementation` is what draws bits (see `weft.random.generator`); `key_shape` is the shape of one
-    key's unsigned 32-bit integers.
+    `implementation` is what draws bits (see `weft.random.generator`); `key_shape` is the shape of
+    one key's unsigned 32-bit integers.
     """
 
     __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")

@@ -108,7 +108,7 @@ def elementwise_type(
                     got=", ".join(map(str, types)),
                     wanted="equal dtypes",
                     fix=Fix(
-                        "use_numpy", f"use weft.numpy, which promotes, or convert one operand", {}
+                        "use_numpy", "use weft.numpy, which promotes, or convert one operand", {}
                     ),
                 )
             if type.shape and type.shape != shape:
@@ -139,7 +139,7 @@ def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tu
     types = [type_of(x) for x in args]
     ranks = [t.ndim - (d is not None) for t, d in zip(types, dims, strict=True)]
     rank = max(ranks)
-    # The place of the mapped dimension in the first operand that has all dimensions, if any has one.
+    # The place of the mapped dimension in the first operand with all dimensions, if any has one.
     full = [i for i, r in enumerate(ranks) if r == rank]
     target = next((dim for dim in (dims[i] for i in full) if dim is not None), 0)
     shape, dim = types[full[0]].shape, dims[full[0]]
@@ -223,7 +223,7 @@ def nary_transpose(rules_of: Sequence[Rule | None]) -> Rule:
     """A transpose rule from one rule per operand, `rule(cotangent, *operands, **params)`."""
 
     def transpose(ct: Any, *values: Any, **params: Any) -> list[Any]:
-        found = []
+        found: list[Any] = []
         for value, rule in zip(values, rules_of, strict=True):
             if type(value) is not LinearOperand:
                 found.append(None)

@@ -1,9 +1,9 @@
 """Formulas written with operators, for lowering rules that emit more than one operation.
 
-A `Term` wraps a value of the program being emitted; arithmetic on terms and numbers emits StableHLO.
-All terms of one formula have one shape and dtype, and numbers take it; comparisons give booleans.
-`lowered` makes the lowering rule of an elementwise operation of a formula, which it computes in
-float32 where the operands are narrower.
+A `Term` wraps a value of the program being emitted; arithmetic on terms and numbers emits
+StableHLO. All terms of one formula have one shape and dtype, and numbers take it; comparisons give
+booleans. `lowered` makes the lowering rule of an elementwise operation of a formula, which it
+computes in float32 where the operands are narrower.
 """
 
 from __future__ import annotations

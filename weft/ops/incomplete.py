@@ -1,10 +1,10 @@
 """How the incomplete gamma and beta functions are computed: series and continued fractions.
 
-P(a, x) is the series of DLMF 8.7.1 below x = a + 1 and one minus the continued fraction 8.9.2 above;
-I_x(a, b) is the continued fraction 8.17.22. Fractions are evaluated by Lentz's method as modified by
-Thompson and Barnett (1986), derivatives by differentiating each step, as Moore does (Applied
-Statistics 35, 1982). Powers are scaled by Stirling's series for large parameters, so that large
-logarithms do not cancel (DiDonato and Morris, ACM TOMS 18, 1992). DLMF: https://dlmf.nist.gov.
+P(a, x) is the series of DLMF 8.7.1 below x = a + 1 and one minus the continued fraction 8.9.2
+above; I_x(a, b) is the continued fraction 8.17.22. Fractions are evaluated by Lentz's method as
+modified by Thompson and Barnett (1986), derivatives by differentiating each step, as Moore does
+(Applied Statistics 31, 1982). Powers are scaled by Stirling's series for large parameters, so that
+large logarithms do not cancel (DiDonato and Morris, ACM TOMS 18, 1992). DLMF: https://dlmf.nist.gov.
 """
 
 from __future__ import annotations

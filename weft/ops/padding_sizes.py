@@ -21,7 +21,10 @@ def dilated(size: int, step: int) -> int:
 
 
 def padtype_to_pads(
-    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: str
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str,
 ) -> Pads:
     """The (low, high) padding per dimension that a name stands for: VALID, SAME or SAME_LOWER.
 
@@ -54,7 +57,9 @@ def padtype_to_pads(
         count = -(-size // stride)
         total = max(0, (count - 1) * stride + window - size)
         smaller = total // 2
-        pads.append((total - smaller, smaller) if name == "SAME_LOWER" else (smaller, total - smaller))
+        pads.append(
+            (total - smaller, smaller) if name == "SAME_LOWER" else (smaller, total - smaller)
+        )
     return tuple(pads)
 
 

@@ -150,8 +150,8 @@ def reciprocal(x: Any) -> Any:
 def pow(x: Any, y: Any) -> Any:
     """Elementwise x to the power y.
 
-    x is floating-point or complex; y has its dtype, or an integer dtype. Where x is 0 the derivative
-    in y is 0, and where y is 0 the derivative in x is 0.
+    x is floating-point or complex; y has its dtype, or an integer dtype. Where x is 0 the
+    derivative in y is 0, and where y is 0 the derivative in x is 0.
 
     >>> import weft.lax as lax
     >>> lax.pow(2.0, 0.5), lax.pow(2.0, 3)

@@ -77,12 +77,12 @@ def all_ones(dtype: Any) -> Any:
 
 
 def larger(x: Any, y: Any) -> Any:
-    """The StableHLO maximum of two values; complex numbers are ordered by real, then imaginary part."""
+    """The StableHLO maximum; complex numbers are ordered by real, then imaginary part."""
     return _extremum(x, y, "GT", stablehlo.maximum)
 
 
 def smaller(x: Any, y: Any) -> Any:
-    """The StableHLO minimum of two values; complex numbers are ordered by real, then imaginary part."""
+    """The StableHLO minimum; complex numbers are ordered by real, then imaginary part."""
     return _extremum(x, y, "LT", stablehlo.minimum)
 
 
@@ -91,9 +91,7 @@ def _extremum(x: Any, y: Any, direction: str, real: Callable[[Any, Any], Any]) -
         return real(x, y)
     a, b = stablehlo.real(x), stablehlo.real(y)
     tie = stablehlo.compare(stablehlo.imag(x), stablehlo.imag(y), direction)
-    first = stablehlo.select(
-        stablehlo.compare(a, b, "EQ"), tie, stablehlo.compare(a, b, direction)
-    )
+    first = stablehlo.select(stablehlo.compare(a, b, "EQ"), tie, stablehlo.compare(a, b, direction))
     # A number that is not one goes first, so that it propagates.
     first = stablehlo.or_(first, stablehlo.compare(x, x, "NE"))
     return stablehlo.select(first, x, y)

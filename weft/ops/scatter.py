@@ -332,12 +332,19 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             shape = indices_type.shape
             bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
             indices = stablehlo.clamp(stablehlo.full(0, shape, dtype), indices, bound)
+        index_map = numbers.scatter_dims_to_operand_dims
+        free = [d for d in range(operand_type.ndim) if d not in numbers.operand_batching_dims]
+        if not index_map and free:
+            # XLA takes a scatter without positions for an elementwise operation where the shapes
+            # happen to be equal, even if all updates are for one place. So the place is spelt out.
+            index_map = (free[0],)
+            indices = stablehlo.full(0, (*indices_type.shape[:-1], 1), np.int32)
         stored = stablehlo.ScatterDimensions(
             update_window_dims=numbers.update_window_dims,
             inserted_window_dims=numbers.inserted_window_dims,
             input_batching_dims=numbers.operand_batching_dims,
             scatter_indices_batching_dims=numbers.scatter_indices_batching_dims,
-            scatter_dims_to_operand_dims=numbers.scatter_dims_to_operand_dims,
+            scatter_dims_to_operand_dims=index_map,
             index_vector_dim=indices_type.ndim - 1,
         )
         return stablehlo.scatter(

@@ -12,9 +12,9 @@ from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops import extended
-from weft.ops.declare import primitive, result_type
 from weft.ops.arithmetic import ge, gt, lt
 from weft.ops.bits import bitwise_and
+from weft.ops.declare import primitive, result_type
 from weft.ops.families import align, nary, operands, repeat_scalars
 from weft.ops.shape import broadcast_in_dim
 from weft.ops.tangents import instantiate, zeros
@@ -87,7 +87,7 @@ def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[An
 def select_vmap(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
     (pred, on_true, on_false), dim = align(axis, args, dims)
     shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
-    # A value without dimensions that is not mapped is repeated here: only the predicate may have none.
+    # A value without dimensions that is not mapped is repeated: only the predicate may have none.
     on_true, on_false = (
         x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
         for x in (on_true, on_false)

@@ -51,7 +51,9 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     several = isinstance(operand, (tuple, list))
     operands = tuple(operand) if several else (operand,)
     if not operands:
-        raise WeftValueError("sort needs an operand", operation="sort", got="none", wanted="1 or more")
+        raise WeftValueError(
+            "sort needs an operand", operation="sort", got="none", wanted="1 or more"
+        )
     axis = canonical_axis(dimension, type_of(operands[0]).ndim, "sort")
     if any(extended.is_key(x) for x in operands):
         return tuple(sort_random_keys(operands, axis, is_stable, num_keys))
@@ -91,7 +93,7 @@ def take_along(x: Any, indices: Any, axis: int, unique: bool) -> Any:
 def sort_random_keys(
     operands: Sequence[Any], axis: int, is_stable: bool, num_keys: int
 ) -> list[Any]:
-    """Sorts operands of which some are arrays of random keys: these have no order, but can follow."""
+    """Sorts operands of which some are arrays of random keys: these have no order but follow."""
     if any(extended.is_key(x) for x in operands[:num_keys]):
         raise DTypeError(
             "sort: random keys have no order",
@@ -105,9 +107,7 @@ def sort_random_keys(
     return [*found[:-1], *(take_along(x, found[-1], axis, True) for x in operands[num_keys:])]
 
 
-def sort_type(
-    *types: ArrayType, dimension: int, is_stable: bool, num_keys: int
-) -> list[ArrayType]:
+def sort_type(*types: ArrayType, dimension: int, is_stable: bool, num_keys: int) -> list[ArrayType]:
     for type in types:
         check_dtype("sort", type, dtypes.ANY)
         if type.shape != types[0].shape:
@@ -176,7 +176,11 @@ def sort_lower(
     if context.platform == "cpu" and num_keys == 1 and key not in dtypes.COMPLEX:
         if len(values) == 1 and key in dtypes.FLOATING:
             return [sort_as_integers(values[0], key, dimension, is_stable)]
-        if len(values) > 1 and dtypes.itemsize_bits(key) <= 32 and types[0].shape[dimension] < 2**31:
+        if (
+            len(values) > 1
+            and dtypes.itemsize_bits(key) <= 32
+            and types[0].shape[dimension] < 2**31
+        ):
             return sort_packed(values, types, dimension)
 
     def before(left: list[Any], right: list[Any]) -> list[Any]:
@@ -248,8 +252,11 @@ def sort_as_integers(x: Any, dtype: Any, dimension: int, is_stable: bool) -> Any
 
 
 def sort_packed(values: Sequence[Any], types: Sequence[ArrayType], dimension: int) -> list[Any]:
-    """Sorts by one key of at most 32 bits: integers that hold the key above the position are sorted,
-    and everything is gathered by the positions. Ties are broken by position, so this is stable."""
+    """Sorts by one key of at most 32 bits.
+
+    Integers that hold the key above the position are sorted, and everything is gathered by the
+    positions. Ties are broken by position, so this is stable.
+    """
     shape, key = types[0].shape, types[0].dtype
     first = values[0]
     if key in dtypes.FLOATING:
@@ -393,7 +400,7 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Any, Any]:
-    """The `k` smallest elements along a dimension and their positions, exactly; see `approx_max_k`."""
+    """The `k` smallest elements along a dimension and their positions; see `approx_max_k`."""
     check_recall(recall_target)
     values, places = top_k(neg(operand), k, axis=reduction_dimension)
     return neg(values), places

@@ -1,7 +1,8 @@
 """Special functions: the error function, the gamma function and its kin, Bessel functions.
 
-The compiler expands most of them (CHLO); the incomplete gamma and beta functions are in `incomplete`.
-Where no formula for a derivative exists in terms of these functions, taking it is an error.
+The compiler expands most of them (CHLO); the incomplete gamma and beta functions are in
+`incomplete`. Where no formula for a derivative exists in terms of these functions, taking it is an
+error.
 """
 
 from __future__ import annotations

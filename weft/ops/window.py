@@ -85,11 +85,12 @@ def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None
                 got=f"{name}={values} for shape {tuple(shape)}",
                 wanted=f"{len(shape)} entries",
             )
-        if name != "padding" and any(value < 1 for value in values):
+    for name, steps in params.items():
+        if any(step < 1 for step in steps):
             raise WeftValueError(
                 f"a windowed reduction needs positive {name}",
                 operation="reduce_window",
-                got=f"{name}={values}",
+                got=f"{name}={steps}",
                 wanted="numbers of 1 or more",
             )
 
@@ -207,7 +208,12 @@ def reduce_window_sum(
     [3 5 7]
     """
     params = window_params(
-        type_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
     )
     return reduce_window_sum_p.bind(operand, **params)
 
@@ -274,7 +280,12 @@ def reduce_window_max(
 ) -> Any:
     """The maximum of each window; padding is below every number. See `reduce_window_sum`."""
     params = window_params(
-        type_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
     )
     return reduce_window_max_p.bind(operand, **params)
 
@@ -289,7 +300,12 @@ def reduce_window_min(
 ) -> Any:
     """The minimum of each window; padding is above every number. See `reduce_window_sum`."""
     params = window_params(
-        type_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
     )
     return reduce_window_min_p.bind(operand, **params)
 
@@ -345,7 +361,12 @@ def select_and_gather_add(
     See `reduce_window_sum` for the windows.
     """
     params = window_params(
-        type_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
     )
     return select_and_gather_add_p.bind(tangents, operand, direction=direction, **params)
 
@@ -395,7 +416,7 @@ def select_and_gather_add_transpose(
 
 
 def select_vmap(made: Callable[[], Primitive]) -> Callable[..., Any]:
-    """The vmap rule of the two: both operands mapped, and a dimension that no window reaches over."""
+    """The vmap rule of the two: no window reaches over the mapped dimension."""
 
     def vmap(
         axis: AxisData,
@@ -490,7 +511,12 @@ def select_and_scatter_add(
     direction: "GE" for the largest, "LE" for the smallest. See `reduce_window_sum` for the windows.
     """
     params = window_params(
-        type_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
     )
     return select_and_scatter_add_p.bind(source, operand, direction=direction, **params)
 

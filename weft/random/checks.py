@@ -1,4 +1,4 @@
-"""Checks of the arguments that the functions of `weft.random` share: keys, shapes, dtypes, parameters."""
+"""Checks of the arguments that functions of `weft.random` share: keys, shapes, dtypes …"""
 
 from __future__ import annotations
 
@@ -143,7 +143,9 @@ def check_dtype(
 def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:
     """A parameter of a distribution: an array, a tracer or a number. Raises WeftTypeError."""
     of = getattr(value, "type", None)
-    if isinstance(value, (bool, int, float, np.ndarray, np.generic)):
+    if isinstance(value, np.generic):
+        value = np.asarray(value)  # of default width, as all of NumPy's arrays
+    if isinstance(value, (bool, int, float, np.ndarray)):
         of = type_of(value)  # numbers stay what they are, and so are literals in a traced program
     if of is None or not isinstance(of.dtype, np.dtype):
         fix = None
@@ -213,11 +215,15 @@ def parametric(
             for name, value in zip(names, arrays[1:], strict=True)
         )
         shape, dtype = static
-        return (key, *values), (
-            check_shape_of_parameters(operation, shape, names, values)
-            if names
-            else check_shape(operation, shape),
-            check_dtype(operation, dtype, accepts, default, kind),
-        )
+        dtype = check_dtype(operation, dtype, accepts, default, kind)
+        if dtype == dtypes.float64 and dtypes.default_float() != dtype:
+            # A Python number is as exact as the result.
+            values = tuple(np.float64(x) if type(x) in (int, float) else x for x in values)
+        if names:
+            return (key, *values), (
+                check_shape_of_parameters(operation, shape, names, values),
+                dtype,
+            )
+        return (key,), (check_shape(operation, shape), dtype)
 
     return check

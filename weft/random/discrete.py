@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -55,7 +54,7 @@ def categorical(
     >>> weft.random.categorical(
     ...     weft.random.key(0), wnp.log(wnp.array([0.5, 0.25, 0.25])), shape=(4,)
     ... )
-    Array([0, 1, 1, 0], dtype=int32)
+    Array([1, 0, 2, 1], dtype=int32)
     """
     return _categorical((key, logits), (axis, shape, replace, mode))
 

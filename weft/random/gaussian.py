@@ -47,8 +47,8 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     complex numbers, real and imaginary part are independent, of variance 1/2 each.
 
     >>> import weft
-    >>> float(weft.random.normal(weft.random.key(0)))
-    1.6226422786712646
+    >>> print(weft.random.normal(weft.random.key(0)))
+    1.6226422
     """
     return _normal((key,), (shape, dtype))
 
@@ -81,8 +81,8 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     they broadcast together.
 
     >>> import weft
-    >>> float(weft.random.truncated_normal(weft.random.key(0), -1, 1))
-    0.8618593811988831
+    >>> print(weft.random.truncated_normal(weft.random.key(0), -1, 1))
+    0.8618594
     """
     return _truncated_normal((key, lower, upper), (shape, dtype))
 

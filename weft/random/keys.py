@@ -1,9 +1,9 @@
 """Random keys: making them from seeds, deriving others from them, and their bits.
 
-A key is the whole state of a random generator, as a value: a function of a key answers with the same
-numbers every time, and new numbers come from new keys, which `split` and `fold_in` derive. Typed
-keys carry their generator in their dtype; functions also take the bare bits of a threefry key, as
-`PRNGKey` makes them.
+A key is the whole state of a random generator, as a value: a function of a key answers with the
+same numbers every time, and new numbers come from new keys, which `split` and `fold_in` derive.
+Typed keys carry their generator in their dtype; functions also take the bare bits of a threefry
+key, as `PRNGKey` makes them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
     Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
     generator ("threefry2x32" by default); `dtype`, a dtype of keys, does the same.
-    Raises OverflowError for a seed of more than 64 bits, and WeftTypeError for one that is no integer.
+    Raises OverflowError for a seed of more than 64 bits, WeftTypeError for one that is no integer.
 
     >>> import weft
     >>> weft.random.key_data(weft.random.key(7))
@@ -82,7 +82,7 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
                 got=f"impl={impl!r}, dtype={dtype}",
                 wanted="one of them",
             )
-        return dtype.implementation  # type: ignore[no-any-return]
+        return dtype.implementation
     if dtype is not None:
         raise DTypeError(
             f"{operation}: {dtype!r} is no dtype of random keys",
@@ -95,7 +95,7 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
     if isinstance(impl, Generator):
         return impl
     if isinstance(impl, KeyDType):
-        return impl.implementation  # type: ignore[no-any-return]
+        return impl.implementation
     if isinstance(impl, str):
         return generator_named(impl, operation)
     raise WeftTypeError(

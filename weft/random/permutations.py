@@ -148,7 +148,7 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Any:
-    """Elements chosen at random: slices of the array `a` along an axis, or of the numbers 0, …, a - 1.
+    """Elements chosen at random: slices of the array `a` along an axis, or numbers of 0, …, a - 1.
 
     `shape` takes the place of the axis in the shape of the result. With `replace=False` no element
     is chosen twice. `p` gives the probability of each (by default all are equal); `mode` is that of

@@ -1,4 +1,4 @@
-"""Samplers: functions of keys and arrays that run as one compiled program and trace as one equation.
+"""Samplers: functions of keys and arrays that run as one program and trace as one equation.
 
 A distribution is Python over primitives. It is traced once per operand types and static parameters
 (shape, dtype …); called eagerly it runs as one program, and while something is traced it stands in
@@ -8,6 +8,7 @@ function once. The arguments are checked and brought into one form when a combin
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ class Sampler:
     as arrays or tracers, the static parameters hashable.
     """
 
-    __slots__ = ("check", "draw", "jaxprs", "name", "programs")
+    __slots__ = ("check", "draw", "jaxprs", "name", "programs", "seen_jaxprs", "seen_programs")
 
     def __init__(
         self,
@@ -50,14 +51,16 @@ class Sampler:
         self.name = name
         self.draw = draw
         self.check = check
-        # Both are keyed by arguments as users give them, and by the checked ones.
+        # By checked arguments, and by the arguments as users gave them.
         self.programs: dict[Any, Any] = {}
         self.jaxprs: dict[Any, Jaxpr] = {}
+        self.seen_programs: dict[Any, Any] = {}
+        self.seen_jaxprs: dict[Any, Jaxpr] = {}
 
     def __call__(self, arrays: Arrays, static: Static) -> Any:
         if _trace(None) is None:
             try:
-                program = self.programs[(_settings(), static, *[x.signature for x in arrays])]
+                program = self.seen_programs[(_settings(), static, *[x.signature for x in arrays])]
                 outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(
                     program.handlers
                 )
@@ -74,12 +77,12 @@ class Sampler:
     def _bind(self, arrays: Arrays, static: Static) -> Any:
         """The call under a transformation: one equation."""
         try:
-            jaxpr = self.jaxprs[(_settings(), static, *[x.type for x in arrays])]
+            jaxpr = self.seen_jaxprs[(_settings(), static, *[x.type for x in arrays])]
         except (AttributeError, KeyError, TypeError):
             checked, settled = self.check(self.name, arrays, static)
             jaxpr = self._jaxpr([type_of(x) for x in checked], settled)
-            if all(x is y for x, y in zip(arrays, checked, strict=True)):
-                self._remember(self.jaxprs, static, [type_of(x) for x in arrays], jaxpr)
+            if _unchanged(arrays, checked):
+                self._remember(self.seen_jaxprs, static, [type_of(x) for x in arrays], jaxpr)
             arrays = checked
         return jit_p.bind(*arrays, jaxpr=jaxpr, name=self.name, donated=())[0]
 
@@ -104,7 +107,7 @@ class Sampler:
             values = [as_array(x) for x in arrays]
             key = (_settings(), static, *[x.signature for x in values])
             try:
-                program = self.programs.get(key)
+                program = self.seen_programs.get(key)
             except TypeError:  # a parameter that cannot be hashed, such as a shape that is a list
                 pass
         if program is None:
@@ -115,8 +118,8 @@ class Sampler:
             values = [as_array(x) for x in checked]
             program = self._program(values, settled)
             # What the check changed it has to change again; only what it left alone is remembered.
-            if all(x is y or type(x) in _NUMBERS for x, y in zip(arrays, checked, strict=True)):
-                self._remember(self.programs, static, [x.signature for x in values], program)
+            if _unchanged(arrays, checked):
+                self._remember(self.seen_programs, static, [x.signature for x in values], program)
         try:
             outs = program.execute([x._buffer for x in values]).consume_with_handlers(
                 program.handlers
@@ -144,3 +147,7 @@ class Sampler:
             table[(_settings(), static, *types)] = value
         except TypeError:
             pass
+
+
+def _unchanged(arrays: Arrays, checked: Arrays) -> bool:
+    return len(arrays) == len(checked) and all(map(operator.is_, arrays, checked))

@@ -51,7 +51,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
     >>> import weft
     >>> weft.random.bits(weft.random.key(0), (2,), "uint8")
-    Array([103, 210], dtype=uint8)
+    Array([167, 146], dtype=uint8)
     """
     return _bits((key,), (shape, dtype))
 
@@ -73,11 +73,11 @@ def uniform(
 
     The bounds are numbers or arrays that broadcast to `shape`; where maxval is not above minval the
     result is minval. `dtype` is a floating-point one, by default float32 (float64 with
-    `enable_x64`). Rounding may make a result equal maxval where the bounds are of other sizes than 1.
+    `enable_x64`). Where the bounds are not 0 and 1, rounding may lead to maxval.
 
     >>> import weft
-    >>> float(weft.random.uniform(weft.random.key(0)))
-    0.947667121887207
+    >>> print(weft.random.uniform(weft.random.key(0)))
+    0.947667
     """
     if type(minval) is float and type(maxval) is float and minval == 0.0 and maxval == 1.0:
         return _unit((key,), (shape, dtype))
@@ -109,7 +109,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
 
     >>> import weft
     >>> weft.random.randint(weft.random.key(0), (4,), 0, 10)
-    Array([9, 7, 0, 9], dtype=int32)
+    Array([9, 0, 2, 3], dtype=int32)
     """
     if dtype is not None:
         minval, maxval = _wide_bound(minval), _wide_bound(maxval)
@@ -118,7 +118,10 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
 
 def _wide_bound(value: Any) -> Any:
     """A Python integer that does not fit in the default integers, as an array of 64 bits."""
-    if type(value) is not int or -(1 << 31) <= value < 1 << 31:
+    if type(value) is bool or not isinstance(value, (int, np.integer)):
+        return value
+    value = int(value)
+    if -(1 << 31) <= value < 1 << 31:
         return value
     for dtype in (dtypes.int64, dtypes.uint64):
         if dtypes.fits(value, dtype):
@@ -217,7 +220,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
 
     >>> import weft
     >>> weft.random.bernoulli(weft.random.key(0), 0.5, (3,))
-    Array([False,  True,  True], dtype=bool)
+    Array([False, False,  True], dtype=bool)
     """
     return _bernoulli((key, p), (shape, mode))
 
@@ -270,7 +273,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 
     >>> import weft
     >>> weft.random.rademacher(weft.random.key(0), (3,))
-    Array([-1,  1,  1], dtype=int32)
+    Array([-1, -1,  1], dtype=int32)
     """
     return _rademacher((key,), (shape, dtype))
 

@@ -9,14 +9,15 @@ choice goes first.
 import os
 from typing import TYPE_CHECKING
 
-from weft.runtime.lazy import LazyModule
+from weft.runtime.lazy import LazyFunctions, LazyModule
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if TYPE_CHECKING:
-    from weft.runtime import mlir, pjrt, pytree, stablehlo
+    from weft.runtime import mlir, pjrt, pytree, stablehlo, stablehlo_attributes
 else:
     mlir = LazyModule("weft.runtime.mlir")
     pjrt = LazyModule("weft.runtime.pjrt")
     pytree = LazyModule("weft.runtime.pytree")
-    stablehlo = LazyModule("weft.runtime.stablehlo")
+    stablehlo = LazyFunctions("weft.runtime.stablehlo")
+    stablehlo_attributes = LazyModule("weft.runtime.stablehlo_attributes")

@@ -1,18 +1,22 @@
-"""Modules that are imported when they are first looked into.
+"""Modules that are imported when they are first used.
 
 jaxlib maps a hundred megabytes of libraries into a process, and a program that only imports weft (to
 print its help, to define a model) needs none of them. So the modules that import jaxlib are handed
 out as `LazyModule`s: the first attribute that anybody asks for imports the real one. Each attribute
 is kept, so from then on looking it up costs what it costs in any module.
+
+Declarations name functions of such a module without calling them (`lower=stablehlo.tan`). From a
+`LazyFunctions` module they get a stand-in that imports the module when it is called.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from typing import Any
 
-__all__ = ["LazyModule"]
+__all__ = ["LazyFunctions", "LazyModule"]
 
 
 class LazyModule(types.ModuleType):
@@ -24,3 +28,28 @@ class LazyModule(types.ModuleType):
         value = getattr(importlib.import_module(self.__name__), name)
         self.__dict__[name] = value
         return value
+
+
+class LazyFunctions(LazyModule):
+    """A lazy module whose functions may be named before it is needed."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.__name__ in sys.modules:
+            return super().__getattr__(name)
+        return _StandIn(self.__name__, name)
+
+
+class _StandIn:
+    """A function (or class) of a module that is not imported yet."""
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(importlib.import_module(self._module), self._name), name)

@@ -18,6 +18,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import (
     Trace,
     Tracer,
+    check_alive,
     current_trace,
     reset_current,
     set_current,
@@ -44,6 +45,9 @@ class JVPTracer(Tracer):
     def concrete(self) -> Any:
         primal = self.primal
         return primal.concrete() if isinstance(primal, Tracer) else primal
+
+    def unknown(self) -> Tracer:
+        return self.primal.unknown() if isinstance(self.primal, Tracer) else self
 
 
 class JVPTrace(Trace):
@@ -89,6 +93,7 @@ class JVPTrace(Trace):
         """Primal and tangent of any value."""
         if type(value) is JVPTracer and value.trace is self:
             return value.primal, value.tangent
+        check_alive(value)
         return value, Zero(type_of(value).tangent())
 
 

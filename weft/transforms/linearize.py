@@ -21,6 +21,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import (
     Trace,
     Tracer,
+    check_alive,
     current_trace,
     reset_current,
     set_current,
@@ -48,6 +49,9 @@ class LinearizeTracer(Tracer):
     def concrete(self) -> Any:
         primal = self.primal
         return primal.concrete() if isinstance(primal, Tracer) else primal
+
+    def unknown(self) -> Tracer:
+        return self.primal.unknown() if isinstance(self.primal, Tracer) else self
 
 
 class _RuleTrace(Trace):
@@ -120,6 +124,7 @@ class LinearizeTrace(Trace):
         """Primal and tangent of any value."""
         if type(value) is LinearizeTracer and value.trace is self:
             return value.primal, value.tangent
+        check_alive(value)
         return value, Zero(type_of(value).tangent())
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft import source as sources
 from weft.array import Array, as_array
+from weft.core import show  # noqa: F401  (gives programs their text)
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import NO_EFFECTS, Atom, Equation, Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive

@@ -18,6 +18,7 @@ from weft.core.primitive import Primitive
 from weft.core.trace import (
     Trace,
     Tracer,
+    check_alive,
     current_trace,
     reset_current,
     set_current,
@@ -100,6 +101,7 @@ class BatchTrace(Trace):
         """The whole and the mapped dimension of any value."""
         if type(value) is BatchTracer and value.trace is self:
             return value.value, value.dim
+        check_alive(value)
         return value, None
 
 

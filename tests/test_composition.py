@@ -1,0 +1,369 @@
+"""The compositional stress test: every nesting of the transformations up to depth four.
+
+Each transformation is written as an operator from functions R^3 -> R^3 to functions R^3 -> R^3, so
+that any sequence of them can be applied to any base function. The reference is a small forward-mode
+differentiation in NumPy with dual numbers of its own (nested to any order), itself compared with
+finite differences below.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+
+POINT = np.array([0.3, -0.7, 0.5])
+DIRECTION = np.array([1.0, 0.5, -0.25])
+WEIGHTS = np.array([0.5, 1.0, -1.5])
+SCALES = np.array([1.0, 0.5])
+MATRIX = np.array([[0.2, -0.5, 0.3], [0.7, 0.1, -0.4], [-0.3, 0.6, 0.5]])
+OFFSET = np.array([0.1, -0.2, 0.3])
+
+
+# ---- the reference -----------------------------------------------------------------------------
+
+
+class Dual:
+    """a + b e with e e = 0; `a` and `b` are NumPy arrays or duals of an inner derivative."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __add__(self, other):
+        return Dual(self.a + other.a, self.b + other.b) if isinstance(other, Dual) else Dual(self.a + other, self.b)
+
+    def __mul__(self, other):
+        if isinstance(other, Dual):
+            return Dual(self.a * other.a, self.a * other.b + self.b * other.a)
+        return Dual(self.a * other, self.b * other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self):
+        return Dual(-self.a, -self.b)
+
+    def __sub__(self, other):
+        return self + (-other)
+
+    def __rsub__(self, other):
+        return -self + other
+
+    def __getitem__(self, index):
+        return Dual(self.a[index], self.b[index])
+
+
+def lift(function, derivative):
+    def lifted(x):
+        if isinstance(x, Dual):
+            return Dual(lifted(x.a), derivative(x.a) * x.b)
+        return function(x)
+
+    return lifted
+
+
+class Reference:
+    """The operations that the base functions use, on NumPy arrays and duals."""
+
+    sin = staticmethod(lift(np.sin, lambda x: Reference.cos(x)))
+    cos = staticmethod(lift(np.cos, lambda x: -Reference.sin(x)))
+    exp = staticmethod(lift(np.exp, lambda x: Reference.exp(x)))
+    tanh = staticmethod(lift(np.tanh, lambda x: 1.0 - Reference.tanh(x) * Reference.tanh(x)))
+
+    @staticmethod
+    def sum(x):
+        return Dual(Reference.sum(x.a), Reference.sum(x.b)) if isinstance(x, Dual) else np.sum(x)
+
+    @staticmethod
+    def product(matrix, x):
+        if isinstance(x, Dual):
+            return Dual(Reference.product(matrix, x.a), Reference.product(matrix, x.b))
+        return matrix @ x
+
+    @staticmethod
+    def constant(value):
+        return value
+
+    @staticmethod
+    def jit(function):
+        return function
+
+    @staticmethod
+    def cond(positive, when, otherwise, x):
+        while isinstance(positive, Dual):
+            positive = positive.a
+        return when(x) if positive > 0 else otherwise(x)
+
+
+class Weft:
+    """The same operations of weft."""
+
+    sin, cos, exp, tanh = jnp.sin, jnp.cos, jnp.exp, jnp.tanh
+    sum, jit = jnp.sum, weft.jit
+    _constants: dict[bytes, object] = {}
+
+    @staticmethod
+    def product(matrix, x):
+        return jnp.matmul(Weft.constant(matrix), x)
+
+    @staticmethod
+    def constant(value):
+        key = value.tobytes()
+        if key not in Weft._constants:
+            Weft._constants[key] = jnp.array(value, np.float64)
+        return Weft._constants[key]
+
+    @staticmethod
+    def cond(positive, when, otherwise, x):
+        return lax.cond(positive > 0, when, otherwise, x)
+
+
+def as_array(x):
+    """A dual's constant part as an array of the point's shape (a constant has no dual)."""
+    return x
+
+
+# ---- the base functions ------------------------------------------------------------------------
+
+
+def polynomial(op, x):
+    return x * x * x * 0.5 - x * 2.0 + op.sum(x * x) * x + 1.0
+
+
+def chain(op, x):
+    return op.exp(op.sin(x) * 0.5) * op.cos(x)
+
+
+def layer(op, x):
+    return op.tanh(op.product(MATRIX, x) + op.constant(OFFSET))
+
+
+def conditional(op, x):
+    return op.cond(
+        op.sum(x),
+        lambda y: op.sin(y) * op.constant(OFFSET) * y,
+        lambda y: op.exp(-y) * y + x * 0.5,
+        x * 1.5,
+    )
+
+
+def closures(op, x):
+    k = op.constant(OFFSET)
+
+    def inner(y):
+        return op.jit(lambda z: op.sin(z) * x * k + y)(y * 0.5)
+
+    return op.jit(inner)(x) * op.jit(lambda: x + k)()
+
+
+def reductions(op, x):
+    return op.sum(x[1:] * x[:2]) * x + x[0] * op.cos(x) - op.sum(op.sin(x)) * op.constant(OFFSET)
+
+
+def identity(op, x):
+    return x
+
+
+def constant(op, x):
+    return op.constant(OFFSET)
+
+
+BASES = [polynomial, chain, layer, conditional, closures, reductions, identity, constant]
+
+
+# ---- the transformations -----------------------------------------------------------------------
+
+
+def wconst(value):
+    return Weft.constant(value)
+
+
+def by_jit(f):
+    return weft.jit(f)
+
+
+def by_jvp(f):
+    return lambda x: weft.jvp(f, (x,), (wconst(DIRECTION),))[1]
+
+
+def by_linearize(f):
+    return lambda x: weft.linearize(f, x)[1](wconst(DIRECTION))
+
+
+def by_vjp(f):
+    return lambda x: weft.vjp(f, x)[1](wconst(WEIGHTS))[0]
+
+
+def by_grad(f):
+    return weft.grad(lambda x: jnp.sum(wconst(WEIGHTS) * f(x)))
+
+
+def by_vmap(f):
+    def mapped(x):
+        rows = weft.vmap(lambda s: f(s * x))(wconst(SCALES))
+        return jnp.sum(rows, 0)
+
+    return mapped
+
+
+TRANSFORMATIONS = {
+    "jit": by_jit,
+    "jvp": by_jvp,
+    "linearize": by_linearize,
+    "vjp": by_vjp,
+    "grad": by_grad,
+    "vmap": by_vmap,
+}
+# What each means: jit nothing; two forward, two reverse derivatives with the same vectors; a sum.
+MEANING = {"jit": "", "jvp": "F", "linearize": "F", "vjp": "R", "grad": "R", "vmap": "V"}
+
+
+def parts(x, shape=(3,)):
+    """Value and derivative of a result that may be constant."""
+    if isinstance(x, Dual):
+        return x.a, x.b
+    return x, np.zeros(shape)
+
+
+def forward(f, x, direction):
+    token = Dual(x, promote(direction, x))
+    return tangent_of(f(token), x)
+
+
+def promote(value, like):
+    """A constant with as many levels of duals as `like`."""
+    return Dual(promote(value, like.a), zeros_like(like.b)) if isinstance(like, Dual) else value + 0.0
+
+
+def zeros_like(x):
+    return Dual(zeros_like(x.a), zeros_like(x.b)) if isinstance(x, Dual) else np.zeros_like(x)
+
+
+def depth(x):
+    return 1 + depth(x.a) if isinstance(x, Dual) else 0
+
+
+def tangent_of(out, x):
+    """The outermost tangent of a result; zero where the result has fewer levels (is constant)."""
+    return out.b if depth(out) > depth(x) else zeros_like(promote(np.zeros(3), x))
+
+
+def meaning(word, f):
+    """The reference of a sequence of transformations, innermost first."""
+    for letter in word:
+        f = {"F": reference_forward, "R": reference_reverse, "V": reference_map}[letter](f)
+    return f
+
+
+def reference_forward(f):
+    return lambda x: forward(f, x, DIRECTION)
+
+
+def stack(columns):
+    if any(isinstance(c, Dual) for c in columns):
+        columns = [c if isinstance(c, Dual) else Dual(c, c * 0.0) for c in columns]
+        return Dual(stack([c.a for c in columns]), stack([c.b for c in columns]))
+    return np.stack(columns)
+
+
+def reference_reverse(f):
+    def reverse(x):
+        columns = []
+        for basis in np.eye(3):
+            columns.append(Reference.sum(forward(f, x, basis) * WEIGHTS))
+        return stack(columns)
+
+    return reverse
+
+
+def reference_map(f):
+    return lambda x: functools.reduce(lambda a, b: a + b, [f(x * s) for s in SCALES])
+
+
+@functools.cache
+def reference_value(base, word):
+    out = meaning(word, functools.partial(base, Reference))(POINT)
+    while isinstance(out, Dual):
+        out = out.a
+    return np.asarray(out)
+
+
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
+def test_the_reference_agrees_with_finite_differences(base):
+    f = functools.partial(base, Reference)
+    step = 1e-6
+    for word in ("", "F", "R", "V", "FV", "VR", "RF"):
+        g = meaning(word, f)
+        moved = (g(POINT + step * DIRECTION) - g(POINT - step * DIRECTION)) / (2 * step)
+        np.testing.assert_allclose(reference_value(base, word + "F"), moved, atol=2e-7)
+        jacobian = np.stack(
+            [(g(POINT + step * e) - g(POINT - step * e)) / (2 * step) for e in np.eye(3)], 1
+        )
+        np.testing.assert_allclose(
+            reference_value(base, word + "R"), WEIGHTS @ jacobian, atol=2e-7
+        )
+
+
+# ---- the test ----------------------------------------------------------------------------------
+
+
+def sequences(length):
+    return list(itertools.product(TRANSFORMATIONS, repeat=length))
+
+
+def check(base, sequence):
+    f = functools.partial(base, Weft)
+    for name in sequence:
+        f = TRANSFORMATIONS[name](f)
+    got = f(jnp.array(POINT, np.float64))
+    wanted = reference_value(base, "".join(MEANING[name] for name in sequence))
+    label = f"{' of '.join(reversed(sequence))} of {base.__name__}"
+    assert got.shape == (3,) and got.dtype == np.float64, label
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-9, atol=1e-9, err_msg=label)
+
+
+def run(base, chosen):
+    """Checks sequences of one base function; says how many, and every one that fails."""
+    failures = []
+    for sequence in chosen:
+        try:
+            check(base, sequence)
+        except AssertionError as error:
+            failures.append(str(error))
+        except Exception as error:
+            error.add_note(f"{' of '.join(reversed(sequence))} of {base.__name__}")
+            raise
+    print(f"{base.__name__}: {len(chosen)} compositions")
+    assert not failures, f"{len(failures)} of {len(chosen)}:\n" + "\n".join(failures[:5])
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
+def test_every_composition_up_to_depth_three(base, length):
+    run(base, sequences(length))
+
+
+# Depth four: 1296 compositions of each base function, a different sixth of them in every run of the
+# quick tests for each function, and all of them in the slow ones.
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
+def test_a_share_of_the_compositions_of_depth_four(base):
+    everything = sequences(4)
+    run(base, everything[BASES.index(base) :: 12])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("innermost", TRANSFORMATIONS)
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
+def test_every_composition_of_depth_four(base, innermost):
+    run(base, [sequence for sequence in sequences(4) if sequence[0] == innermost])
+
+
+def test_the_count_of_compositions():
+    assert [len(sequences(n)) * len(BASES) for n in (1, 2, 3, 4)] == [48, 288, 1728, 10368]

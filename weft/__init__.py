@@ -1,0 +1,85 @@
+"""weft: composable transformations of array programs, compiled by XLA.
+
+`jit`, `grad`, `vmap`, `jvp`, `linearize` and their relatives transform plain Python functions of
+arrays; `weft.numpy` has the array functions, `weft.lax` the operations below them.
+"""
+
+import importlib
+from typing import Any
+
+from weft import config, dtypes, lax, numpy, sharding, tree
+from weft.api import block_until_ready, device_get, device_put, eval_shape, jit, make_jaxpr
+from weft.array import Array
+from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+from weft.batching import vmap
+from weft.config import enable_x64
+from weft.control import stages
+from weft.core.types import ShapeDtypeStruct
+from weft.dtypes import float0
+from weft.jacobian import hessian, jacfwd, jacobian, jacrev
+from weft.runtime.client import (
+    default_backend,
+    device_count,
+    devices,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "ShapeDtypeStruct",
+    "block_until_ready",
+    "config",
+    "default_backend",
+    "device_count",
+    "device_get",
+    "device_put",
+    "devices",
+    "dtypes",
+    "enable_x64",
+    "eval_shape",
+    "extend",
+    "float0",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
+    "jvp",
+    "lax",
+    "linear_transpose",
+    "linearize",
+    "local_device_count",
+    "local_devices",
+    "make_jaxpr",
+    "nn",
+    "numpy",
+    "process_count",
+    "process_index",
+    "random",
+    "sharding",
+    "stages",
+    "tree",
+    "tree_util",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
+
+# Imported when they are first used, so that `import weft` stays cheap.
+_LAZY = ("extend", "nn", "random", "testing", "tree_util")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"weft.{name}")
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

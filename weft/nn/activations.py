@@ -1,0 +1,390 @@
+"""Activation functions, elementwise.
+
+At a corner each has the one-sided derivative that networks expect: that of `relu` is 0 at 0. NaN
+stays NaN. Integers become real numbers where the function needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError
+from weft.numpy.arguments import axis_of, inexact
+from weft.numpy.compiled import Compiled, compiled
+from weft.numpy.elementary import logaddexp, sqrt, tanh
+from weft.numpy.elementwise import add, constant, filled, multiply, same, square, true_divide
+from weft.numpy.promotion import Unary, as_operand, unary
+from weft.numpy.searching import where
+from weft.ops import arithmetic as lax
+from weft.ops import elementary, special
+from weft.ops.convert import convert_element_type
+from weft.ops.selection import select
+from weft.ops.slicing import slice_in_dim
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "identity",
+    "leaky_relu",
+    "log1mexp",
+    "log_sigmoid",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "soft_sign",
+    "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "squareplus",
+    "swish",
+    "tanh",
+]
+
+FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
+
+
+def _real(name: str, function: Any, doc: str) -> Unary:
+    """A function of real numbers; integers become real first."""
+    return unary(name, {FLOATING: function}, doc, inexact=True)
+
+
+def _operand(operation: str, x: Any) -> Any:
+    """The operand as real numbers."""
+    x = as_operand(operation, x)
+    of = type_of(x)
+    dtype = inexact(of.dtype)
+    if dtype not in FLOATING:
+        raise DTypeError(
+            f"{operation} takes real numbers",
+            operation=operation,
+            got=str(of),
+            wanted="an integer or floating-point dtype",
+            fix=Fix("real", "apply it to the real and the imaginary part on their own", {}),
+        )
+    return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
+
+
+def _with_parameter(function: Compiled, x: Any, parameter: Any) -> Any:
+    """Applies a function whose parameter is a number of the program, or an array."""
+    if type(parameter) in (int, float):
+        return function(x, parameter=float(parameter))
+    return function.function(x, parameter=parameter)
+
+
+# ---- rectifiers --------------------------------------------------------------------------------
+
+
+@compiled
+def _relu(x: Any) -> Any:
+    # Written so that NaN, which compares false, stays.
+    return select(lax.le(x, constant(0, x)), filled(0, x), x)
+
+
+@compiled
+def _relu6(x: Any) -> Any:
+    low = _relu.function(x)
+    return select(lax.ge(low, constant(6, x)), filled(6, x), low)
+
+
+relu: Unary = unary(
+    "relu",
+    {REAL: _relu},
+    """max(x, 0), with derivative 0 at 0.
+
+    Nair and Hinton, "Rectified linear units improve restricted Boltzmann machines" (2010).
+    """,
+)
+relu6: Unary = _real("relu6", _relu6, """min(max(x, 0), 6), with derivative 0 at both corners.""")
+
+
+@compiled
+def _leaky_relu(x: Any, *, parameter: Any) -> Any:
+    return where(lax.ge(x, constant(0, x)), x, multiply(parameter, x))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+    """x where it is not negative, `negative_slope * x` elsewhere.
+
+    >>> leaky_relu(np.array([-1.0, 2.0]), 0.5)
+    Array([-0.5,  2. ], dtype=float32)
+    """
+    return _with_parameter(_leaky_relu, _operand("leaky_relu", x), negative_slope)
+
+
+def _negative_part(x: Any) -> Any:
+    """x where it is negative, 0 elsewhere: what an exponential in the other branch may see, whose
+    overflow would make a NaN of the derivative.
+    """
+    return select(lax.gt(x, constant(0, x)), filled(0, x), x)
+
+
+@compiled
+def _elu(x: Any, *, parameter: Any) -> Any:
+    curve = multiply(parameter, elementary.expm1(_negative_part(x)))
+    return where(lax.gt(x, constant(0, x)), x, curve)
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
+
+    Clevert, Unterthiner and Hochreiter, "Fast and accurate deep network learning by exponential
+    linear units" (2015).
+
+    >>> elu(np.array([-1000.0, 2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """
+    return _with_parameter(_elu, _operand("elu", x), alpha)
+
+
+@compiled
+def _celu(x: Any, *, parameter: Any) -> Any:
+    curve = elementary.expm1(true_divide(_negative_part(x), parameter))
+    return where(lax.gt(x, constant(0, x)), x, multiply(parameter, curve))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Any:
+    """x where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth for every alpha.
+
+    Barron, "Continuously differentiable exponential linear units" (2017).
+
+    >>> celu(np.array([-1000.0, 2.0]), 0.5)
+    Array([-0.5,  2. ], dtype=float32)
+    """
+    return _with_parameter(_celu, _operand("celu", x), alpha)
+
+
+@compiled
+def _selu(x: Any) -> Any:
+    # The constants for which activations keep mean 0 and variance 1 from layer to layer.
+    scaled = _elu.function(x, parameter=1.6732632423543772848170429916717)
+    return lax.mul(scaled, constant(1.0507009873554804934193349852946, x))
+
+
+selu: Unary = _real(
+    "selu",
+    _selu,
+    """The exponential linear unit that normalises itself.
+
+    Klambauer, Unterthiner, Mayr and Hochreiter, "Self-normalizing neural networks" (2017).
+    """,
+)
+
+
+# ---- smooth functions --------------------------------------------------------------------------
+
+sigmoid: Unary = unary(
+    "sigmoid",
+    {INEXACT: elementary.logistic_p.bind},
+    """The logistic function 1 / (1 + exp(-x)).""",
+    inexact=True,
+)
+
+
+@compiled
+def _silu(x: Any) -> Any:
+    return lax.mul(x, elementary.logistic(x))
+
+
+silu: Unary = unary(
+    "silu",
+    {INEXACT: _silu},
+    """x * sigmoid(x), also known as swish.
+
+    Elfwing, Uchibe and Doya, "Sigmoid-weighted linear units" (2017).
+    """,
+    inexact=True,
+)
+swish: Unary = silu
+
+
+@compiled
+def _softplus(x: Any) -> Any:
+    return logaddexp(x, constant(0, x))
+
+
+@compiled
+def _log_sigmoid(x: Any) -> Any:
+    return lax.neg(logaddexp(lax.neg(x), constant(0, x)))
+
+
+@compiled
+def _mish(x: Any) -> Any:
+    return lax.mul(x, lax.tanh(logaddexp(x, constant(0, x))))
+
+
+softplus: Unary = _real("softplus", _softplus, """log(1 + exp(x)), without overflow.""")
+log_sigmoid: Unary = _real(
+    "log_sigmoid", _log_sigmoid, """The logarithm of the logistic function, -softplus(-x)."""
+)
+mish: Unary = _real(
+    "mish",
+    _mish,
+    """x * tanh(softplus(x)).
+
+    Misra, "Mish: a self regularized non-monotonic activation function" (2019).
+    """,
+)
+
+
+@compiled
+def _gelu(x: Any, *, approximate: bool) -> Any:
+    half = constant(0.5, x)
+    if approximate:
+        cubic = lax.mul(constant(0.044715, x), lax.mul(x, lax.mul(x, x)))
+        inner = lax.mul(constant(math.sqrt(2 / math.pi), x), lax.add(x, cubic))
+        return lax.mul(lax.mul(half, x), lax.add(constant(1, x), lax.tanh(inner)))
+    tail = special.erfc(lax.mul(x, constant(-math.sqrt(0.5), x)))
+    return lax.mul(lax.mul(half, x), tail)
+
+
+def gelu(x: Any, approximate: bool = True) -> Any:
+    """x times the probability that a normal variable is less than x.
+
+    approximate: by the formula with tanh; otherwise by the error function. Hendrycks and Gimpel,
+    "Gaussian error linear units" (2016).
+
+    >>> gelu(np.array([0.0, 1.0]), approximate=False)
+    Array([0.        , 0.8413447], dtype=float32)
+    """
+    return _gelu(_operand("gelu", x), approximate=bool(approximate))
+
+
+@compiled
+def _soft_sign(x: Any) -> Any:
+    return lax.div(x, lax.add(lax.abs(x), constant(1, x)))
+
+
+soft_sign: Unary = _real("soft_sign", _soft_sign, """x / (1 + abs(x)).""")
+
+
+@compiled
+def _squareplus(x: Any, *, parameter: Any) -> Any:
+    return multiply(add(x, sqrt(add(square(x), parameter))), 0.5)
+
+
+def squareplus(x: Any, b: Any = 4) -> Any:
+    """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0.
+
+    Barron, "Squareplus: a softplus-like algebraic rectifier" (2021).
+
+    >>> squareplus(np.array([0.0, 1.5]))
+    Array([1., 2.], dtype=float32)
+    """
+    return _with_parameter(_squareplus, _operand("squareplus", x), b)
+
+
+# ---- piecewise functions -----------------------------------------------------------------------
+
+
+@compiled
+def _hard_tanh(x: Any) -> Any:
+    low, high = constant(-1, x), constant(1, x)
+    return select(lax.gt(x, high), filled(1, x), select(lax.lt(x, low), filled(-1, x), x))
+
+
+@compiled
+def _hard_sigmoid(x: Any) -> Any:
+    return lax.div(_relu6.function(lax.add(x, constant(3, x))), constant(6, x))
+
+
+@compiled
+def _hard_silu(x: Any) -> Any:
+    return lax.mul(x, _hard_sigmoid.function(x))
+
+
+@compiled
+def _sparse_plus(x: Any) -> Any:
+    one = constant(1, x)
+    curve = lax.mul(constant(0.25, x), lax.square(lax.add(x, one)))
+    above = select(lax.ge(x, one), x, curve)
+    return select(lax.le(x, lax.neg(one)), filled(0, x), above)
+
+
+@compiled
+def _sparse_sigmoid(x: Any) -> Any:
+    rise = lax.mul(constant(0.5, x), lax.add(x, constant(1, x)))
+    return lax.max(constant(0, x), lax.min(constant(1, x), rise))
+
+
+hard_tanh: Unary = unary(
+    "hard_tanh",
+    {dtypes.SIGNED | FLOATING: _hard_tanh},
+    """x held between -1 and 1; the derivative is 1 at both corners.""",
+)
+hard_sigmoid: Unary = _real("hard_sigmoid", _hard_sigmoid, """relu6(x + 3) / 6.""")
+hard_silu: Unary = _real("hard_silu", _hard_silu, """x * hard_sigmoid(x).""")
+hard_swish: Unary = hard_silu
+sparse_plus: Unary = _real(
+    "sparse_plus",
+    _sparse_plus,
+    """0 up to -1, (x + 1)**2 / 4 up to 1, x above: a softplus that is exactly 0 and exactly x.""",
+)
+sparse_sigmoid: Unary = _real(
+    "sparse_sigmoid",
+    _sparse_sigmoid,
+    """(x + 1) / 2 held between 0 and 1: the derivative of `sparse_plus`.""",
+)
+
+
+# ---- others ------------------------------------------------------------------------------------
+
+
+@compiled
+def _log1mexp(x: Any) -> Any:
+    near = lax.lt(x, constant(math.log(2), x))
+    # Each formula sees a harmless argument where the other one is taken.
+    close = lax.log(lax.neg(elementary.expm1(lax.neg(select(near, x, filled(1, x))))))
+    far = elementary.log1p(lax.neg(lax.exp(lax.neg(select(near, filled(1, x), x)))))
+    return select(near, close, far)
+
+
+log1mexp: Unary = _real(
+    "log1mexp",
+    _log1mexp,
+    """log(1 - exp(-x)) for positive x, exact for small and for large ones.
+
+    Maechler, "Accurately computing log(1 - exp(-|a|))" (2012).
+    """,
+)
+identity: Unary = unary("identity", {dtypes.ANY: same}, """The values themselves.""")
+
+
+@compiled
+def _glu(x: Any, *, axis: int) -> Any:
+    half = type_of(x).shape[axis] // 2
+    gate = elementary.logistic(slice_in_dim(x, half, 2 * half, 1, axis))
+    return lax.mul(slice_in_dim(x, 0, half, 1, axis), gate)
+
+
+def glu(x: Any, axis: int = -1) -> Any:
+    """The first half along an axis times the logistic function of the second half.
+
+    Dauphin, Fan, Auli and Grangier, "Language modeling with gated convolutional networks" (2017).
+    Raises ShapeError where the length is odd.
+
+    >>> glu(np.array([1.0, 0.0]))
+    Array([0.5], dtype=float32)
+    """
+    x = _operand("glu", x)
+    of = type_of(x)
+    axis = axis_of(axis, of.ndim, "glu")
+    if of.shape[axis] % 2:
+        raise ShapeError(
+            "glu halves an axis of even length",
+            operation="glu",
+            got=f"{of}, axis {axis} of length {of.shape[axis]}",
+            wanted="an even length",
+        )
+    return _glu(x, axis=axis)

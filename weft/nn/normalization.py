@@ -1,0 +1,348 @@
+"""Functions that normalise along axes: softmax and its relatives, standardisation, one-hot codes.
+
+Exponentials are taken of differences from the largest element, so that none overflows. That element
+is constant to derivatives, which it does not change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    inexact,
+    integer_of,
+    promoted,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
+from weft.numpy.promotion import as_operand
+from weft.numpy.reductions import mean as mean_over
+from weft.numpy.reductions import sum as sum_over
+from weft.ops import arithmetic as lax
+from weft.ops import rounding
+from weft.ops.complex import real
+from weft.ops.convert import convert_element_type, stop_gradient
+from weft.ops.creation import broadcasted_iota
+from weft.ops.powers import rsqrt
+from weft.ops.reduce import reduce_max
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum
+
+__all__ = [
+    "log_softmax",
+    "logmeanexp",
+    "logsumexp",
+    "one_hot",
+    "softmax",
+    "standardize",
+]
+
+
+def _operand(operation: str, x: Any) -> Any:
+    """The operand as real or complex numbers."""
+    x = as_operand(operation, x)
+    of = type_of(x)
+    dtype = inexact(of.dtype)
+    return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
+
+
+def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
+    """A mask of the shape of the operand: none, or one."""
+    if where is None:
+        return []
+    where = as_operand(operation, where)
+    if type_of(where).dtype != dtypes.bool_:
+        raise DTypeError(
+            f"{operation} takes a boolean mask as where=",
+            operation=operation,
+            got=str(type_of(where)),
+            wanted="bool",
+            fix=Fix("compare", "compare it with zero: where != 0", {}),
+        )
+    return [broadcasted(where, shape, operation)]
+
+
+def _kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """A reduced value repeated along the axes it was reduced over."""
+    return broadcast_in_dim(x, shape, tuple(d for d in range(len(shape)) if d not in axes))
+
+
+def _shift(x: Any, axes: tuple[int, ...]) -> Any:
+    """The largest element along axes, constant to derivatives; 0 where it is not finite."""
+    size = real(x) if type_of(x).dtype in dtypes.COMPLEX else x
+    largest = stop_gradient(reduce_max(size, axes))
+    return select(rounding.is_finite(largest), largest, filled(0, largest))
+
+
+# ---- softmax -----------------------------------------------------------------------------------
+
+
+@compiled
+def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
+    shape = type_of(x).shape
+    if mask:
+        x = select(mask[0], x, filled(-math.inf, x))
+    largest = stop_gradient(reduce_max(x, axes))
+    weights = lax.exp(lax.sub(x, _kept(largest, shape, axes)))
+    if mask:
+        weights = select(mask[0], weights, filled(0, x))
+    return lax.div(weights, _kept(reduce_sum(weights, axes), shape, axes))
+
+
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) along an axis, several, or all (None).
+
+    where: a mask of the elements that count; the others are 0.
+
+    >>> softmax(np.array([0.0, 0.0]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    x = _operand("softmax", x)
+    of = type_of(x)
+    axes = axes_of(axis, of.ndim, "softmax")
+    return _softmax(x, *_mask("softmax", where, of.shape), axes=axes)
+
+
+@compiled
+def _log_softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
+    shape = type_of(x).shape
+    if mask:
+        x = select(mask[0], x, filled(-math.inf, x))
+    shifted = lax.sub(x, _kept(stop_gradient(reduce_max(x, axes)), shape, axes))
+    weights = lax.exp(shifted)
+    if mask:
+        weights = select(mask[0], weights, filled(0, x))
+    out = lax.sub(shifted, _kept(lax.log(reduce_sum(weights, axes)), shape, axes))
+    return select(mask[0], out, filled(-math.inf, x)) if mask else out
+
+
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """The logarithm of `softmax`, exact where that is close to 0.
+
+    where: a mask of the elements that count; the others are minus infinity.
+
+    >>> log_softmax(np.array([1000.0, 0.0]))
+    Array([    0., -1000.], dtype=float32)
+    """
+    x = _operand("log_softmax", x)
+    of = type_of(x)
+    axes = axes_of(axis, of.ndim, "log_softmax")
+    return _log_softmax(x, *_mask("log_softmax", where, of.shape), axes=axes)
+
+
+# ---- logsumexp ---------------------------------------------------------------------------------
+
+
+@compiled
+def _logsumexp(
+    x: Any,
+    *extra: Any,
+    axes: tuple[int, ...],
+    masked: bool,
+    weighted: bool,
+    keepdims: bool,
+    signed: bool,
+) -> Any:
+    """The operands after x are the mask and the weights, as far as they are given."""
+    rest = list(extra)
+    shape = type_of(x).shape
+    mask = rest.pop(0) if masked else None
+    weights = rest.pop(0) if weighted else None
+    if mask is not None:
+        x = select(mask, x, filled(-math.inf, x))
+    if weights is not None:
+        # An element of weight 0 does not count, be it infinite.
+        x = select(lax.eq(weights, constant(0, weights)), filled(-math.inf, x), x)
+    shift = _shift(x, axes)
+    complex_shift = convert_element_type(shift, type_of(x).dtype)
+    terms = lax.exp(lax.sub(x, _kept(complex_shift, shape, axes)))
+    if weights is not None:
+        terms = lax.mul(terms, weights)
+    total = reduce_sum(terms, axes)
+    sign = lax.sign(total) if signed else None
+    if sign is not None:
+        out = lax.add(lax.log(lax.abs(total)), shift)
+    else:
+        out = lax.add(lax.log(total), complex_shift)
+    if not keepdims:
+        return out if sign is None else (out, sign)
+    lengths = tuple(1 if d in axes else n for d, n in enumerate(shape))
+    return (
+        _kept(out, lengths, axes)
+        if sign is None
+        else (
+            _kept(out, lengths, axes),
+            _kept(sign, lengths, axes),
+        )
+    )
+
+
+def logsumexp(
+    a: Any,
+    axis: Any = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
+    """log(sum(b * exp(a))) along an axis, several, or all (None), without overflow.
+
+    b: factors, which broadcast against `a`; where: a mask of the elements that count;
+    return_sign: the result is a pair of the logarithm of the absolute value and the sign of the
+    sum (without it, a negative sum gives NaN).
+
+    >>> logsumexp(np.array([1000.0, 1000.0]))
+    Array(1000.6931, dtype=float32)
+    """
+    a = _operand("logsumexp", a)
+    extra = []
+    if b is not None:
+        a, b = promoted("logsumexp", a, _operand("logsumexp", b))
+        shape = broadcast_shape("logsumexp", type_of(a).shape, type_of(b).shape)
+        a, b = broadcasted(a, shape), broadcasted(b, shape)
+        extra.append(b)
+    of = type_of(a)
+    mask = _mask("logsumexp", where, of.shape)
+    return _logsumexp(
+        a,
+        *mask,
+        *extra,
+        axes=axes_of(axis, of.ndim, "logsumexp"),
+        masked=bool(mask),
+        weighted=b is not None,
+        keepdims=bool(keepdims),
+        signed=bool(return_sign),
+    )
+
+
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """log(mean(exp(x))) along an axis, several, or all (None), without overflow.
+
+    where: a mask of the elements that count.
+
+    >>> logmeanexp(np.array([1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
+    x = _operand("logmeanexp", x)
+    of = type_of(x)
+    total = logsumexp(x, axis, keepdims=keepdims, where=where)
+    axes = axes_of(axis, of.ndim, "logmeanexp")
+    if where is None:
+        count = math.prod(of.shape[d] for d in axes)
+        return subtract(total, type_of(total).dtype.type(math.log(count) if count else -math.inf))
+    (mask,) = _mask("logmeanexp", where, of.shape)
+    counted = sum_over(mask, axis, keepdims=keepdims, dtype=type_of(total).dtype)
+    return subtract(total, lax.log(counted))
+
+
+# ---- standardisation ---------------------------------------------------------------------------
+
+
+@compiled
+def _spread(x: Any, center: Any, *mask: Any, axes: tuple[int, ...], algorithm: str) -> Any:
+    """The variance about a center."""
+    where = mask[0] if mask else None
+    if algorithm == "stable":
+        away = subtract(x, center)
+        return mean_over(multiply(away, away), axes, keepdims=True, where=where)
+    squares = mean_over(multiply(x, x), axes, keepdims=True, where=where)
+    # Rounding may leave less than nothing of two nearly equal numbers.
+    return maximum(subtract(squares, multiply(center, center)), 0)
+
+
+@compiled
+def _standardized(x: Any, center: Any, spread: Any, epsilon: Any) -> Any:
+    return multiply(subtract(x, center), rsqrt(add(spread, epsilon)))
+
+
+def standardize(
+    x: Any,
+    axis: Any = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon), with the moments along an axis where none are given.
+
+    where: a mask of the elements that count for the moments. algorithm: "fast" takes the variance
+    as the mean square less the squared mean, "stable" as the mean squared distance from the mean.
+
+    >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
+    Array([-1.,  1.], dtype=float32)
+    """
+    if algorithm not in ("fast", "stable"):
+        raise WeftValueError(
+            "standardize knows two algorithms",
+            operation="standardize",
+            got=f"algorithm={algorithm!r}",
+            wanted="'fast' or 'stable'",
+            fix=Fix("argument", "use algorithm='stable'", {"algorithm": "stable"}),
+        )
+    x = _operand("standardize", x)
+    of = type_of(x)
+    axes = axes_of(axis, of.ndim, "standardize")
+    mask = _mask("standardize", where, of.shape)
+    if mean is None:
+        mean = mean_over(x, axes, keepdims=True, where=mask[0] if mask else None)
+    mean = convert_element_type(as_operand("standardize", mean), of.dtype)
+    if variance is None:
+        variance = _spread(x, mean, *mask, axes=axes, algorithm=algorithm)
+    return _standardized(x, mean, variance, convert_element_type(epsilon, of.dtype))
+
+
+# ---- one-hot codes -----------------------------------------------------------------------------
+
+
+@compiled
+def _one_hot(x: Any, *, classes: int, axis: int, dtype: Any) -> Any:
+    shape = type_of(x).shape
+    whole = (*shape[:axis], classes, *shape[axis:])
+    kept = tuple(d + (d >= axis) for d in range(len(shape)))
+    codes = broadcasted_iota(type_of(x).dtype, whole, axis)
+    return convert_element_type(lax.eq(broadcast_in_dim(x, whole, kept), codes), dtype)
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+    """Vectors that are 1 at the place each integer names and 0 elsewhere; all 0 for an integer out
+    of range.
+
+    axis: where the new dimension stands in the result; dtype: by default the default float.
+
+    >>> one_hot(np.array([0, 2]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    x = as_operand("one_hot", x)
+    if isinstance(axis, str):
+        raise WeftTypeError(
+            "one_hot takes an integer axis, not the name of a mapped one",
+            operation="one_hot",
+            got=f"axis={axis!r}",
+            wanted="an integer",
+            fix=Fix(
+                "compare",
+                f"compare with the index along the axis: x == weft.lax.axis_index({axis!r})",
+                {"axis": axis},
+            ),
+        )
+    of = type_of(x)
+    if of.dtype in dtypes.BOOLEAN:
+        x = convert_element_type(x, dtypes.int32)
+    wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
+    return _one_hot(
+        x,
+        classes=integer_of(num_classes, "one_hot", "num_classes"),
+        axis=axis_of(axis, of.ndim + 1, "one_hot"),
+        dtype=wanted,
+    )

@@ -1,0 +1,288 @@
+"""Differences, sums and products along a line: diff, gradient, trapezoid, convolve, correlate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    convert,
+    inexact,
+    integer_of,
+    promoted,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.joining import concatenate
+from weft.numpy.linear_algebra import preferred_dtype
+from weft.numpy.reductions import accumulator
+from weft.ops.arithmetic import add, div, mul, ne, neg, sub
+from weft.ops.complex import conj
+from weft.ops.convolution import conv_general_dilated
+from weft.ops.joining import concatenate as join
+from weft.ops.joining import rev
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.slicing import slice_in_dim
+
+__all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
+
+
+# ---- differences ---------------------------------------------------------------------------------
+
+
+@compiled
+def _diff(a: Any, *, n: int, axis: int) -> Any:
+    for _ in range(n):
+        high, low = slice_in_dim(a, 1, None, axis=axis), slice_in_dim(a, 0, -1, axis=axis)
+        a = ne(high, low) if type_of(a).dtype == dtypes.bool_ else sub(high, low)
+    return a
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The n-th differences of neighbours along `axis`; of booleans, whether they differ.
+
+    prepend, append: values put before and behind the elements first; a number stands for one slice.
+    """
+    check_arrays("diff", a)
+    of = type_of(a)
+    if not of.ndim:
+        raise ShapeError("diff takes an array with dimensions", operation="diff", got=str(of))
+    times = integer_of(n, "diff", "n")
+    if times < 0:
+        raise WeftValueError("diff: n is not negative", operation="diff", got=f"n={n}")
+    place = axis_of(axis, of.ndim, "diff")
+    if times == 0:
+        return a
+    parts = [a]
+    for value, first in ((prepend, True), (append, False)):
+        if value is None:
+            continue
+        check_arrays("diff", value)
+        if not type_of(value).ndim:
+            one = tuple(1 if d == place else s for d, s in enumerate(of.shape))
+            value = broadcasted(value, one)
+        parts = [value, *parts] if first else [*parts, value]
+    if len(parts) > 1:
+        a = concatenate(parts, place)
+    return _diff(a, n=min(times, type_of(a).shape[place]), axis=place)
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """The differences of neighbours in the flattened array, between given values."""
+    check_arrays("ediff1d", ary)
+    found = _diff(reshape(ary, (type_of(ary).size,)), n=1, axis=0)
+    parts = [found]
+    for value, first in ((to_begin, True), (to_end, False)):
+        if value is not None:
+            check_arrays("ediff1d", value)
+            flat = reshape(convert(value, type_of(ary).dtype), (type_of(value).size,))
+            parts = [flat, *parts] if first else [*parts, flat]
+    return concatenate(parts) if len(parts) > 1 else found
+
+
+# ---- gradient ------------------------------------------------------------------------------------
+
+
+@compiled
+def _gradient(f: Any, h: Any, *, axis: int) -> Any:
+    """Central differences inside, one-sided ones at the ends; `h` is a step or the coordinates."""
+    dtype = inexact(type_of(f).dtype)
+    f, h = convert(f, dtype), convert(h, dtype)
+    shape = type_of(f).shape
+    n = shape[axis]
+
+    def part(low: int, high: int) -> Any:
+        return slice_in_dim(f, low, high, axis=axis)
+
+    if type_of(h).ndim:
+        steps = sub(slice_in_dim(h, 1, None), slice_in_dim(h, 0, -1))
+        along = tuple(size - 1 if d == axis else size for d, size in enumerate(shape))
+        steps = broadcast_in_dim(steps, along, (axis,))
+        before = slice_in_dim(steps, 0, n - 2, axis=axis)
+        after = slice_in_dim(steps, 1, n - 1, axis=axis)
+        first = slice_in_dim(steps, 0, 1, axis=axis)
+        last = slice_in_dim(steps, n - 2, n - 1, axis=axis)
+        # The derivative of the parabola through three neighbours (Fornberg, 1988).
+        total = add(before, after)
+        middle = add(
+            add(
+                mul(neg(div(after, mul(before, total))), part(0, n - 2)),
+                mul(div(sub(after, before), mul(before, after)), part(1, n - 1)),
+            ),
+            mul(div(before, mul(after, total)), part(2, n)),
+        )
+    else:
+        first = last = h
+        middle = div(sub(part(2, n), part(0, n - 2)), mul(h, dtype.type(2)))
+    low, high = div(sub(part(1, 2), part(0, 1)), first), div(sub(part(n - 1, n), part(n - 2, n - 1)), last)
+    return join([low, middle, high], axis)
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+    """The slopes of samples along each axis (or `axis`): central differences inside the array.
+
+    varargs: one step for all axes, or a step or the coordinates for each. Returns one array, or a
+    list with one per axis. Raises ShapeError for fewer than two samples.
+    """
+    check_arrays("gradient", f, *varargs)
+    if edge_order not in (None, 1):
+        raise NotImplementedError("gradient: edge_order is 1")
+    of = type_of(f)
+    axes = axes_of(axis, of.ndim, "gradient")
+    if any(of.shape[d] < 2 for d in axes):
+        raise ShapeError(
+            "gradient takes two or more samples along each axis", operation="gradient", got=str(of)
+        )
+    steps: Sequence[Any] = varargs or (1.0,)
+    steps = list(steps) * len(axes) if len(steps) == 1 else list(steps)
+    if len(steps) != len(axes):
+        raise WeftValueError(
+            f"gradient got {len(varargs)} steps for {len(axes)} axes",
+            operation="gradient",
+            wanted="none, one, or one per axis",
+        )
+    for step, d in zip(steps, axes, strict=True):
+        if type_of(step).shape not in ((), (of.shape[d],)):
+            raise ShapeError(
+                f"gradient: the coordinates do not fit axis {d}",
+                operation="gradient",
+                got=str(type_of(step)),
+                wanted=f"a number, or {of.shape[d]} coordinates",
+            )
+    found = [_gradient(f, step, axis=d) for step, d in zip(steps, axes, strict=True)]
+    return found[0] if len(found) == 1 else found
+
+
+# ---- integration ---------------------------------------------------------------------------------
+
+
+@compiled
+def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
+    y, step = promoted("trapezoid", y, step)
+    dtype = inexact(type_of(y).dtype)
+    working = accumulator(dtype)
+    y, step = convert(y, working), convert(step, working)
+    shape = type_of(y).shape
+    means = add(slice_in_dim(y, 1, None, axis=axis), slice_in_dim(y, 0, -1, axis=axis))
+    if coordinates:
+        if type_of(step).ndim == 1:
+            step = broadcast_in_dim(step, shape, (axis,))
+        step = broadcasted(step, shape)
+        step = sub(slice_in_dim(step, 1, None, axis=axis), slice_in_dim(step, 0, -1, axis=axis))
+    total = reduce_sum(mul(means, broadcasted(step, type_of(means).shape)), (axis,))
+    return convert(mul(total, working.type(0.5)), dtype)
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along `axis` by the trapezoidal rule, of samples at `x` or with distance `dx`."""
+    step = dx if x is None else x
+    check_arrays("trapezoid", y, step)
+    of = type_of(y)
+    place = axis_of(axis, of.ndim, "trapezoid")
+    if x is not None and type_of(x).ndim == 1 and type_of(x).shape[0] != of.shape[place]:
+        raise ShapeError(
+            f"trapezoid: {type_of(x).shape[0]} coordinates for {of.shape[place]} samples",
+            operation="trapezoid",
+        )
+    if x is not None:
+        broadcast_shape("trapezoid", of.shape, type_of(x).shape if type_of(x).ndim > 1 else ())
+    return _trapezoid(y, step, axis=place, coordinates=x is not None)
+
+
+# ---- convolution ---------------------------------------------------------------------------------
+
+
+@compiled
+def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, preferred: Any) -> Any:
+    """One-dimensional convolution; a correlation has the second operand conjugated, not turned."""
+    a, v = promoted("convolve", a, v)
+    dtype = type_of(a).dtype
+    if turned and dtype in dtypes.COMPLEX:
+        v = conj(v)
+    swap = type_of(a).size < type_of(v).size
+    if swap:
+        a, v = v, a
+    n, m = type_of(a).size, type_of(v).size
+    # XLA's convolution is a correlation: it does not turn the window.
+    window = v if turned and not swap else rev(v, (0,)) if not turned else v
+    if turned and swap:
+        window = v
+    low, high = {
+        "full": (m - 1, m - 1),
+        "same": (m // 2, m - m // 2 - 1) if not turned else (m // 2, m - m // 2 - 1),
+        "valid": (0, 0),
+    }[mode]
+    out = conv_general_dilated(
+        reshape(a, (1, 1, n)),
+        reshape(window, (1, 1, m)),
+        (1,),
+        [(low, high)],
+        precision=precision,
+        preferred_element_type=preferred,
+    )
+    out = reshape(out, (type_of(out).shape[-1],))
+    return rev(out, (0,)) if turned and swap else out
+
+
+def _line(
+    name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any
+) -> Any:
+    check_arrays(name, a, v)
+    left, right = type_of(a), type_of(v)
+    if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
+        raise ShapeError(
+            f"{name} takes two arrays of one dimension that are not empty",
+            operation=name,
+            got=f"{left} and {right}",
+        )
+    if mode not in ("full", "same", "valid"):
+        raise WeftValueError(
+            f"{name}: mode is 'full', 'same' or 'valid'", operation=name, got=f"mode={mode!r}"
+        )
+    if dtypes.bool_ in (left.dtype, right.dtype):
+        raise DTypeError(
+            f"{name} takes numbers",
+            operation=name,
+            got=f"{left} and {right}",
+            fix=Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"}),
+        )
+    preferred = preferred_dtype(preferred_element_type)
+    return _convolve(
+        a, v, mode=mode, turned=name == "correlate", precision=precision, preferred=preferred
+    )
+
+
+def convolve(
+    a: Any,
+    v: Any,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The convolution of two arrays of one dimension.
+
+    mode: "full" has every overlap, "same" the length of the longer one, "valid" whole overlaps only.
+    """
+    return _line("convolve", a, v, mode, precision, preferred_element_type)
+
+
+def correlate(
+    a: Any,
+    v: Any,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
+    """The correlation of two arrays of one dimension, the second conjugated; modes of `convolve`."""
+    return _line("correlate", a, v, mode, precision, preferred_element_type)

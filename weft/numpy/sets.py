@@ -1,0 +1,372 @@
+"""Sets of values: unique, union, intersection, difference.
+
+How many values there are depends on the values: they are known, or `size=` fixes the shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import Array, as_array
+from weft.core.types import type_of
+from weft.errors import WeftValueError
+from weft.numpy.arguments import axis_of, broadcasted, check_arrays, convert, integer_of, promoted
+from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.joining import concatenate
+from weft.numpy.reductions import is_nan
+from weft.numpy.searching import compress, flat_nonzero, isin, known, take_axis
+from weft.ops.arithmetic import eq, ge, ne, sub
+from weft.ops.bits import bitwise_and, bitwise_not
+from weft.ops.creation import iota
+from weft.ops.cumulative import cumsum
+from weft.ops.joining import concatenate as join
+from weft.ops.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.ops.slicing import slice_in_dim
+from weft.ops.sorting import sort
+
+__all__ = [
+    "intersect1d",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+
+INT32 = np.dtype(np.int32)
+
+
+# ---- unique --------------------------------------------------------------------------------------
+
+
+@compiled
+def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
+    """Rows in order: (their positions before, where a new value begins, number of each in order)."""
+    n, k = type_of(rows).shape
+    columns = [reshape(slice_in_dim(rows, i, i + 1, axis=1), (n,)) for i in range(k)]
+    if not k:
+        columns = [broadcasted(np.int32(0), (n,))]
+    found = sort((*columns, iota(INT32, n)), 0, num_keys=len(columns))
+    order = found[-1]
+    differs = broadcasted(np.bool_(False), (max(n - 1, 0),))
+    for column in found[:-1]:
+        above, below = slice_in_dim(column, 0, n - 1), slice_in_dim(column, 1, n)
+        new = ne(above, below)
+        if equal_nan and type_of(column).dtype in dtypes.INEXACT:
+            new = bitwise_and(new, bitwise_not(bitwise_and(is_nan(above), is_nan(below))))
+        differs = bitwise_not(bitwise_and(bitwise_not(differs), bitwise_not(new)))
+    first = join([broadcasted(np.bool_(True), (1,)), differs], 0)
+    return order, first, sub(cumsum(convert(first, INT32), 0), np.int32(1))
+
+
+@compiled
+def _unique(
+    rows: Any, order: Any, first: Any, number: Any, *fill: Any, size: int
+) -> tuple[Any, Any, Any, Any]:
+    """The values, the position of the first of each, the number of each row's value, the counts."""
+    n, k = type_of(rows).shape
+    dtype = dtypes.default_int()
+    places, count = flat_nonzero(first, size)
+    index = take_axis(order, places, 0, "clip")
+    values = take_axis(rows, index, 0, "clip")
+    missing = ge(iota(INT32, size), broadcasted(count, (size,)))
+    if fill:
+        value = broadcasted(convert(fill[0], type_of(rows).dtype), (size, k))
+    else:
+        # The first and smallest value, as nothing else is known to be a value.
+        value = broadcasted(slice_in_dim(values, 0, 1), (size, k))
+    values = select(broadcast_in_dim(missing, (size, k), (0,)), value, values)
+    zero = broadcasted(np.int32(0), (n,))
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
+    inverse = scatter(zero, reshape(order, (n, 1)), number, numbers)
+    ends = select(missing, broadcasted(np.int32(n), (size,)), places)
+    after = join([slice_in_dim(ends, 1, None), broadcasted(np.int32(n), (1,))], 0)
+    counts = sub(after, ends)
+    index = select(missing, broadcasted(slice_in_dim(index, 0, 1), (size,)), index)
+    return values, convert(index, dtype), convert(inverse, dtype), convert(counts, dtype)
+
+
+def _all_of(
+    operation: str, ar: Any, axis: int | None, equal_nan: bool, size: Any, fill_value: Any
+) -> tuple[Any, Any, Any, Any]:
+    check_arrays(operation, ar)
+    of = type_of(ar)
+    if axis is None:
+        rows: Any = reshape(ar, (of.size, 1))
+        shape: tuple[int, ...] | None = None
+        order = None
+    else:
+        place = axis_of(axis, of.ndim, operation)
+        order = (place, *(d for d in range(of.ndim) if d != place))
+        shape = tuple(of.shape[d] for d in order[1:])
+        rows = transpose(ar, order)
+        rows = reshape(rows, (of.shape[place], of.size // max(1, of.shape[place])))
+    n = type_of(rows).shape[0]
+    if size is None:
+        known(ar, operation, "pass size=, a bound on the number of values")
+        if not n:
+            none = as_array(np.zeros((0,), dtypes.default_int()))
+            return ar if axis is not None else reshape(ar, (0,)), none, none, none
+    grouped = _grouped(rows, equal_nan=equal_nan) if n else None
+    if grouped is None:
+        raise WeftValueError(f"{operation}: size= with no elements", operation=operation, got=str(of))
+    if size is None:
+        last = grouped[2][n - 1]
+        wanted = int(np.asarray(last.concrete() if not isinstance(last, Array) else last)) + 1
+    else:
+        wanted = integer_of(size, operation, "size")
+    fill = () if fill_value is None else (as_array(fill_value) if is_eager() else fill_value,)
+    values, index, inverse, counts = _unique(rows, *grouped, *fill, size=wanted)
+    if axis is None:
+        values = reshape(values, (wanted,))
+        inverse = reshape(inverse, of.shape)
+    else:
+        assert shape is not None and order is not None
+        values = reshape(values, (wanted, *shape))
+        back = tuple(order.index(d) for d in range(of.ndim))
+        values = transpose(values, back)
+    return values, index, inverse, counts
+
+
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+    sorted: bool = True,
+) -> Any:
+    """The different values in increasing order, of all elements or of the slices along `axis`.
+
+    With return_index the position of the first of each, with return_inverse the number of each
+    element's value, with return_counts how often each occurs. size: how many values to return,
+    needed where the array is traced: more are cut off, missing ones are `fill_value` (by default
+    the smallest value).
+    """
+    found = _all_of("unique", ar, axis, bool(equal_nan), size, fill_value)
+    wanted = [True, return_index, return_inverse, return_counts]
+    chosen = tuple(part for part, flag in zip(found, wanted, strict=True) if flag)
+    return chosen[0] if len(chosen) == 1 else chosen
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+    """The different values, the first position of each, each element's value's number, the counts.
+
+    Each NaN is a value of its own. size, fill_value: as in `unique`.
+    """
+    return UniqueAll(*_all_of("unique_all", x, None, False, size, fill_value))
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+    """The different values and how often each occurs; each NaN is a value of its own."""
+    found = _all_of("unique_counts", x, None, False, size, fill_value)
+    return UniqueCounts(found[0], found[3])
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+    """The different values and the number of each element's value; each NaN is one of its own."""
+    found = _all_of("unique_inverse", x, None, False, size, fill_value)
+    return UniqueInverse(found[0], found[2])
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different values; each NaN is a value of its own."""
+    return _all_of("unique_values", x, None, False, size, fill_value)[0]
+
+
+# ---- two sets ------------------------------------------------------------------------------------
+
+
+def _flat(x: Any) -> Any:
+    return reshape(x, (type_of(x).size,))
+
+
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The different values of two arrays, in increasing order; size, fill_value: as in `unique`."""
+    check_arrays("union1d", ar1, ar2)
+    both = concatenate([_flat(ar1), _flat(ar2)])
+    return unique(both, size=size, fill_value=fill_value)
+
+
+def setdiff1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The different values of `ar1` that are not in `ar2`, in increasing order."""
+    check_arrays("setdiff1d", ar1, ar2)
+    first = _flat(ar1) if assume_unique else None
+    if size is None:
+        values = first if first is not None else unique(ar1)
+        return compress(isin(values, ar2, invert=True), values)
+    values = first if first is not None else unique(ar1, size=type_of(ar1).size)
+    mask = isin(values, ar2, invert=True)
+    if not assume_unique:
+        mask = bitwise_and(mask, _is_first(values))
+    return compress(mask, values, size=size, fill_value=0 if fill_value is None else fill_value)
+
+
+@compiled
+def _is_first(x: Any) -> Any:
+    """Whether each element of sorted values with repeats of the first at the end is a new one."""
+    n = type_of(x).shape[0]
+    if n == 0:
+        return broadcasted(np.bool_(True), (0,))
+    first = broadcasted(slice_in_dim(x, 0, 1), (n,))
+    again = bitwise_and(eq(x, first), ne(iota(INT32, n), np.int32(0)))
+    return bitwise_not(again)
+
+
+@compiled
+def _shared(a: Any, b: Any, *, both: bool) -> tuple[Any, Any, Any]:
+    """Two sets of different values in one order, and which of them are in both (or in one)."""
+    a, b = promoted("intersect1d", a, b)
+    n = type_of(a).shape[0] + type_of(b).shape[0]
+    values, order = sort((join([a, b], 0), iota(INT32, n)), 0, num_keys=1)
+    after = eq(slice_in_dim(values, 0, n - 1), slice_in_dim(values, 1, n)) if n else None
+    no = broadcasted(np.bool_(False), (min(n, 1),))
+    same_next = join([after, no], 0) if n else no
+    if both:
+        return values, order, same_next
+    same_last = join([no, after], 0) if n else no
+    return values, order, bitwise_and(bitwise_not(same_next), bitwise_not(same_last))
+
+
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The values that are in both arrays, in increasing order.
+
+    return_indices: also the first position of each in both. size: how many values to return, where
+    the arrays are traced; missing ones are `fill_value`.
+    """
+    check_arrays("intersect1d", ar1, ar2)
+    if size is not None:
+        return _intersect_traced(ar1, ar2, size, fill_value, return_indices)
+    pairs = [
+        (_flat(x), None) if assume_unique else unique(x, return_index=True) for x in (ar1, ar2)
+    ]
+    (a, a_index), (b, b_index) = pairs
+    values, order, mask = _shared(a, b, both=True)
+    found = compress(mask, values)
+    if not return_indices:
+        return found
+    places = np.nonzero(np.asarray(mask))[0]
+    where = np.asarray(order)
+    one, two = where[places], where[places + 1] - type_of(a).shape[0]
+    if a_index is not None:
+        one, two = np.asarray(a_index)[one], np.asarray(b_index)[two]
+    dtype = dtypes.default_int()
+    return found, as_array(one.astype(dtype)), as_array(two.astype(dtype))
+
+
+def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices: bool) -> Any:
+    n = type_of(a).size
+    values, index, _, _ = _all_of("intersect1d", a, None, True, n, None)
+    mask = bitwise_and(isin(values, b), _is_first(values))
+    fill = 0 if fill_value is None else fill_value
+    found = compress(mask, values, size=size, fill_value=fill)
+    if not return_indices:
+        return found
+    one = compress(mask, index, size=size, fill_value=n)
+    other, other_index, _, _ = _all_of("intersect1d", b, None, True, type_of(b).size, None)
+    mask = bitwise_and(isin(other, a), _is_first(other))
+    return found, one, compress(mask, other_index, size=size, fill_value=type_of(b).size)
+
+
+def setxor1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The values that are in exactly one of the arrays, in increasing order.
+
+    size: how many values to return, where the arrays are traced; missing ones are `fill_value`.
+    """
+    check_arrays("setxor1d", ar1, ar2)
+    if size is not None:
+        n, m = type_of(ar1).size, type_of(ar2).size
+        one = setdiff1d(ar1, ar2, size=n, fill_value=0)
+        two = setdiff1d(ar2, ar1, size=m, fill_value=0)
+        counts = [_different(x, y) for x, y in ((ar1, ar2), (ar2, ar1))]
+        valid = join(
+            [
+                bitwise_not(ge(iota(INT32, k), broadcasted(count, (k,))))
+                for k, count in zip((n, m), counts, strict=True)
+            ],
+            0,
+        )
+        fill = 0 if fill_value is None else fill_value
+        return _sorted_valid(concatenate([one, two]), valid, fill, size=size)
+    a, b = (_flat(x) if assume_unique else unique(x) for x in (ar1, ar2))
+    values, _, mask = _shared(a, b, both=False)
+    return compress(mask, values)
+
+
+def _different(a: Any, b: Any) -> Any:
+    """How many different values of `a` are not in `b`."""
+    values = unique(a, size=type_of(a).size)
+    mask = bitwise_and(isin(values, b, invert=True), _is_first(values))
+    return reduce_sum(convert(mask, INT32), (0,))
+
+
+@compiled
+def _sorted_valid(values: Any, valid: Any, fill: Any, *, size: int) -> Any:
+    """The valid values in increasing order, then the fill value."""
+    n = type_of(values).shape[0]
+    last = convert(bitwise_not(valid), INT32)
+    _, ordered = sort((last, values), 0, num_keys=2)
+    count = sub(np.int32(n), reduce_sum(last, (0,)))
+    fills = broadcasted(convert(fill, type_of(values).dtype), (n,))
+    out = select(ge(iota(INT32, n), broadcasted(count, (n,))), fills, ordered)
+    if size <= n:
+        return slice_in_dim(out, 0, size)
+    more = broadcasted(convert(fill, type_of(values).dtype), (size - n,))
+    return join([out, more], 0)
