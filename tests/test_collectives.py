@@ -321,3 +321,9 @@ def test_what_moves_data_keeps_it_varying(function, transposed):
     assert jaxpr.out_types[0].varying == {"i"}
     assert transposed in names_of(back)
     assert back.out_types[0] == VARYING
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit])
+def test_a_collective_cannot_be_compiled_without_devices_to_communicate(wrap):
+    with extend_axis("i", 4), pytest.raises(WeftValueError, match="psum reached the compiler"):
+        wrap(lambda x: psum(x, "i"))(X)

@@ -273,6 +273,19 @@ def test_draws_inside_branches():
     assert float(jit(draw)(False, key)) == float(random.uniform(key))
 
 
+def test_integers_of_spans_at_which_rounding_could_matter():
+    key = random.key(31)
+    # The two words that a number is made of, drawn as `randint` draws them.
+    upper, lower = (np.asarray(random.bits(k, (5000,)), np.uint64) for k in random.split(key))
+    for span in (1, 2, 3, 10, 2**16 - 1, 2**16, 2**16 + 1, 2**31 - 1, 2**31, 2**32 - 3, 2**32 - 1):
+        factor = (2**16 % span) ** 2 % 2**32 % span
+        offset = (upper % span * factor % 2**32 + lower % span) % 2**32 % span
+        drawn = random.randint(key, (5000,), 0, span, "uint32")
+        assert (np.asarray(drawn) == offset).all()
+    full = random.randint(key, (5000,), 0, 2**32, "uint32")
+    assert (np.asarray(full) == lower).all()
+
+
 def test_arguments_of_other_classes():
     key = random.key(1)
     five = random.permutation(key, 5)

@@ -95,6 +95,36 @@ def _both_forms(
     return tuple(sorted(full_numbers)), tuple(sorted(full_names))
 
 
+def _options(
+    fun: Callable[..., Any],
+    static_given: tuple[Any, Any],
+    donate_given: tuple[Any, Any],
+    keep_unused: bool,
+    inline: bool,
+    compiler_options: Mapping[str, Any] | None,
+) -> Options:
+    """What `jit` was told, checked, with argument numbers and names completed by each other."""
+    static, donated = (
+        _both_forms(
+            fun,
+            _numbers(numbers, f"{what}_argnums"),
+            _names(names, f"{what}_argnames"),
+            what,
+        )
+        for what, (numbers, names) in (("static", static_given), ("donate", donate_given))
+    )
+    both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
+    if both:
+        raise WeftValueError(
+            f"jit: arguments {sorted(both)} are both static and donated",
+            operation="jit",
+            fix=Fix("choose", "make each argument static or donated, not both", {}),
+        )
+    return Options(
+        *static, *donated, keep_unused, inline, tuple(sorted((compiler_options or {}).items()))
+    )
+
+
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
@@ -136,27 +166,13 @@ def jit(
             got=f"{fun!r:.100}",
             wanted="a callable",
         )
-    static = _both_forms(
+    options = _options(
         fun,
-        _numbers(static_argnums, "static_argnums"),
-        _names(static_argnames, "static_argnames"),
-        "static",
-    )
-    donated = _both_forms(
-        fun,
-        _numbers(donate_argnums, "donate_argnums"),
-        _names(donate_argnames, "donate_argnames"),
-        "donate",
-    )
-    both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
-    if both:
-        raise WeftValueError(
-            f"jit: arguments {sorted(both)} are both static and donated",
-            operation="jit",
-            fix=Fix("choose", "make each argument static or donated, not both", {}),
-        )
-    options = Options(
-        *static, *donated, keep_unused, inline, tuple(sorted((compiler_options or {}).items()))
+        (static_argnums, static_argnames),
+        (donate_argnums, donate_argnames),
+        keep_unused,
+        inline,
+        compiler_options,
     )
     return Jitted(fun, options)
 

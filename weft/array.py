@@ -303,13 +303,14 @@ def put(value: np.ndarray[Any, Any], type: ArrayType, device: Any = None, copy: 
     return Array(buffers.put(value, type, device, copy=copy), type, (type, device))
 
 
+_NUMBERS = (bool, int, float, complex, np.generic)
 _scalars: dict[Any, Array] = {}
 
 
 def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, remembered: programs use the same few numbers again and again."""
-    # Equal numbers of one type are the same number, but for the sign of zero: the text tells those.
-    key = (type, value or str(value))
+    # Equal numbers of one type are the same number, but for the sign of a zero: the text tells those.
+    key = (type, value if value and type.dtype.kind != "c" else str(value))
     found = _scalars.get(key)
     if found is None or found.is_deleted():
         if len(_scalars) > 512:
@@ -340,7 +341,7 @@ def as_array(value: Any) -> Array:
 
 def array_of(value: Any, of: ArrayType) -> Array:
     """A number or NumPy array as an array of the type that `type_of` says it has."""
-    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+    if isinstance(value, _NUMBERS):
         return scalar_array(value, of)
     if isinstance(value, LinearOperand):
         raise not_linear(value)

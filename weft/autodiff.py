@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.array import Array, as_array
+from weft.array import Array, as_array, put
 from weft.control.jitted import check_results
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
@@ -65,6 +65,13 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
             got=f"{value!r:.100} of class {type(value).__name__}",
             wanted="an array, a number, or a tree of those",
         ) from None
+
+
+def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
+    """A leaf of tangents or cotangents: as `operand`, but NumPy values of the wanted dtype keep it."""
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype == wanted.dtype:
+        return put(value, ArrayType(value.shape, value.dtype)) if value.shape else value[()]
+    return operand(value, what, path)
 
 
 def operands(values: Any, what: str) -> tuple[list[Any], Any]:
@@ -179,7 +186,7 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
     if isinstance(tangent, np.ndarray) and tangent.dtype == dtypes.float0:
         got_shape, got_dtype = tangent.shape, dtypes.float0
     else:
-        tangent = operand(tangent, what)
+        tangent = vector(tangent, wanted, what)
         got_shape, got_dtype = type_of(tangent).shape, type_of(tangent).dtype
     if got_shape != wanted.shape:
         raise ShapeError(
@@ -253,7 +260,7 @@ class LinearFunction:
             tree.leaves_with_path(tangents), self._in_types, strict=True
         ):
             if wanted.tangent().dtype != dtypes.float0:
-                leaf = operand(leaf, what, path)
+                leaf = vector(leaf, wanted.tangent(), what, path)
                 leaf = fitted(leaf, wanted.tangent(), f"{what}, tangent{tree.keystr(path)}")
                 values.append(leaf)
         found = iter(eval_jaxpr(self.jaxpr, self.residuals, *values))
@@ -381,7 +388,7 @@ def vjp_with_aux(
         paths = tree.leaves_with_path(cotangent)
         for (path, leaf), wanted, tangent in zip(paths, out_types, tangents, strict=True):
             if wanted.tangent().dtype != dtypes.float0:
-                leaf = operand(leaf, what, path)
+                leaf = vector(leaf, wanted.tangent(), what, path)
                 leaf = fitted(leaf, wanted.tangent(), f"{what}, cotangent{tree.keystr(path)}")
             if type(tangent) is not Zero:
                 cts.append(leaf)
@@ -607,7 +614,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
         for (path, leaf), wanted in zip(
             tree.leaves_with_path(cotangent), jaxpr.out_types, strict=True
         ):
-            leaf = operand(leaf, f"linear_transpose of {name}", path)
+            leaf = vector(leaf, wanted, f"linear_transpose of {name}", path)
             what = f"linear_transpose of {name}, cotangent{tree.keystr(path)}"
             cts.append(fitted(leaf, wanted, what))
         n = len(consts)

@@ -5,6 +5,7 @@ promotes and broadcasts on top of these. Control flow stands here too.
 """
 
 from weft.control.cond import cond, switch
+from weft.control.reduction import reduce, reduce_window
 from weft.ops.argreduce import argmax, argmin
 from weft.ops.arithmetic import (
     abs,
@@ -58,7 +59,13 @@ from weft.ops.convert import (
     reduce_precision,
     stop_gradient,
 )
-from weft.ops.convolution import ConvDimensionNumbers, conv_dimension_numbers, conv_general_dilated
+from weft.ops.convolution import (
+    ConvDimensionNumbers,
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_general_permutations,
+    conv_shape_tuple,
+)
 from weft.ops.convolution_forms import (
     conv,
     conv_general_dilated_local,
@@ -106,6 +113,7 @@ from weft.ops.joining import (
     tile,
 )
 from weft.ops.named_axes import axis_size
+from weft.ops.padding_sizes import padtype_to_pads
 from weft.ops.powers import cbrt, integer_pow, pow, reciprocal, rsqrt
 from weft.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_xor
 from weft.ops.rounding import RoundingMethod, ceil, floor, is_finite, nextafter, round
@@ -200,6 +208,8 @@ __all__ = [
     "conv_general_dilated",
     "conv_general_dilated_local",
     "conv_general_dilated_patches",
+    "conv_general_permutations",
+    "conv_shape_tuple",
     "conv_transpose",
     "conv_with_general_padding",
     "convert_element_type",
@@ -257,6 +267,7 @@ __all__ = [
     "neg",
     "nextafter",
     "pad",
+    "padtype_to_pads",
     "pmax",
     "pmean",
     "pmin",
@@ -271,6 +282,7 @@ __all__ = [
     "random_gamma_grad",
     "real",
     "reciprocal",
+    "reduce",
     "reduce_and",
     "reduce_max",
     "reduce_min",
@@ -278,6 +290,7 @@ __all__ = [
     "reduce_precision",
     "reduce_prod",
     "reduce_sum",
+    "reduce_window",
     "reduce_xor",
     "rem",
     "reshape",

@@ -17,7 +17,7 @@ from weft.numpy.compiled import Compiled, compiled
 from weft.numpy.elementary import logaddexp, sqrt, tanh
 from weft.numpy.elementwise import add, constant, filled, multiply, same, square, true_divide
 from weft.numpy.promotion import Unary, as_operand, unary
-from weft.numpy.searching import where
+from weft.numpy.choosing import where
 from weft.ops import arithmetic as lax
 from weft.ops import elementary, special
 from weft.ops.convert import convert_element_type

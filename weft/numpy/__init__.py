@@ -4,7 +4,20 @@ One block of imports per chapter; the chapters follow the Array API standard.
 """
 
 from numpy import e, euler_gamma, inf, nan, newaxis, pi
+
 from weft.array import Array as ndarray
+from weft.numpy import linalg
+from weft.numpy.choosing import (
+    argwhere,
+    choose,
+    compress,
+    extract,
+    flatnonzero,
+    nonzero,
+    piecewise,
+    select,
+    where,
+)
 from weft.numpy.closeness import (
     allclose,
     array_equal,
@@ -47,6 +60,14 @@ from weft.numpy.diagonals import (
     triu_indices,
     triu_indices_from,
     unravel_index,
+)
+from weft.numpy.differences import (
+    convolve,
+    correlate,
+    diff,
+    ediff1d,
+    gradient,
+    trapezoid,
 )
 from weft.numpy.dtypes import (
     bfloat16,
@@ -271,6 +292,15 @@ from weft.numpy.manipulation import (
     unstack,
 )
 from weft.numpy.methods import ARRAY_API as __array_api_version__
+from weft.numpy.nan_reductions import (
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+)
 from weft.numpy.padding import (
     pad,
 )
@@ -297,13 +327,6 @@ from weft.numpy.reductions import (
     max,
     mean,
     min,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
     prod,
     ptp,
     std,
@@ -344,26 +367,23 @@ from weft.numpy.representation import (
 from weft.numpy.searching import (
     argmax,
     argmin,
-    argwhere,
-    choose,
-    compress,
     digitize,
-    extract,
-    flatnonzero,
     interp,
     isin,
     nanargmax,
     nanargmin,
-    nonzero,
-    piecewise,
-    place,
-    put,
-    put_along_axis,
     searchsorted,
-    select,
-    take,
-    take_along_axis,
-    where,
+)
+from weft.numpy.sets import (
+    intersect1d,
+    setdiff1d,
+    setxor1d,
+    union1d,
+    unique,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
 )
 from weft.numpy.sorting import (
     argpartition,
@@ -393,6 +413,13 @@ from weft.numpy.statistics import (
     nanquantile,
     percentile,
     quantile,
+)
+from weft.numpy.taking import (
+    place,
+    put,
+    put_along_axis,
+    take,
+    take_along_axis,
 )
 
 __all__ = [
@@ -473,9 +500,11 @@ __all__ = [
     "concatenate",
     "conj",
     "conjugate",
+    "convolve",
     "copy",
     "copysign",
     "corrcoef",
+    "correlate",
     "cos",
     "cosh",
     "count_nonzero",
@@ -494,6 +523,7 @@ __all__ = [
     "diag_indices_from",
     "diagflat",
     "diagonal",
+    "diff",
     "digitize",
     "divide",
     "divmod",
@@ -503,6 +533,7 @@ __all__ = [
     "dstack",
     "dtype",
     "e",
+    "ediff1d",
     "einsum",
     "einsum_path",
     "empty",
@@ -556,6 +587,7 @@ __all__ = [
     "generic",
     "geomspace",
     "get_printoptions",
+    "gradient",
     "greater",
     "greater_equal",
     "heaviside",
@@ -584,6 +616,7 @@ __all__ = [
     "int_",
     "integer",
     "interp",
+    "intersect1d",
     "invert",
     "isclose",
     "iscomplex",
@@ -607,6 +640,7 @@ __all__ = [
     "less",
     "less_equal",
     "lexsort",
+    "linalg",
     "linspace",
     "log",
     "log10",
@@ -699,6 +733,8 @@ __all__ = [
     "searchsorted",
     "select",
     "set_printoptions",
+    "setdiff1d",
+    "setxor1d",
     "shape",
     "sign",
     "signbit",
@@ -728,6 +764,7 @@ __all__ = [
     "tile",
     "trace",
     "transpose",
+    "trapezoid",
     "tri",
     "tril",
     "tril_indices",
@@ -744,6 +781,12 @@ __all__ = [
     "uint4",
     "uint64",
     "uint8",
+    "union1d",
+    "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unravel_index",
     "unsignedinteger",
     "unstack",

@@ -194,9 +194,7 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to")
     if old == shape:
         return x
     lead = len(shape) - len(old)
-    if lead < 0 or any(
-        a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)
-    ):
+    if lead < 0 or any(a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)):
         raise ShapeError(
             f"{operation}: shape {old} does not broadcast to {shape}",
             operation=operation,

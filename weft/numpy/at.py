@@ -29,11 +29,11 @@ from weft.numpy.indexing import (
     start_indices,
     take_static,
 )
-from weft.ops.arithmetic import div, mul, neg
 from weft.ops.arithmetic import add as add_
-from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
+from weft.ops.arithmetic import div, mul, neg
 from weft.ops.arithmetic import max as max_
 from weft.ops.arithmetic import min as min_
+from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.gather import GatherScatterMode
 from weft.ops.joining import rev
 from weft.ops.scatter import (
@@ -141,17 +141,12 @@ def update_by_plan(
     value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
     if of.dtype != dtype:
         x = convert(x, dtype)
-    y = take_static(x, plan) if operation != "set" or plan.indexed else None
-    if y is None:
-        out = write_static(x, plan, _shaped(value, plan))
+    if operation == "set" and not plan.indexed and 0 not in plan.index_shape:
+        part = reshape(value, plan.sliced_shape())
     else:
-        part = scatter_by(y, plan, arrays, value, operation, **options)
-        out = write_static(x, plan, part)
+        part = scatter_by(take_static(x, plan), plan, arrays, value, operation, **options)
+    out = write_static(x, plan, part)
     return out if of.dtype == dtype else convert(out, of.dtype)
-
-
-def _shaped(value: Any, plan: Plan) -> Any:
-    return reshape(value, plan.sliced_shape())
 
 
 def _converted(value: Any, dtype: Any) -> Any:
@@ -195,9 +190,7 @@ def _check_shape(value: Any, plan: Plan, operation: str) -> None:
     """Raises ShapeError where a value does not broadcast to what the index selects."""
     shape = type_of(value).shape
     lead = len(plan.shape) - len(shape)
-    if lead < 0 or any(
-        a not in (1, b) for a, b in zip(shape, plan.shape[lead:], strict=True)
-    ):
+    if lead < 0 or any(a not in (1, b) for a, b in zip(shape, plan.shape[lead:], strict=True)):
         raise ShapeError(
             f".at[...].{operation}: a value of shape {shape} does not broadcast to the elements "
             f"that the index selects, of shape {plan.shape}",
@@ -582,4 +575,3 @@ def convert_for(values: Any, array: Any) -> Any:
     of, mine = type_of(values), type_of(array)
     dtype = dtypes.promote(*promoted_types(mine, of))[0]
     return values if of.dtype == dtype else convert(values, dtype)
-

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from weft import dtypes
 from weft.array import as_array
 from weft.core.types import type_of
 from weft.numpy.arguments import broadcast_shape, broadcasted, inexact, promoted
 from weft.numpy.compiled import compiled
 from weft.numpy.elementwise import constant, equal, logical_and, logical_or, together
-from weft.numpy.representation import is_finite, isnan
 from weft.numpy.promotion import as_operand
+from weft.numpy.representation import is_finite, isnan
 from weft.ops import arithmetic as lax
 from weft.ops import bits
 from weft.ops.convert import convert_element_type

@@ -22,10 +22,11 @@ from weft.numpy.arguments import (
     refuse_out,
     shape_of,
 )
+from weft.numpy.choosing import known, nonzero
 from weft.numpy.compiled import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.reductions import sum as sum_
-from weft.numpy.searching import known, nonzero, wrapped
+from weft.numpy.taking import wrapped
 from weft.ops.arithmetic import add, div, eq, lt, mul, rem
 from weft.ops.arithmetic import max as larger
 from weft.ops.arithmetic import min as smaller
@@ -107,9 +108,7 @@ def _diag(v: Any, *, k: int) -> Any:
     rows = pad(v, zero, [(max(0, -k), max(0, k), 0)])
     spread = broadcast_in_dim(rows, (size, size), (0,))
     row, column = (broadcasted_iota(INT32, (size, size), d) for d in (0, 1))
-    return select(
-        eq(add(row, INT32.type(k)), column), spread, broadcasted(zero, (size, size))
-    )
+    return select(eq(add(row, INT32.type(k)), column), spread, broadcasted(zero, (size, size)))
 
 
 def diag(v: Any, k: int = 0) -> Any:
@@ -146,7 +145,9 @@ def trace(
 def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     of = type_of(a)
     shape = of.shape
-    step = shape[1] + 1 if of.ndim == 2 else 1 + sum(prod(shape[d + 1 :]) for d in range(of.ndim - 1))
+    step = (
+        shape[1] + 1 if of.ndim == 2 else 1 + sum(prod(shape[d + 1 :]) for d in range(of.ndim - 1))
+    )
     end = of.size if wrap or of.ndim > 2 else min(of.size, shape[1] * shape[1])
     flat = broadcasted_iota(INT32, (of.size,), 0)
     hit = bitwise_and(eq(rem(flat, INT32.type(step)), INT32.type(0)), lt(flat, INT32.type(end)))
@@ -157,7 +158,9 @@ def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     else:
         rows = -(-of.size // step)
         filled = _cycled(values, rows)
-        filled = pad(filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)])
+        filled = pad(
+            filled, of.dtype.type(0), [(0, max(0, of.size - ((rows - 1) * step + 1)), step - 1)]
+        )
         filled = slice_in_dim(filled, 0, of.size)
     return reshape(select(hit, filled, reshape(a, (of.size,))), shape)
 
@@ -254,9 +257,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     return triu_indices(n, k, m)
 
 
-def mask_indices(
-    n: int, mask_func: Any, k: int = 0, *, size: int | None = None
-) -> tuple[Any, ...]:
+def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None) -> tuple[Any, ...]:
     """The positions in a square matrix where `mask_func(ones, k)` is not zero, as `triu` has it."""
     ones = as_array(np.ones((n, n), dtypes.default_int()))
     return nonzero(mask_func(ones, k), size=size)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -123,7 +121,10 @@ def _gradient(f: Any, h: Any, *, axis: int) -> Any:
     else:
         first = last = h
         middle = div(sub(part(2, n), part(0, n - 2)), mul(h, dtype.type(2)))
-    low, high = div(sub(part(1, 2), part(0, 1)), first), div(sub(part(n - 1, n), part(n - 2, n - 1)), last)
+    low, high = (
+        div(sub(part(1, 2), part(0, 1)), first),
+        div(sub(part(n - 1, n), part(n - 2, n - 1)), last),
+    )
     return join([low, middle, high], axis)
 
 
@@ -233,9 +234,7 @@ def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, prefer
     return rev(out, (0,)) if turned and swap else out
 
 
-def _line(
-    name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any
-) -> Any:
+def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
     check_arrays(name, a, v)
     left, right = type_of(a), type_of(v)
     if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:

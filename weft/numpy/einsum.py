@@ -273,4 +273,3 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "greedy") ->
     shapes = [type_of(x).shape for x in values]
     path, text = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=optimize)
     return ["einsum_path", *path], str(text)
-

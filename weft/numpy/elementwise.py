@@ -137,9 +137,15 @@ square: Unary = unary(
     {NUMERIC: lax.square_p.bind, BOOLEAN: same},
     """The elementwise square x * x.""",
 )
+
+
+def _reciprocal(x: Any) -> Any:
+    return powers.integer_pow_p.bind(x, y=-1)
+
+
 reciprocal: Unary = unary(
     "reciprocal",
-    {INEXACT: lambda x: lax.div(constant(1, x), x)},
+    {INEXACT: _reciprocal},
     """The elementwise 1 / x; integers become real numbers first.""",
     inexact=True,
 )

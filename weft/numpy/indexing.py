@@ -113,7 +113,9 @@ def _slice_key(part: slice) -> tuple[Any, Any, Any]:
                 wanted="integers or None",
             ) from None
     if bounds[2] == 0:
-        raise WeftValueError("the step of a slice cannot be zero", operation="indexing", got="step 0")
+        raise WeftValueError(
+            "the step of a slice cannot be zero", operation="indexing", got="step 0"
+        )
     return bounds[0], bounds[1], bounds[2]
 
 
@@ -396,7 +398,9 @@ def _within(index: int, size: int, dim: int) -> int:
 
 def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
     """The key with one entry per dimension of the operand, besides those of None and flags."""
-    used = sum(part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key)
+    used = sum(
+        part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key
+    )
     if used > len(shape):
         raise WeftIndexError(
             f"too many indices: {used} for an array of {len(shape)} dimensions",
@@ -466,9 +470,7 @@ def start_indices(plan: Plan, arrays: Sequence[Any], safe: bool, wrap: bool = Tr
         values.append(index)
     if any(type_of(v).dtype == dtypes.int64 for v in values):
         values = [convert_element_type(v, dtypes.int64) for v in values]
-    columns = [
-        reshape(broadcasted(v, plan.index_shape), (*plan.index_shape, 1)) for v in values
-    ]
+    columns = [reshape(broadcasted(v, plan.index_shape), (*plan.index_shape, 1)) for v in values]
     return columns[0] if len(columns) == 1 else concatenate(columns, len(plan.index_shape))
 
 
@@ -501,9 +503,7 @@ def gather_by(
         if any(type_of(s).dtype == dtypes.int64 for s in starts):
             starts = [convert_element_type(s, dtypes.int64) for s in starts]
         wanted = tuple(1 if d in plan.indexed else n for d, n in enumerate(sizes))
-        return reshape(
-            dynamic_slice(y, starts, wanted, allow_negative_indices=False), plan.shape
-        )
+        return reshape(dynamic_slice(y, starts, wanted, allow_negative_indices=False), plan.shape)
     numbers = GatherDimensionNumbers(
         offset_dims=plan.offset_dims(),
         collapsed_slice_dims=gone,

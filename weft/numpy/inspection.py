@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy import get_printoptions, printoptions, set_printoptions
+
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import WeftTypeError

@@ -210,7 +210,9 @@ def block(arrays: Any) -> Any:
     Raises ValueError where the lists are not nested equally deep.
     """
     if isinstance(arrays, tuple):
-        raise WeftTypeError("block takes nested lists, not tuples", operation="block", got="a tuple")
+        raise WeftTypeError(
+            "block takes nested lists, not tuples", operation="block", got="a tuple"
+        )
     depth = _depth(arrays)
     leaves = _leaves(arrays)
     check_arrays("block", *leaves)
@@ -327,7 +329,9 @@ def tile(A: Any, reps: Any) -> Any:
     given = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = tuple(integer_of(n, "tile", "reps") for n in given)
     if any(n < 0 for n in counts):
-        raise WeftValueError("tile: a number of repetitions is negative", operation="tile", got=f"{reps}")
+        raise WeftValueError(
+            "tile: a number of repetitions is negative", operation="tile", got=f"{reps}"
+        )
     return _tile(as_operand(A), counts=counts)
 
 
@@ -338,9 +342,7 @@ def _tile(x: Any, *, counts: tuple[int, ...]) -> Any:
     shape = (1,) * (rank - len(shape)) + shape
     counts = (1,) * (rank - len(counts)) + counts
     pairs = tuple(size for pair in zip(counts, shape, strict=True) for size in pair)
-    spread = shapes.broadcast_in_dim(
-        shapes.reshape(x, shape), pairs, tuple(range(1, 2 * rank, 2))
-    )
+    spread = shapes.broadcast_in_dim(shapes.reshape(x, shape), pairs, tuple(range(1, 2 * rank, 2)))
     return shapes.reshape(spread, tuple(n * s for n, s in zip(counts, shape, strict=True)))
 
 
@@ -439,7 +441,9 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
 # ---- inserting and deleting ----------------------------------------------------------------------
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+def delete(
+    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Any:
     """The array without the slices at places `obj` along `axis` (None: of the flattened array).
 
     obj: an integer, a slice, or an array of integers or booleans, known while tracing. Raises
@@ -508,4 +512,3 @@ def _moved_first(values: Any, place: int) -> Any:
     order = [d for d in range(ndim) if d != 0]
     order.insert(place, 0)
     return shapes.transpose(values, order)
-

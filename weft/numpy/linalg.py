@@ -167,9 +167,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return _matrix_norm(x, axes=axes, order=order, keepdims=bool(keepdims))
 
 
-def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
-) -> Any:
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm of vectors along `axis`, several axes together, or all elements (None)."""
     check_arrays("linalg.vector_norm", x)
     axes = axes_of(axis, type_of(x).ndim, "linalg.vector_norm")
@@ -226,7 +224,9 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     values = list(arrays)
     check_arrays("linalg.multi_dot", *values)
     if len(values) < 2:
-        raise WeftValueError("linalg.multi_dot takes two or more arrays", operation="linalg.multi_dot")
+        raise WeftValueError(
+            "linalg.multi_dot takes two or more arrays", operation="linalg.multi_dot"
+        )
     ranks = [type_of(x).ndim for x in values]
     if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
         raise ShapeError(
@@ -262,7 +262,9 @@ def matrix_power(a: Any, n: int) -> Any:
     of = type_of(a)
     if of.ndim < 2 or of.shape[-1] != of.shape[-2]:
         raise ShapeError(
-            "linalg.matrix_power takes square matrices", operation="linalg.matrix_power", got=str(of)
+            "linalg.matrix_power takes square matrices",
+            operation="linalg.matrix_power",
+            got=str(of),
         )
     count = integer_of(n, "linalg.matrix_power", "n")
     if count < 0:

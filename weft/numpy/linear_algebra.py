@@ -226,9 +226,7 @@ def matmul(
 # ---- vectors -------------------------------------------------------------------------------------
 
 
-def vdot(
-    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """The sum of products of all elements, those of `a` conjugated."""
     check_arrays("vdot", a, b)
     x, y = reshape(a, (type_of(a).size,)), reshape(b, (type_of(b).size,))
@@ -295,9 +293,7 @@ def _inner(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     return product("inner", a, b, (((left - 1,), (right - 1,)), ((), ())), precision, preferred)
 
 
-def inner(
-    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None
-) -> Any:
+def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """The sum of products over the last dimension of both."""
     check_arrays("inner", a, b)
     left, right = type_of(a).shape, type_of(b).shape
@@ -441,7 +437,9 @@ def cross(
 @compiled
 def _cross(a: Any, b: Any, *, one: int, two: int) -> Any:
     a, b = promoted("cross", a, b)
-    shape = broadcast_shape("cross", _without(type_of(a).shape, one), _without(type_of(b).shape, two))
+    shape = broadcast_shape(
+        "cross", _without(type_of(a).shape, one), _without(type_of(b).shape, two)
+    )
     x, y = _components(a, one, shape), _components(b, two, shape)
     if len(x) == len(y) == 2:
         return sub(mul(x[0], y[1]), mul(x[1], y[0]))
@@ -462,4 +460,3 @@ def _components(x: Any, axis: int, shape: tuple[int, ...]) -> list[Any]:
         broadcasted(reshape(slice_in_dim(x, i, i + 1, axis=axis), rest), shape)
         for i in range(of.shape[axis])
     ]
-

@@ -115,9 +115,7 @@ def _full_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]
 @compiled
 def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
     backward = shapes.transpose(a, tuple(range(type_of(a).ndim))[::-1])
-    return shapes.transpose(
-        shapes.reshape(backward, shape[::-1]), tuple(range(len(shape)))[::-1]
-    )
+    return shapes.transpose(shapes.reshape(backward, shape[::-1]), tuple(range(len(shape)))[::-1])
 
 
 def ravel(a: Any, order: str = "C") -> Any:
@@ -325,8 +323,10 @@ def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
         return rev(m, (one, two))
     order = list(range(type_of(m).ndim))
     order[one], order[two] = two, one
-    return shapes.transpose(rev(m, (two,)), order) if turns == 1 else rev(
-        shapes.transpose(m, order), (two,)
+    return (
+        shapes.transpose(rev(m, (two,)), order)
+        if turns == 1
+        else rev(shapes.transpose(m, order), (two,))
     )
 
 
@@ -341,7 +341,9 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     if axis is None:
         flat = roll(reshape(a, (of.size,)), shift, 0) if of.ndim != 1 else None
         return reshape(flat, of.shape) if flat is not None else roll(a, shift, 0)
-    axes = [axis_of(x, of.ndim, "roll") for x in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = [
+        axis_of(x, of.ndim, "roll") for x in (axis if isinstance(axis, (tuple, list)) else (axis,))
+    ]
     shifts = _shifts(shift)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ShapeError(

@@ -11,6 +11,7 @@ from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.numpy import at as at_chapter
 from weft.numpy import (
+    choosing,
     creation,
     diagonals,
     elementwise,
@@ -22,6 +23,7 @@ from weft.numpy import (
     representation,
     searching,
     sorting,
+    taking,
 )
 from weft.numpy.arguments import check_arrays
 from weft.numpy.promotion import operator_of
@@ -178,18 +180,9 @@ install(
             ),
             (joining, ("repeat",)),
             (diagonals, ("diagonal", "trace")),
-            (
-                searching,
-                (
-                    "argmax",
-                    "argmin",
-                    "choose",
-                    "compress",
-                    "nonzero",
-                    "searchsorted",
-                    "take",
-                ),
-            ),
+            (searching, ("argmax", "argmin", "searchsorted")),
+            (choosing, ("choose", "compress", "nonzero")),
+            (taking, ("take",)),
             (sorting, ("argpartition", "argsort", "cumprod", "cumsum", "sort")),
             (
                 reductions,

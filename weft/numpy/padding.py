@@ -104,7 +104,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     if callable(mode):
         return _pad_by_function(as_operand(array), widths, mode, kwargs)
     if mode not in _OPTIONS:
-        raise NotImplementedError(f"pad: there is no mode {mode!r}; there are {', '.join(_OPTIONS)}")
+        raise NotImplementedError(
+            f"pad: there is no mode {mode!r}; there are {', '.join(_OPTIONS)}"
+        )
     unknown = set(kwargs) - set(_OPTIONS[mode])
     if unknown:
         raise WeftValueError(
@@ -127,7 +129,9 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         )
     if mode in ("maximum", "mean", "median", "minimum"):
         length = kwargs.get("stat_length")
-        rows = [[None, None]] * of.ndim if length is None else _pairs(length, of.ndim, "stat_length")
+        rows = (
+            [[None, None]] * of.ndim if length is None else _pairs(length, of.ndim, "stat_length")
+        )
         lengths = tuple((a, b) for a, b in rows)
         return _statistic(array, widths=widths, mode=mode, lengths=lengths)
     odd = kwargs.get("reflect_type", "even") == "odd"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
 from weft import config, dtypes
 from weft.array import as_array, put, scalar_array
 from weft.core.trace import current_variable
@@ -152,7 +153,7 @@ class Operation:
         except DTypeError as error:
             error.operation = self.name
             raise
-        if self.inexact:
+        if self.inexact and dtype not in dtypes.NARROW:
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
         shape = broadcast_shape(self.name, types)

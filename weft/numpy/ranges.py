@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from weft import dtypes
 from weft.array import put
 from weft.core.trace import Tracer

@@ -9,6 +9,7 @@ import operator
 from typing import Any
 
 import numpy as np
+
 from weft import dtypes
 from weft.array import Array, scalar_array
 from weft.core.types import ArrayType, type_of

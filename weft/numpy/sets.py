@@ -14,10 +14,12 @@ from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import axis_of, broadcasted, check_arrays, convert, integer_of, promoted
+from weft.numpy.choosing import compress, flat_nonzero, known
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.joining import concatenate
-from weft.numpy.reductions import is_nan
-from weft.numpy.searching import compress, flat_nonzero, isin, known, take_axis
+from weft.numpy.nan_reductions import is_nan
+from weft.numpy.searching import isin
+from weft.numpy.taking import take_axis
 from weft.ops.arithmetic import eq, ge, ne, sub
 from weft.ops.bits import bitwise_and, bitwise_not
 from weft.ops.creation import iota
@@ -117,7 +119,9 @@ def _all_of(
             return ar if axis is not None else reshape(ar, (0,)), none, none, none
     grouped = _grouped(rows, equal_nan=equal_nan) if n else None
     if grouped is None:
-        raise WeftValueError(f"{operation}: size= with no elements", operation=operation, got=str(of))
+        raise WeftValueError(
+            f"{operation}: size= with no elements", operation=operation, got=str(of)
+        )
     if size is None:
         last = grouped[2][n - 1]
         wanted = int(np.asarray(last.concrete() if not isinstance(last, Array) else last)) + 1

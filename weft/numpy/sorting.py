@@ -15,10 +15,10 @@ from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import axis_of, check_arrays, convert, integer_of, refuse_out
 from weft.numpy.compiled import compiled
-from weft.numpy.reductions import accumulator, without_nan
-from weft.ops import cumulative
+from weft.numpy.nan_reductions import without_nan
+from weft.numpy.reductions import accumulator
+from weft.ops import cumulative, slicing
 from weft.ops import sorting as ordering
-from weft.ops import slicing
 from weft.ops.creation import broadcasted_iota
 from weft.ops.joining import concatenate, rev
 from weft.ops.shape import broadcast_in_dim, reshape
@@ -53,7 +53,9 @@ def _check_kind(name: str, kind: Any, order: Any) -> None:
             f"{name}: order= is for structured dtypes, which there are not", operation=name
         )
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
-        raise WeftValueError(f"{name}: there is no kind {kind!r}", operation=name, got=f"kind={kind!r}")
+        raise WeftValueError(
+            f"{name}: there is no kind {kind!r}", operation=name, got=f"kind={kind!r}"
+        )
 
 
 @compiled

@@ -24,10 +24,13 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
+from weft.numpy.choosing import known
 from weft.numpy.compiled import compiled
 from weft.numpy.joining import concatenate, static_array
-from weft.numpy.reductions import accumulator, is_nan
-from weft.numpy.searching import known, searchsorted, take_axis
+from weft.numpy.nan_reductions import is_nan
+from weft.numpy.reductions import accumulator
+from weft.numpy.searching import searchsorted
+from weft.numpy.taking import take_axis
 from weft.ops import slicing
 from weft.ops.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
 from weft.ops.arithmetic import max as larger
@@ -150,9 +153,7 @@ def take_last(x: Any, index: Any) -> Any:
     n, k = type_of(x).shape[-1], type_of(index).shape[-1]
     base = mul(iota(type_of(index).dtype, rows), type_of(index).dtype.type(n))
     flat = add(reshape(index, (rows, k)), broadcast_in_dim(base, (rows, k), (0,)))
-    return reshape(
-        take_axis(reshape(x, (rows * n,)), flat, 0, "clip"), type_of(index).shape
-    )
+    return reshape(take_axis(reshape(x, (rows * n,)), flat, 0, "clip"), type_of(index).shape)
 
 
 def _fraction(
@@ -182,7 +183,9 @@ def _fraction(
         raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))
     axes = axes_of(axis, of.ndim, name)
     if type_of(q).ndim > 1:
-        raise ShapeError(f"{name} takes q of at most one dimension", operation=name, got=str(type_of(q)))
+        raise ShapeError(
+            f"{name} takes q of at most one dimension", operation=name, got=str(type_of(q))
+        )
     if 0 in [of.shape[d] for d in axes]:
         raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))
     return _quantile(
@@ -409,7 +412,9 @@ def _bincount(x: Any, *weights: Any, length: int) -> Any:
         index = larger(index, type_of(index).dtype.type(0))
     zeros = broadcasted(of.dtype.type(0), (length,))
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    return scatter_add(zeros, reshape(index, (n, 1)), convert(values, of.dtype), numbers, mode="drop")
+    return scatter_add(
+        zeros, reshape(index, (n, 1)), convert(values, of.dtype), numbers, mode="drop"
+    )
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
@@ -528,7 +533,9 @@ def histogram(
     if weights is not None:
         check_arrays("histogram", weights)
         if type_of(weights).shape != type_of(a).shape:
-            raise ShapeError("histogram: weights and a have different shapes", operation="histogram")
+            raise ShapeError(
+                "histogram: weights and a have different shapes", operation="histogram"
+            )
         extra.append(weights)
     return _histogram(a, edges, *extra, density=bool(density)), edges
 
@@ -579,7 +586,9 @@ def histogramdd(
     """
     check_arrays("histogramdd", sample)
     if type_of(sample).ndim != 2:
-        raise ShapeError("histogramdd takes a matrix", operation="histogramdd", got=str(type_of(sample)))
+        raise ShapeError(
+            "histogramdd takes a matrix", operation="histogramdd", got=str(type_of(sample))
+        )
     dims = type_of(sample).shape[1]
     each: Sequence[Any] = bins if isinstance(bins, (list, tuple)) else [bins] * dims
     if len(each) != dims or (range is not None and len(range) != dims):
@@ -611,7 +620,9 @@ def histogram2d(
     """How many points (x, y) fall into each cell of a grid, and the edges along both axes."""
     check_arrays("histogram2d", x, y)
     if type_of(x).ndim != 1 or type_of(x).shape != type_of(y).shape:
-        raise ShapeError("histogram2d takes x and y of one dimension and length", operation="histogram2d")
+        raise ShapeError(
+            "histogram2d takes x and y of one dimension and length", operation="histogram2d"
+        )
     if isinstance(bins, (list, tuple)):
         pair = list(bins) if len(bins) == 2 else [np.asarray(bins)] * 2
     elif getattr(bins, "ndim", 0) == 1:

@@ -14,6 +14,7 @@ linear time, with elements that are zero and with ties.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,59 +35,112 @@ from weft.runtime import stablehlo
 __all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
 
 Elements = list[Any]
-Combine = Callable[[Elements, Elements], Elements]
 Rule = Callable[..., Any]
 
 
 # ---- the scan, in StableHLO --------------------------------------------------------------------
 
 
-def scan_lower(
-    context: Any, elements: Elements, combine: Combine, axis: int, reverse: bool
-) -> Elements:
-    """All partial combinations along an axis, as StableHLO values."""
-    if elements[0].type.shape[axis] < 2 or 0 in elements[0].type.shape:
-        return elements
+@dataclasses.dataclass(frozen=True)
+class Scan:
+    """An associative combination of rows of values, in terms of StableHLO values of any shape.
+
+    lift: from the elements of the operands to what is combined; combine: of an earlier and a later
+    one; emit: from a combination to the element of the result. A sequential loop may need less of
+    what came before than a tree does: it keeps `start(lifted)` of the first, and takes
+    `step(kept, lifted)` for each further one.
+    """
+
+    lift: Callable[[Elements, Any], Elements]
+    combine: Callable[[Elements, Elements], Elements]
+    emit: Callable[[Elements], Any]
+    start: Callable[[Elements], Elements] | None = None
+    step: Callable[[Elements, Elements], Elements] | None = None
+    rounds: bool = True
+
+
+WIDER = {
+    dtypes.bfloat16: dtypes.float32,
+    dtypes.float16: dtypes.float32,
+    dtypes.float32: dtypes.float64,
+    dtypes.complex64: dtypes.complex128,
+}
+
+
+def lower_scan(context: Any, operands: Elements, scan: Scan, axis: int, reverse: bool) -> Any:
+    """The combinations of all elements up to each one along an axis, as one StableHLO value.
+
+    What rounds is combined in a wider dtype: on the CPU whenever there is one, elsewhere where the
+    dtype has 16 bits.
+    """
+    type = context.out_types[0]
+    dtype = wide = type.dtype
+    if 0 in type.shape:
+        return stablehlo.full(0, type.shape, dtype)
+    if scan.rounds and (context.platform == "cpu" or dtypes.itemsize_bits(dtype) <= 16):
+        wide = WIDER.get(dtype, dtype)
+
+    def lift(rows: Elements) -> Elements:
+        return scan.lift([stablehlo.convert(x, wide) for x in rows], wide)
+
+    def emit(combined: Elements) -> Any:
+        return stablehlo.convert(scan.emit(combined), dtype)
+
     if context.platform == "cpu":
-        return scan_by_loop(elements, combine, axis, reverse)
+        start, step = scan.start or (lambda row: row), scan.step or scan.combine
+        return scan_by_loop(
+            operands, lambda x: start(lift(x)), lambda x, y: step(x, lift(y)), emit, axis, reverse
+        )
     if reverse:
-        elements = [stablehlo.reverse(x, (axis,)) for x in elements]
-    found = scan_by_tree(elements, combine, axis)
-    return [stablehlo.reverse(x, (axis,)) for x in found] if reverse else found
+        operands = [stablehlo.reverse(x, (axis,)) for x in operands]
+    found = emit(scan_by_tree(lift(operands), scan.combine, axis))
+    return stablehlo.reverse(found, (axis,)) if reverse else found
 
 
-def scan_by_loop(elements: Elements, combine: Combine, axis: int, reverse: bool) -> Elements:
-    """One element after the other; the results are written in place."""
-    shape, count = list(elements[0].type.shape), len(elements)
+def scan_by_loop(
+    operands: Elements,
+    start: Callable[[Elements], Elements],
+    step: Callable[[Elements, Elements], Elements],
+    emit: Callable[[Elements], Any],
+    axis: int,
+    reverse: bool,
+) -> Any:
+    """One row after the other; the results are written in place."""
+    shape = list(operands[0].type.shape)
     length = shape[axis]
-    row = [*shape[:axis], 1, *shape[axis + 1 :]]
+    size = [*shape[:axis], 1, *shape[axis + 1 :]]
     index = dtypes.int64 if length >= 2**31 else dtypes.int32
-    zero, one, last = (stablehlo.constant(v, (), index) for v in (0, 1, length - 1))
+    zero, one, last, end = (stablehlo.constant(v, (), index) for v in (0, 1, length - 1, length))
 
-    def position(i: Any) -> list[Any]:
+    def place_of(i: Any) -> list[Any]:
         place = stablehlo.subtract(last, i) if reverse else i
         return [place if d == axis else zero for d in range(len(shape))]
 
+    def row(place: list[Any]) -> Elements:
+        return [stablehlo.dynamic_slice(x, place, size) for x in operands]
+
     def body(state: Elements) -> Elements:
-        i, carry, out = state[0], state[1 : 1 + count], state[1 + count :]
-        place = position(i)
-        rows = [stablehlo.dynamic_slice(x, place, row) for x in elements]
-        carry = combine(carry, rows)
-        out = [
-            stablehlo.dynamic_update_slice(x, new, place) for x, new in zip(out, carry, strict=True)
-        ]
-        return [stablehlo.add(i, one), *carry, *out]
+        i, out, *kept = state
+        place = place_of(i)
+        kept = list(step(kept, row(place)))
+        out = stablehlo.dynamic_update_slice(out, emit(kept), place)
+        return [stablehlo.add(i, one), out, *kept]
 
-    end = stablehlo.constant(length, (), index)
-    first = [stablehlo.dynamic_slice(x, position(zero), row) for x in elements]
-    # The first row of the results is that of the elements, which therefore serve as the start.
-    state = stablehlo.while_(
-        [one, *first, *elements], lambda s: stablehlo.compare(s[0], end, "LT"), body
-    )
-    return list(state[1 + count :])
+    first = place_of(zero)
+    kept = list(start(row(first)))
+    element = emit(kept)
+    empty = stablehlo.full(0, shape, stablehlo.dtype_of(element.type.element_type))
+    out = stablehlo.dynamic_update_slice(empty, element, first)
+    if length == 1:
+        return out
+    return stablehlo.while_(
+        [one, out, *kept], lambda state: stablehlo.compare(state[0], end, "LT"), body
+    )[1]
 
 
-def scan_by_tree(elements: Elements, combine: Combine, axis: int) -> Elements:
+def scan_by_tree(
+    elements: Elements, combine: Callable[[Elements, Elements], Elements], axis: int
+) -> Elements:
     """Combines neighbours, scans the pairs, and fills in the elements between: linear work."""
     shape = elements[0].type.shape
     length = shape[axis]
@@ -125,24 +179,6 @@ def interleave(even: Any, odd: Any, axis: int) -> Any:
     starts, limits = [0] * len(shape), list(even.type.shape)
     starts[axis] = pairs
     return stablehlo.concatenate([whole, stablehlo.slice_(even, starts, limits)], axis)
-
-
-WIDER = {
-    dtypes.bfloat16: dtypes.float32,
-    dtypes.float16: dtypes.float32,
-    dtypes.float32: dtypes.float64,
-    dtypes.complex64: dtypes.complex128,
-}
-
-
-def accumulated(context: Any, values: Elements, scan: Callable[[Elements], Any]) -> Any:
-    """Applies a scan in the dtype in which it accumulates."""
-    dtype = context.in_types[0].dtype
-    wide = dtype
-    if dtype in WIDER and (context.platform == "cpu" or dtypes.itemsize_bits(dtype) < 32):
-        wide = WIDER[dtype]
-    found = scan([stablehlo.convert(x, wide) for x in values])
-    return stablehlo.convert(found, dtype)
 
 
 # ---- the linear recurrence ---------------------------------------------------------------------
@@ -215,11 +251,21 @@ def recurrence_combine(left: Elements, right: Elements) -> Elements:
     return [stablehlo.multiply(a, c), stablehlo.add(stablehlo.multiply(c, b), d)]
 
 
-def linear_recurrence_lower(context: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
-    def scan(values: Elements) -> Any:
-        return scan_lower(context, values, recurrence_combine, axis, reverse)[1]
+def recurrence_step(kept: Elements, row: Elements) -> Elements:
+    return [stablehlo.add(stablehlo.multiply(row[0], kept[0]), row[1])]
 
-    return accumulated(context, [a, b], scan)
+
+RECURRENCE = Scan(
+    lift=lambda rows, dtype: rows,
+    combine=recurrence_combine,
+    emit=lambda combined: combined[-1],
+    start=lambda row: row[1:],
+    step=recurrence_step,
+)
+
+
+def linear_recurrence_lower(context: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    return lower_scan(context, [a, b], RECURRENCE, axis, reverse)
 
 
 linear_recurrence_p = primitive(
@@ -239,14 +285,13 @@ def cumulative(
     name: str,
     *,
     accepts: frozenset[Any],
-    scan: Callable[[Any, Elements, int, bool], Any],
+    scan: Scan,
     jvp: Rule,
     transpose: Rule | None = None,
 ) -> Primitive:
     """A primitive that combines each element with all before it along `axis`.
 
-    `scan(context, values, axis, reverse)` emits it for one value; `jvp(t, out, x, axis, reverse)`
-    gives the tangent.
+    `jvp(t, out, x, axis, reverse)` gives the tangent.
     """
     made = Primitive(name)
 
@@ -276,7 +321,7 @@ def cumulative(
         return made.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
 
     def lower(context: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-        return scan(context, [x], axis, reverse)
+        return lower_scan(context, [x], scan, axis, reverse)
 
     return primitive(
         made, type_rule=type_rule, jvp=cumulative_jvp, transpose=transpose, vmap=vmap, lower=lower
@@ -312,18 +357,14 @@ def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return bind_cumulative(cumprod_p, operand, axis, reverse)
 
 
-def accumulating(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Elements, int, bool], Any]:
-    """The scan of an operation that rounds."""
-
-    def scan(context: Any, values: Elements, axis: int, reverse: bool) -> Any:
-        def pairwise(left: Elements, right: Elements) -> Elements:
-            return [combine(left[0], right[0])]
-
-        return accumulated(
-            context, values, lambda xs: scan_lower(context, xs, pairwise, axis, reverse)[0]
-        )
-
-    return scan
+def of_values(combine: Callable[[Any, Any], Any], rounds: bool) -> Scan:
+    """The scan of an operation of two values, which may round or answer with one of the two."""
+    return Scan(
+        lift=lambda rows, dtype: rows,
+        combine=lambda left, right: [combine(left[0], right[0])],
+        emit=lambda combined: combined[0],
+        rounds=rounds,
+    )
 
 
 def cumsum_transpose(ct: Any, x: Any, *, axis: int, reverse: bool) -> list[Any]:
@@ -337,12 +378,15 @@ def cumprod_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) -> Any:
 cumsum_p = cumulative(
     "cumsum",
     accepts=dtypes.NUMERIC,
-    scan=accumulating(stablehlo.add),
+    scan=of_values(stablehlo.add, rounds=True),
     jvp=lambda t, out, x, axis, reverse: cumsum(t, axis, reverse),
     transpose=cumsum_transpose,
 )
 cumprod_p = cumulative(
-    "cumprod", accepts=dtypes.NUMERIC, scan=accumulating(stablehlo.multiply), jvp=cumprod_jvp
+    "cumprod",
+    accepts=dtypes.NUMERIC,
+    scan=of_values(stablehlo.multiply, rounds=True),
+    jvp=cumprod_jvp,
 )
 
 
@@ -367,18 +411,6 @@ def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return bind_cumulative(cummin_p, operand, axis, reverse)
 
 
-def choosing(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Elements, int, bool], Any]:
-    """The scan of an operation that answers with one of its operands."""
-
-    def scan(context: Any, values: Elements, axis: int, reverse: bool) -> Any:
-        def pairwise(left: Elements, right: Elements) -> Elements:
-            return [combine(left[0], right[0])]
-
-        return scan_lower(context, values, pairwise, axis, reverse)[0]
-
-    return scan
-
-
 def cumulative_extremum_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) -> Any:
     # The number of elements that attain the extremum so far is a recurrence, and the tangent is
     # the mean of theirs: T[i] = T[i-1] kept[i] count[i-1] / count[i] + t[i] attains[i] / count[i].
@@ -393,10 +425,16 @@ def cumulative_extremum_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) 
 
 
 cummax_p = cumulative(
-    "cummax", accepts=dtypes.NUMERIC, scan=choosing(larger), jvp=cumulative_extremum_jvp
+    "cummax",
+    accepts=dtypes.NUMERIC,
+    scan=of_values(larger, rounds=False),
+    jvp=cumulative_extremum_jvp,
 )
 cummin_p = cumulative(
-    "cummin", accepts=dtypes.NUMERIC, scan=choosing(smaller), jvp=cumulative_extremum_jvp
+    "cummin",
+    accepts=dtypes.NUMERIC,
+    scan=of_values(smaller, rounds=False),
+    jvp=cumulative_extremum_jvp,
 )
 
 
@@ -426,14 +464,16 @@ def rescaled(total: Any, old: Any, new: Any) -> Any:
     return stablehlo.multiply(total, stablehlo.exponential(apart))
 
 
-def cumlogsumexp_scan(context: Any, values: Elements, axis: int, reverse: bool) -> Any:
-    def scan(wide: Elements) -> Any:
-        (x,) = wide
-        one = stablehlo.full(1, x.type.shape, stablehlo.dtype_of(x.type.element_type))
-        top, total = scan_lower(context, [x, one], scaled_sum, axis, reverse)
-        return stablehlo.add(top, stablehlo.log(total))
+def one_exponential(rows: Elements, dtype: Any) -> Elements:
+    (x,) = rows
+    return [x, stablehlo.full(1, x.type.shape, dtype)]
 
-    return accumulated(context, values, scan)
+
+LOGSUMEXP = Scan(
+    lift=one_exponential,
+    combine=scaled_sum,
+    emit=lambda combined: stablehlo.add(combined[0], stablehlo.log(combined[1])),
+)
 
 
 def cumlogsumexp_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) -> Any:
@@ -449,5 +489,5 @@ def fraction(part: Any, whole: Any) -> Any:
 
 
 cumlogsumexp_p = cumulative(
-    "cumlogsumexp", accepts=dtypes.FLOATING, scan=cumlogsumexp_scan, jvp=cumlogsumexp_jvp
+    "cumlogsumexp", accepts=dtypes.FLOATING, scan=LOGSUMEXP, jvp=cumlogsumexp_jvp
 )

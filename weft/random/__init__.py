@@ -36,7 +36,7 @@ from weft.random.keys import (
     wrap_key_data,
 )
 from weft.random.permutations import choice, permutation
-from weft.random.uniform import bernoulli, bits, rademacher, randint, uniform
+from weft.random.uniforms import bernoulli, bits, rademacher, randint, uniform
 
 __all__ = [
     "PRNGKey",

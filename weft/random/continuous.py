@@ -19,7 +19,7 @@ from weft.ops.slicing import slice_in_dim
 from weft.random.checks import parametric
 from weft.random.sampler import Sampler
 from weft.random.streams import Stream, full_operand, repeated, stream_of
-from weft.random.uniform import check_mode
+from weft.random.uniforms import check_mode
 
 __all__ = [
     "cauchy",

@@ -20,7 +20,7 @@ from weft.random.checks import check_key, check_parameter, check_shape, parametr
 from weft.random.continuous import gumbel_of
 from weft.random.sampler import Sampler
 from weft.random.streams import full_operand, repeated, stream_of
-from weft.random.uniform import check_mode
+from weft.random.uniforms import check_mode
 
 __all__ = ["categorical", "geometric"]
 

@@ -24,7 +24,7 @@ from weft.ops.special import erf, erf_inv
 from weft.random.checks import check_shape, parametric
 from weft.random.sampler import Sampler
 from weft.random.streams import Stream, full_operand, stream_of
-from weft.random.uniform import draw_signs
+from weft.random.uniforms import draw_signs
 
 __all__ = [
     "double_sided_maxwell",

@@ -27,7 +27,7 @@ from weft.random.checks import check_key, check_parameter, check_shape
 from weft.random.continuous import gumbel_of
 from weft.random.sampler import Sampler
 from weft.random.streams import Stream, stream_of
-from weft.random.uniform import check_mode, integers_below
+from weft.random.uniforms import check_mode, integers_below
 
 __all__ = ["choice", "permutation"]
 

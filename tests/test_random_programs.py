@@ -1,0 +1,278 @@
+"""Random straight-line programs: every transformation of one agrees with every other.
+
+A program is data: a list of (operation, operands). It is run with NumPy in double precision and
+with weft, eagerly, jitted, mapped and differentiated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+from weft.core.check import check_jaxpr
+
+SHAPES = [(), (3,), (2, 3)]
+# Tables that programs close over, one per shape.
+TABLES = {shape: np.linspace(-0.8, 0.9, int(np.prod(shape))).reshape(shape) for shape in SHAPES}
+
+
+class Numpy:
+    sin, cos, tanh, exp = np.sin, np.cos, np.tanh, np.exp
+    sum, where, matmul, reshape = np.sum, np.where, np.matmul, np.reshape
+
+    @staticmethod
+    def table(shape):
+        return TABLES[shape]
+
+    @staticmethod
+    def jit(function):
+        return function
+
+    @staticmethod
+    def cond(pred, when, otherwise, *operands):
+        return when(*operands) if pred else otherwise(*operands)
+
+    @staticmethod
+    def transpose(x):
+        return np.transpose(x)
+
+
+class Weft(Numpy):
+    sin, cos, tanh, exp = jnp.sin, jnp.cos, jnp.tanh, jnp.exp
+    sum, where, matmul, reshape = jnp.sum, jnp.where, jnp.matmul, jnp.reshape
+    jit, cond = weft.jit, lax.cond
+    transpose = staticmethod(jnp.transpose)
+    arrays = {shape: jnp.array(value, np.float64) for shape, value in TABLES.items()}
+
+    @staticmethod
+    def table(shape):
+        return Weft.arrays[shape]
+
+
+# Name -> (shapes of the operands it takes, function); None stands for any one shape.
+UNARY = {
+    "sin": lambda op, x: op.sin(x),
+    "cos": lambda op, x: op.cos(x),
+    "tanh": lambda op, x: op.tanh(x),
+    "exp": lambda op, x: op.exp(x * 0.25),
+    "neg": lambda op, x: -x,
+    "half": lambda op, x: x * 0.5,
+    "table": lambda op, x: x * op.table(x.shape),
+    "jitted": lambda op, x: op.jit(lambda y: op.sin(y) * y)(x),
+    "closing": lambda op, x: op.jit(lambda: x + x)(),
+    "quotient": lambda op, x: x / (x * x + 1.0),
+}
+BINARY = {
+    "add": lambda op, x, y: x + y,
+    "sub": lambda op, x, y: x - y,
+    "mul": lambda op, x, y: x * y,
+    "select": lambda op, x, y: op.where(x > y, x, y * 0.5),
+    "branch": lambda op, x, y: op.cond(
+        op.sum(x) > 0, lambda a, b: op.sin(a) * b, lambda a, b: a - b * b, x, y
+    ),
+    "capture": lambda op, x, y: op.cond(op.sum(y) > 0.1, lambda a: a * y, lambda a: a + y * x, x),
+}
+RESHAPING = {
+    ((2, 3), "rows"): ((3,), lambda op, x: op.sum(x, 0)),
+    ((2, 3), "element"): ((), lambda op, x: x[1][2]),
+    ((2, 3), "row"): ((3,), lambda op, x: x[0]),
+    ((2, 3), "total"): ((), lambda op, x: op.sum(x) * 0.3),
+    ((2, 3), "flipped"): ((2, 3), lambda op, x: op.reshape(op.transpose(x), (2, 3))),
+    ((3,), "total"): ((), lambda op, x: op.sum(x)),
+    ((3,), "first"): ((), lambda op, x: x[0]),
+    ((3,), "spread"): ((2, 3), lambda op, x: x + op.table((2, 3))),
+    ((3,), "product"): ((), lambda op, x: op.matmul(x, x) * 0.2),
+    ((3,), "pair"): ((2, 3), lambda op, x: op.matmul(op.table((2, 3)), op.reshape(x, (3, 1))) * x),
+    ((), "spread"): ((3,), lambda op, x: x * op.table((3,))),
+    ((), "plane"): ((2, 3), lambda op, x: x - op.table((2, 3))),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Steps (name, operand numbers) over the values so far: the inputs, then each step's result."""
+
+    inputs: tuple
+    steps: tuple
+    outputs: tuple
+
+    def run(self, op, *values):
+        env = list(values)
+        for name, operands in self.steps:
+            args = [env[i] for i in operands]
+            if isinstance(name, tuple):
+                env.append(RESHAPING[name][1](op, *args))
+            else:
+                env.append((UNARY | BINARY)[name](op, *args))
+        return tuple(env[i] for i in self.outputs)
+
+    def weft(self, *values):
+        return self.run(Weft, *values)
+
+    def total(self, *values):
+        """A scalar that depends on every output."""
+        outs = self.weft(*values)
+        return sum(jnp.sum(out) * (0.5 + k) for k, out in enumerate(outs))
+
+
+@st.composite
+def programs(draw):
+    inputs = tuple(draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3)))
+    shapes, steps = list(inputs), []
+    for _ in range(draw(st.integers(1, 7))):
+        kind = draw(st.sampled_from(["unary", "binary", "binary", "reshaping"]))
+        i = draw(st.integers(0, len(shapes) - 1))
+        if kind == "unary":
+            steps.append((draw(st.sampled_from(sorted(UNARY))), (i,)))
+            shapes.append(shapes[i])
+        elif kind == "binary":
+            same = [k for k, shape in enumerate(shapes) if shape == shapes[i]]
+            steps.append((draw(st.sampled_from(sorted(BINARY))), (i, draw(st.sampled_from(same)))))
+            shapes.append(shapes[i])
+        else:
+            names = sorted(name for name in RESHAPING if name[0] == shapes[i])
+            name = draw(st.sampled_from(names))
+            steps.append((name, (i,)))
+            shapes.append(RESHAPING[name][0])
+    last = len(shapes) - 1
+    outputs = (last, *draw(st.lists(st.integers(0, last), max_size=2)))
+    seed = draw(st.integers(0, 2**16))
+    return Program(inputs, tuple(steps), outputs), seed
+
+
+def arguments(program, seed, count=None):
+    """Random inputs in double precision; with `count`, that many stacked along a first axis."""
+    generator = np.random.default_rng(seed)
+    lead = () if count is None else (count,)
+    hosts = [generator.uniform(-1.2, 1.2, lead + shape) for shape in program.inputs]
+    return hosts, [jnp.array(host, np.float64) for host in hosts]
+
+
+def same(got, wanted, rtol=1e-10, atol=1e-11):
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=atol)
+
+
+settings = hypothesis.settings(max_examples=30)
+
+
+@settings
+@hypothesis.given(programs())
+def test_eager_and_jitted_values_are_numpys(drawn):
+    program, seed = drawn
+    hosts, args = arguments(program, seed)
+    wanted = program.run(Numpy, *hosts)
+    same(program.weft(*args), wanted)
+    same(weft.jit(program.weft)(*args), wanted)
+    closed = weft.make_jaxpr(program.weft)(*args)
+    check_jaxpr(closed)
+    same(closed(*args), wanted)
+
+
+@settings
+@hypothesis.given(programs(), st.data())
+def test_vmap_is_a_loop(drawn, data):
+    program, seed = drawn
+    hosts, _ = arguments(program, seed, 3)
+    axes = [data.draw(st.sampled_from([None, *range(len(s) + 1)])) for s in program.inputs]
+    if all(axis is None for axis in axes):
+        axes[0] = 0
+    args = [
+        jnp.array(h[0] if axis is None else np.moveaxis(h, 0, axis), np.float64)
+        for h, axis in zip(hosts, axes, strict=True)
+    ]
+    columns = [
+        program.run(
+            Numpy, *(h[0] if axis is None else h[k] for h, axis in zip(hosts, axes, strict=True))
+        )
+        for k in range(3)
+    ]
+    wanted = [np.stack(column) for column in zip(*columns, strict=True)]
+    mapped = weft.vmap(program.weft, in_axes=tuple(axes))
+    same(mapped(*args), wanted)
+    same(weft.jit(mapped)(*args), wanted)
+
+
+def kink(program, hosts):
+    """Whether a comparison of the program is so close that a finite difference would cross it."""
+    close = []
+
+
+    class Compared(np.ndarray):
+        def __gt__(self, other):
+            gap = np.abs(np.asarray(self) - np.asarray(other))
+            close.append(bool(np.any(gap < 1e-3)) and not np.array_equal(self, other))
+            return np.asarray(self) > np.asarray(other)
+
+    with np.errstate(all="ignore"):
+        program.run(Numpy, *(h.view(Compared) for h in hosts))
+    return any(close)
+
+
+@settings
+@hypothesis.given(programs())
+def test_gradients_are_finite_differences_and_every_mode_agrees(drawn):
+    program, seed = drawn
+    hosts, args = arguments(program, seed)
+    hypothesis.assume(not kink(program, hosts))
+    numbers = tuple(range(len(args)))
+    generator = np.random.default_rng(seed + 1)
+    directions = [generator.normal(size=h.shape) for h in hosts]
+    tangents = tuple(jnp.array(d, np.float64) for d in directions)
+
+    def total(*values):
+        outs = program.run(Numpy, *values)
+        return sum(np.sum(out) * (0.5 + k) for k, out in enumerate(outs))
+
+    step = 1e-5
+    ahead = total(*(h + step * d for h, d in zip(hosts, directions, strict=True)))
+    behind = total(*(h - step * d for h, d in zip(hosts, directions, strict=True)))
+    slope = (ahead - behind) / (2 * step)
+
+    gradient = weft.grad(program.total, numbers)(*args)
+    along = sum(np.sum(np.asarray(g) * d) for g, d in zip(gradient, directions, strict=True))
+    np.testing.assert_allclose(along, slope, rtol=1e-5, atol=1e-6 * max(1.0, abs(ahead)))
+    same(weft.jit(weft.grad(program.total, numbers))(*args), gradient)
+    same(weft.grad(weft.jit(program.total), numbers)(*args), gradient)
+
+    # Linearization agrees with jvp, and its transpose with it.
+    value, tangent = weft.jvp(program.weft, tuple(args), tangents)
+    again, f_lin = weft.linearize(program.weft, *args)
+    same(again, value)
+    same(f_lin(*tangents), tangent)
+    check_jaxpr(f_lin.jaxpr)
+    weights = tuple(jnp.array(generator.normal(size=np.shape(v)), np.float64) for v in value)
+    pulled = weft.linear_transpose(f_lin, *args)(weights)
+    same(pulled, weft.vjp(program.weft, *args)[1](weights))
+    left = sum(np.sum(np.asarray(w) * np.asarray(t)) for w, t in zip(weights, tangent, strict=True))
+    right = sum(np.sum(np.asarray(p) * d) for p, d in zip(pulled, directions, strict=True))
+    np.testing.assert_allclose(left, right, rtol=1e-8, atol=1e-9)
+
+
+@hypothesis.settings(max_examples=12)
+@hypothesis.given(programs())
+def test_second_derivatives_and_per_example_gradients(drawn):
+    program, seed = drawn
+    hosts, args = arguments(program, seed, 2)
+    numbers = tuple(range(len(args)))
+    gradient = weft.grad(program.total, numbers)
+    mapped = weft.vmap(gradient)(*args)
+    for k in range(2):
+        one = [jnp.array(h[k], np.float64) for h in hosts]
+        same([np.asarray(g)[k] for g in mapped], gradient(*one))
+    one = [jnp.array(h[0], np.float64) for h in hosts]
+    forward = weft.jacfwd(gradient, numbers)(*one)
+    reverse = weft.jacrev(gradient, numbers)(*one)
+    same(weft.tree.leaves(forward), weft.tree.leaves(reverse), 1e-8, 1e-9)
+    for i in numbers:
+        for j in numbers:
+            block, other = np.asarray(forward[i][j]), np.asarray(forward[j][i])
+            n = int(np.prod(program.inputs[i]))
+            symmetric = other.reshape(-1, n).T.reshape(block.shape)
+            np.testing.assert_allclose(block, symmetric, rtol=1e-8, atol=1e-9)

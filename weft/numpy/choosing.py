@@ -1,0 +1,351 @@
+"""Choosing elements by conditions: where, nonzero, select, choose, compress.
+
+What depends on how many elements fulfil a condition has a shape that only the values know: such
+functions run on known values, or under tracing with `size=`, which fixes the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import as_array
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    convert,
+    integer_of,
+    promoted,
+    refuse_out,
+)
+from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.joining import static_array
+from weft.numpy.reductions import boolean
+from weft.numpy.taking import _take, take_axis, wrapped
+from weft.ops import slicing
+from weft.ops.arithmetic import div, eq, ge, rem, sub
+from weft.ops.arithmetic import max as larger
+from weft.ops.arithmetic import min as smaller
+from weft.ops.creation import iota
+from weft.ops.cumulative import cumsum
+from weft.ops.joining import concatenate
+from weft.ops.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.selection import select as choose_elements
+from weft.ops.shape import broadcast_in_dim, reshape
+
+__all__ = [
+    "argwhere",
+    "choose",
+    "compress",
+    "extract",
+    "flatnonzero",
+    "nonzero",
+    "piecewise",
+    "select",
+    "where",
+]
+
+INT32 = np.dtype(np.int32)
+
+
+def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
+    """The values of an operand whose values decide a shape. Raises ConcretizationError."""
+    concrete = value.concrete() if isinstance(value, Tracer) else value
+    if concrete is None:
+        raise ConcretizationError(
+            f"{operation}: how many elements there are decides the shape of the result, so the "
+            "values must be known while tracing",
+            operation=operation,
+            got=value.describe(),
+            wanted="a known array, or size=",
+            fix=Fix("size", fix, {"argument": "size"}),
+        )
+    return np.asarray(concrete)
+
+
+def index_dtype() -> Any:
+    """The dtype of positions in results."""
+    return dtypes.default_int()
+
+
+@compiled
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    x, y = promoted("where", x, y)
+    shapes = [type_of(v).shape for v in (condition, x, y)]
+    shape = broadcast_shape("where", *shapes)
+    condition = boolean(condition)
+    if shapes[0]:
+        condition = broadcasted(condition, shape)
+    return choose_elements(condition, broadcasted(x, shape), broadcasted(y, shape))
+
+
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """`x` where `condition` holds and `y` elsewhere; without them, the positions where it holds.
+
+    The three broadcast together. For the derivative the other branch counts as zero, unless it is
+    infinite or NaN: guard its input, not its result. size, fill_value: as in `nonzero`.
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise WeftValueError(
+            "where takes both x and y, or neither", operation="where", got="one of them"
+        )
+    if size is not None or fill_value is not None:
+        raise WeftValueError(
+            "where: size and fill_value belong to the form without x and y", operation="where"
+        )
+    check_arrays("where", condition, x, y)
+    return _where(condition, x, y)
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """The positions of the elements that differ from zero: one array per dimension.
+
+    size: how many positions to return; more are cut off and missing ones are `fill_value` (0, one
+    number, or one per dimension). Without it the values must be known.
+    """
+    check_arrays("nonzero", a)
+    of = type_of(a)
+    if size is None:
+        value = known(a, "nonzero", "pass size=, a bound on the number of elements")
+        if not value.ndim:
+            raise WeftValueError(
+                "nonzero takes an array with dimensions",
+                operation="nonzero",
+                got=str(of),
+                wanted="at least one dimension",
+                fix=Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {}),
+            )
+        return tuple(as_array(places.astype(index_dtype())) for places in np.nonzero(value))
+    wanted = integer_of(size, "nonzero", "size")
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * of.ndim
+    if len(fills) != of.ndim:
+        raise WeftValueError(
+            f"nonzero got {len(fills)} fill values for {of.ndim} dimensions", operation="nonzero"
+        )
+    return _nonzero(a, *[as_array(f) if is_eager() else f for f in fills], size=wanted)
+
+
+@compiled
+def _nonzero(a: Any, *fills: Any, size: int) -> tuple[Any, ...]:
+    of, dtype = type_of(a), index_dtype()
+    flat, count = flat_nonzero(reshape(boolean(a), (of.size,)), size)
+    missing = ge(iota(dtype, size), broadcasted(convert(count, dtype), (size,)))
+    out = []
+    rest = convert(flat, dtype)
+    for d in range(of.ndim):
+        step = max(1, prod(of.shape[d + 1 :]))
+        place = div(rest, dtype.type(step))
+        rest = rem(rest, dtype.type(step))
+        fill = broadcasted(convert(fills[d], dtype), (size,))
+        out.append(choose_elements(missing, fill, place))
+    return tuple(out)
+
+
+def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
+    """The first `size` positions where a mask of one dimension holds, and how many there are.
+
+    Each such element knows from the running count where its position goes; others are dropped.
+    """
+    n = type_of(mask).shape[0]
+    if n == 0:
+        return broadcasted(np.int32(0), (size,)), np.int32(0)
+    counts = cumsum(convert(mask, INT32), 0)
+    target = choose_elements(mask, sub(counts, np.int32(1)), broadcasted(np.int32(size), (n,)))
+    places = scatter(
+        broadcasted(np.int32(0), (size,)),
+        reshape(target, (n, 1)),
+        iota(INT32, n),
+        ScatterDimensionNumbers((), (0,), (0,)),
+        mode="drop",
+    )
+    return places, reshape(slicing.slice(counts, (n - 1,), (n,)), ())
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The positions, in the flattened array, of the elements that differ from zero."""
+    check_arrays("flatnonzero", a)
+    flat = reshape(a, (type_of(a).size,))
+    return nonzero(flat, size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The positions of the elements that differ from zero, one row each."""
+    check_arrays("argwhere", a)
+    if not type_of(a).ndim:
+        count = (
+            size if size is not None else int(bool(np.asarray(known(a, "argwhere", "pass size="))))
+        )
+        return as_array(np.zeros((count, 0), index_dtype()))
+    places = nonzero(a, size=size, fill_value=fill_value)
+    return concatenate([reshape(p, (*type_of(p).shape, 1)) for p in places], 1)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """The elements of `arr` where the condition holds, as one dimension.
+
+    size: as in `nonzero`; missing elements are `fill_value`.
+    """
+    return compress(
+        reshape(condition, (type_of(condition).size,)), arr, size=size, fill_value=fill_value
+    )
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
+) -> Any:
+    """The slices along `axis` (None: elements of the flattened array) where the condition holds.
+
+    size: how many there are at most, where the condition is traced; missing ones are `fill_value`.
+    """
+    refuse_out("compress", out)
+    check_arrays("compress", a)
+    if isinstance(condition, (list, tuple)):
+        condition = np.asarray(condition)
+    check_arrays("compress", condition)
+    if type_of(condition).ndim != 1:
+        raise ShapeError(
+            "compress takes a condition of one dimension",
+            operation="compress",
+            got=str(type_of(condition)),
+        )
+    if axis is None:
+        a, axis = reshape(a, (type_of(a).size,)), 0
+    place_ = axis_of(axis, type_of(a).ndim, "compress")
+    length = type_of(a).shape[place_]
+    if size is None:
+        value = known(condition, "compress", "pass size=, a bound on the number of elements")
+        if np.any(value[length:]):
+            raise IndexError("compress: the condition holds beyond the end of the axis")
+        index = np.nonzero(value[:length])[0].astype(np.int32)
+        return _take(a, index, axis=place_, mode="clip", fill=None)
+    return _compress(
+        condition, a, fill_value, axis=place_, size=integer_of(size, "compress", "size")
+    )
+
+
+@compiled
+def _compress(condition: Any, a: Any, fill_value: Any, *, axis: int, size: int) -> Any:
+    places, count = flat_nonzero(boolean(condition), size)
+    out = take_axis(a, places, axis, "clip")
+    of = type_of(out)
+    missing = ge(broadcasted(iota(INT32, size), (size,)), broadcasted(count, (size,)))
+    fill = broadcasted(convert(fill_value, of.dtype), of.shape)
+    return choose_elements(broadcast_in_dim(missing, of.shape, (axis,)), fill, out)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """Elementwise, the choice that belongs to the first condition that holds, or `default`."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise WeftValueError(
+            f"select got {len(condlist)} conditions and {len(choicelist)} choices",
+            operation="select",
+            wanted="as many, and at least one",
+        )
+    check_arrays("select", *condlist, *choicelist, default)
+    return _select(*condlist, *choicelist, default)
+
+
+@compiled
+def _select(*operands: Any) -> Any:
+    n = len(operands) // 2
+    values = promoted("select", *operands[n:])
+    out = values[-1]
+    for condition, choice in reversed(list(zip(operands[:n], values[:n], strict=True))):
+        out = _where.function(condition, choice, out)
+    return out
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """Elementwise, the element of the choice whose number `a` gives.
+
+    mode: "clip" or "wrap" for numbers out of range; "raise" needs known numbers.
+    """
+    refuse_out("choose", out)
+    check_arrays("choose", a)
+    values = list(choices)
+    check_arrays("choose", *values)
+    if mode == "raise":
+        number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
+        if number.size and (number.min() < 0 or number.max() >= len(values)):
+            raise WeftValueError(
+                "choose: a number is out of range",
+                operation="choose",
+                got=f"{number.min()} to {number.max()}",
+                wanted=f"0 to {len(values) - 1}",
+            )
+    elif mode not in ("clip", "wrap"):
+        raise WeftValueError(
+            "choose: mode is 'raise', 'clip' or 'wrap'", operation="choose", got=f"mode={mode!r}"
+        )
+    return _choose(a, *values, mode="clip" if mode == "raise" else mode)
+
+
+@compiled
+def _choose(a: Any, *choices: Any, mode: str) -> Any:
+    values = promoted("choose", *choices)
+    shape = broadcast_shape("choose", type_of(a).shape, *[type_of(v).shape for v in values])
+    index = convert(broadcasted(a, shape), INT32)
+    n = len(values)
+    index = (
+        wrapped(index, n)
+        if mode == "wrap"
+        else smaller(larger(index, np.int32(0)), np.int32(n - 1))
+    )
+    out = broadcasted(values[0], shape)
+    for i, value in enumerate(values[1:], 1):
+        out = choose_elements(eq(index, np.int32(i)), broadcasted(value, shape), out)
+    return out
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """Elementwise, the function (or number) that belongs to the last condition that holds.
+
+    With one function more than conditions, the last one is for where none holds; without, that is 0.
+    Every function is evaluated everywhere.
+    """
+    check_arrays("piecewise", x)
+    conditions = [condlist] if not isinstance(condlist, (list, tuple)) else list(condlist)
+    check_arrays("piecewise", *conditions)
+    functions = list(funclist)
+    if len(functions) == len(conditions):
+        functions.append(0)
+    elif len(functions) != len(conditions) + 1:
+        raise WeftValueError(
+            f"piecewise got {len(functions)} functions for {len(conditions)} conditions",
+            operation="piecewise",
+            wanted="as many, or one more",
+        )
+    dtype = type_of(x).dtype
+
+    def value(function: Callable[..., Any] | Any) -> Any:
+        return convert(function(x, *args, **kw) if callable(function) else function, dtype)
+
+    out = value(functions[-1])
+    for condition, function in zip(conditions, functions, strict=False):
+        out = where(condition, value(function), out)
+    return out

@@ -1,0 +1,214 @@
+"""Reductions that skip NaN: nansum, nanmean, nanmax and their like.
+
+NaN is replaced before the reduction, so that derivatives at it are zero and not NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    broadcasted,
+    check_arrays,
+    refuse_out,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.reductions import _extremum, _optional, boolean, kept, mean, prod, std, sum, var
+from weft.ops.arithmetic import eq, ne
+from weft.ops.bits import bitwise_and
+from weft.ops.reduce import (
+    highest,
+    lowest,
+    reduce_and,
+)
+from weft.ops.selection import select
+
+__all__ = [
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
+]
+
+INT32 = np.dtype(np.int32)
+
+
+def is_nan(x: Any) -> Any:
+    """Where the elements are not a number."""
+    return ne(x, x)
+
+
+def without_nan(x: Any, fill: Any) -> Any:
+    """The elements with NaN replaced; integers have none."""
+    of = type_of(x)
+    if of.dtype not in dtypes.INEXACT:
+        return x
+    return select(is_nan(x), broadcasted(of.dtype.type(fill), of.shape), x)
+
+
+def _skipping(function: Callable[..., Any], name: str, fill: str, a: Any, **options: Any) -> Any:
+    check_arrays(name, a)
+    return function(_filled(a, fill=fill) if type_of(a).dtype in dtypes.INEXACT else a, **options)
+
+
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The sum along `axis` of the elements that are not NaN."""
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _skipping(sum, "nansum", "0", a, **options, initial=initial, where=where)
+
+
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The product along `axis` of the elements that are not NaN."""
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _skipping(prod, "nanprod", "1", a, **options, initial=initial, where=where)
+
+
+@compiled
+def _nan_extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: bool, given: Any) -> Any:
+    of = type_of(a)
+    fill = (lowest if largest else highest)(of.dtype)
+    found = _extremum.function(
+        without_nan(a, fill), *extra, largest=largest, axes=axes, keepdims=keepdims, given=given
+    )
+    if of.dtype not in dtypes.INEXACT or given[0]:
+        return found
+    none = kept(reduce_and(is_nan(a), axes), of.shape, axes, keepdims)
+    return select(none, broadcasted(of.dtype.type(np.nan), type_of(found).shape), found)
+
+
+def _nan_extreme(
+    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    refuse_out(name, out)
+    check_arrays(name, a)
+    if initial is None and where is not None:
+        raise WeftValueError(
+            f"{name} with a where= mask needs initial=",
+            operation=name,
+            got="where without initial",
+            wanted="initial",
+        )
+    extra, given = _optional(name, initial, where)
+    axes = axes_of(axis, type_of(a).ndim, name)
+    return _nan_extremum(
+        a, *extra, largest=name == "nanmax", axes=axes, keepdims=bool(keepdims), given=given
+    )
+
+
+def nanmax(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The largest element along `axis` that is not NaN; NaN where there is none."""
+    return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: Any,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
+    """The smallest element along `axis` that is not NaN; NaN where there is none."""
+    return _nan_extreme("nanmin", a, axis, out, keepdims, initial, where)
+
+
+@compiled
+def _not_nan(a: Any, *where: Any) -> Any:
+    mask = eq(a, a)
+    return (
+        mask if not where else bitwise_and(mask, broadcasted(boolean(where[0]), type_of(a).shape))
+    )
+
+
+def _where_number(name: str, a: Any, where: Any) -> Any:
+    """The mask of the elements that count: those that are numbers, where the given mask holds."""
+    check_arrays(name, a)
+    if type_of(a).dtype not in dtypes.INEXACT:
+        return where
+    return _not_nan(a) if where is None else _not_nan(a, where)
+
+
+def nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The mean along `axis` of the elements that are not NaN."""
+    mask = _where_number("nanmean", a, where)
+    return mean(a, axis, dtype, out, keepdims, where=mask)
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The variance along `axis` of the elements that are not NaN."""
+    mask = _where_number("nanvar", a, where)
+    return var(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
+    """The standard deviation along `axis` of the elements that are not NaN."""
+    mask = _where_number("nanstd", a, where)
+    return std(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
+
+
+def _zeroed(a: Any) -> Any:
+    """The elements with NaN replaced by zero, so that derivatives at those are zero, not NaN."""
+    return _filled(a, fill="0") if type_of(a).dtype in dtypes.INEXACT else a
+
+
+@compiled
+def _filled(x: Any, *, fill: str) -> Any:
+    """NaN replaced by a number, or by the lowest or highest value of the dtype."""
+    value = {"lowest": lowest, "highest": highest}.get(fill)
+    return without_nan(x, value(type_of(x).dtype) if value else float(fill))

@@ -1,0 +1,291 @@
+"""Elements and slices at positions that an array lists: take, take_along_axis, put.
+
+A position out of bounds is a matter of the mode: filled, clamped to the bounds, or counted round.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.numpy.arguments import (
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    convert,
+    refuse_out,
+    strong,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.indexing import counted_from_start
+from weft.numpy.reductions import boolean
+from weft.ops import slicing
+from weft.ops.arithmetic import add, lt, rem, sub
+from weft.ops.cumulative import cumsum
+from weft.ops.gather import GatherDimensionNumbers, gather
+from weft.ops.joining import concatenate
+from weft.ops.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.selection import select as choose_elements
+from weft.ops.shape import reshape
+
+__all__ = [
+    "place",
+    "put",
+    "put_along_axis",
+    "take",
+    "take_along_axis",
+]
+
+INT32 = np.dtype(np.int32)
+
+
+def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) -> Any:
+    """The slices of `x` along an axis at positions not negative; the index's shape stands there."""
+    shape, of = type_of(x).shape, type_of(index)
+    rank = of.ndim
+    numbers = GatherDimensionNumbers(
+        offset_dims=tuple(d if d < axis else d + rank - 1 for d in range(len(shape)) if d != axis),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+    )
+    return gather(
+        x,
+        reshape(index, (*of.shape, 1)),
+        numbers,
+        slice_sizes=tuple(1 if d == axis else s for d, s in enumerate(shape)),
+        mode=mode,
+        fill_value=fill_value,
+    )
+
+
+def wrapped(index: Any, size: int) -> Any:
+    """Positions modulo the length of a dimension."""
+    dtype = type_of(index).dtype
+    if not size:
+        return index
+    r = rem(index, dtype.type(size))
+    return choose_elements(lt(r, dtype.type(0)), add(r, dtype.type(size)), r)
+
+
+def index_in_mode(index: Any, size: int, mode: str | None) -> tuple[Any, str]:
+    """Positions as a gather takes them, and its mode, for the modes of `take`."""
+    if mode == "wrap":
+        of = type_of(index)
+        return wrapped(index if of.dtype.itemsize >= 4 else convert(index, INT32), size), "clip"
+    if mode == "clip":
+        return convert(index, INT32) if type_of(index).dtype.itemsize < 4 else index, "clip"
+    found = counted_from_start(index, size)
+    return found, mode or "fill"
+
+
+def _check_take_mode(operation: str, mode: Any) -> None:
+    if mode == "raise":
+        raise NotImplementedError(
+            f"{operation}: mode 'raise' would have to know the values while tracing; "
+            "use 'fill', 'clip' or 'wrap'"
+        )
+    if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
+        raise WeftValueError(
+            f"{operation}: there is no mode {mode!r}",
+            operation=operation,
+            got=f"mode={mode!r}",
+            wanted="'fill', 'clip', 'wrap' or 'promise_in_bounds'",
+        )
+
+
+def _check_integers(operation: str, index: Any) -> None:
+    of = type_of(index)
+    if of.dtype not in dtypes.INTEGER:
+        raise WeftTypeError(
+            f"{operation} takes integers as positions",
+            operation=operation,
+            got=str(of),
+            wanted="an integer dtype",
+            fix=Fix("convert", "convert them: indices.astype(int)", {}),
+        )
+
+
+@compiled
+def _take(a: Any, indices: Any, *, axis: int | None, mode: Any, fill: Any) -> Any:
+    if axis is None:
+        a, axis = reshape(a, (type_of(a).size,)), 0
+    size = type_of(a).shape[axis]
+    index, how = index_in_mode(strong(indices), size, mode)
+    return take_axis(a, index, axis, how, fill[1] if fill else None)
+
+
+def _static_fill(value: Any) -> Any:
+    """A fill value as a key that tells 1, 1.0 and True apart; None for none."""
+    if value is None:
+        return None
+    number = value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()
+    return repr(number), number
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Any:
+    """The slices of `a` along `axis` (None: elements of the flattened array) at positions `indices`.
+
+    Their shape stands where the axis was. mode: "fill" (the default) gives `fill_value` (NaN, or an
+    extreme integer) for positions out of bounds, "clip" the nearest element, "wrap" counts round.
+    """
+    refuse_out("take", out)
+    check_arrays("take", a, indices)
+    _check_take_mode("take", mode)
+    _check_integers("take", indices)
+    place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
+    size = type_of(a).size if place is None else type_of(a).shape[place]
+    if not size and type_of(indices).size:
+        raise IndexError("take: there are no elements to take from an axis of length 0")
+    return _take(a, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
+
+
+@compiled
+def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any) -> Any:
+    arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode)
+    return gather(arr, index, numbers, sizes, mode=how, fill_value=fill[1] if fill else None)
+
+
+def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
+    """Operand and positions of a gather along one axis: the other dimensions go together."""
+    shape, of = type_of(arr).shape, type_of(indices)
+    common = tuple(
+        n if d == axis else broadcast_shape("take_along_axis", (n,), (shape[d],))[0]
+        for d, n in enumerate(of.shape)
+    )
+    arr = broadcasted(arr, tuple(shape[d] if d == axis else n for d, n in enumerate(common)))
+    index, how = index_in_mode(strong(broadcasted(indices, common)), shape[axis], mode)
+    others = tuple(d for d in range(len(shape)) if d != axis)
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), how
+
+
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: str | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The elements at positions along `axis` that `indices` lists for every row.
+
+    The other dimensions of the two broadcast together. axis=None flattens the array. mode: as in
+    `take`.
+    """
+    check_arrays("take_along_axis", arr, indices)
+    _check_take_mode("take_along_axis", mode)
+    _check_integers("take_along_axis", indices)
+    if axis is None:
+        arr, axis = reshape(arr, (type_of(arr).size,)), 0
+    of, index = type_of(arr), type_of(indices)
+    if index.ndim != of.ndim:
+        raise ShapeError(
+            f"take_along_axis: the positions have {index.ndim} dimensions and the array {of.ndim}",
+            operation="take_along_axis",
+            got=f"{of} and indices {index}",
+            wanted="as many dimensions",
+        )
+    place = axis_of(axis, of.ndim, "take_along_axis")
+    return _take_along(arr, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
+
+
+@compiled
+def _put_along(arr: Any, indices: Any, values: Any, *, axis: int, mode: Any) -> Any:
+    of, index = type_of(arr), type_of(indices)
+    common = tuple(
+        n if d == axis else broadcast_shape("put_along_axis", (n,), (of.shape[d],))[0]
+        for d, n in enumerate(index.shape)
+    )
+    places, how = index_in_mode(strong(broadcasted(indices, common)), of.shape[axis], mode)
+    others = tuple(d for d in range(of.ndim) if d != axis)
+    updates = broadcasted(convert(values, of.dtype), common, "put_along_axis")
+    numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
+    return scatter(arr, reshape(places, (*common, 1)), updates, numbers, mode=how)
+
+
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: Any = None
+) -> Any:
+    """A new array with `values` at the positions along `axis` that `indices` lists for every row.
+
+    Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+    """
+    _not_in_place("put_along_axis", inplace)
+    check_arrays("put_along_axis", arr, indices, values)
+    _check_integers("put_along_axis", indices)
+    of = type_of(arr)
+    if axis is None:
+        flat = put_along_axis(reshape(arr, (of.size,)), indices, values, 0, False, mode=mode)
+        return reshape(flat, of.shape)
+    return _put_along(
+        arr, indices, values, axis=axis_of(axis, of.ndim, "put_along_axis"), mode=mode
+    )
+
+
+def _not_in_place(operation: str, inplace: bool) -> None:
+    if inplace:
+        raise WeftValueError(
+            f"{operation}: arrays do not change in place",
+            operation=operation,
+            got="inplace=True",
+            wanted="inplace=False",
+            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
+        )
+
+
+@compiled
+def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
+    of = type_of(a)
+    count = type_of(ind).size
+    places, how = index_in_mode(strong(reshape(ind, (count,))), of.size, mode)
+    size = type_of(v).size
+    values = reshape(convert(v, of.dtype), (size,))
+    if size < count and size:
+        values = concatenate([values] * -(-count // size), 0)
+    updates = slicing.slice(values, (0,), (count,))
+    numbers = ScatterDimensionNumbers((), (0,), (0,))
+    flat = scatter(reshape(a, (of.size,)), reshape(places, (count, 1)), updates, numbers, mode=how)
+    return reshape(flat, of.shape)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """A new array with values at positions of the flattened array; the values repeat if too few.
+
+    Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+    """
+    _not_in_place("put", inplace)
+    check_arrays("put", a, ind, v)
+    _check_integers("put", ind)
+    if not type_of(v).size or not type_of(ind).size:
+        return a
+    return _put(a, ind, v, mode=mode)
+
+
+@compiled
+def _place(arr: Any, mask: Any, vals: Any) -> Any:
+    of = type_of(arr)
+    flat = reshape(boolean(mask), (of.size,))
+    counts = sub(cumsum(convert(flat, INT32), 0), np.int32(1))
+    values = reshape(convert(vals, of.dtype), (type_of(vals).size,))
+    chosen = take_axis(values, wrapped(counts, type_of(values).size), 0, "clip")
+    return reshape(choose_elements(flat, chosen, reshape(arr, (of.size,))), of.shape)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """A new array with the values put, one after the other, where the mask holds."""
+    _not_in_place("place", inplace)
+    check_arrays("place", arr, mask, vals)
+    return _place(arr, mask, vals)
