@@ -40,7 +40,7 @@ CHOOSING = [
     case("compress", np.array([True, False, True]), M, axis=0, _jit=False),
     case("compress", np.array([True, False, True]), M, axis=1, _jit=False),
     case("select", [V > 1, V > 0], [V, 2 * V], -1.0),
-    case("choose", np.array([0, 2, 1]), [V[:3], 2 * V[:3], 7.0]),
+    case("choose", np.array([0, 2, 1]), [V[:3], 2 * V[:3], 7.0], _jit=False),
     case("choose", np.array([0, 5, -1]), [V[:3], 2 * V[:3], 7.0], mode="clip"),
     case("choose", np.array([0, 5, -1]), [V[:3], 2 * V[:3], 7.0], mode="wrap"),
     case("piecewise", V, [V > 0], [lambda x: x * 2, lambda x: -x], _jit=False),
@@ -75,7 +75,7 @@ FINDING = [
     case("digitize", np.append(V, RISING), RISING[::-1].copy(), right=True, _vmap=False),
     case("isin", REPEATED, np.array([3, 9])),
     case("isin", M, M[0, :2], invert=True),
-    case("interp", V, np.sort(V)[::2], np.array([1.0, 5, -2, 3]), _vmap=False, _grad=True),
+    case("interp", V, np.sort(V)[::2] + 0.01, np.array([1.0, 5, -2, 3]), _vmap=False, _grad=True),
     case("interp", V * 9, np.array([0.0, 1, 3]), V[:3], left=-7.0, right=8.0, _vmap=False),
     case("interp", V * 9, np.array([4.0, 1, 3]), V[:3], period=5.0, _vmap=False),
 ]  # fmt: skip

@@ -51,6 +51,9 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
 
     type: ArrayType
     signature: Any
+    _host: np.ndarray[Any, Any]
+    _donated_at: sources.Source | None
+    _remembered: bool
 
     def __init__(self, buffer: Any, type: ArrayType, signature: Any) -> None:
         self._buffer = buffer
@@ -137,7 +140,7 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
                 got=str(self.type),
                 wanted="a numeric or boolean dtype; weft.random.key_data gives the bits of keys",
             )
-        self._host: np.ndarray[Any, Any] = buffers.to_numpy(self._live())
+        self._host = buffers.to_numpy(self._live())
         return self._host
 
     def concrete(self) -> Array:
@@ -156,7 +159,8 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
         return buffers.to_dlpack(self._live(), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return buffers.dlpack_device(self._live())
+        device = buffers.device_of(self._live())
+        return (1, 0) if device.platform == "cpu" else (2, int(device.id))
 
     def item(self, *index: int) -> Any:
         """One element as a Python number: the only one, or the one at `index`."""
@@ -193,7 +197,9 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
 
     def __index__(self) -> int:
         if self.type.dtype not in dtypes.INTEGER or self.type.ndim:
-            raise TypeError(f"only an integer array without dimensions is an index, not {self.type}")
+            raise TypeError(
+                f"only an integer array without dimensions is an index, not {self.type}"
+            )
         return int(self._value()[()])
 
     def __len__(self) -> int:
@@ -292,7 +298,9 @@ def deleted(array: Array) -> DeletedArrayError:
     )
 
 
-def put(value: np.ndarray[Any, Any], type: ArrayType, device: Any = None, copy: bool = True) -> Array:
+def put(
+    value: np.ndarray[Any, Any], type: ArrayType, device: Any = None, copy: bool = True
+) -> Array:
     """Copies a NumPy array of the type's dtype to a device (None: the default one).
 
     With `copy=False` the device may read the array's own memory from now on.

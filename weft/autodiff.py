@@ -70,7 +70,8 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
 def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
     """A leaf of tangents or cotangents: as `operand`, but NumPy values of the wanted dtype keep it."""
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype == wanted.dtype:
-        return put(value, ArrayType(value.shape, value.dtype)) if value.shape else value[()]
+        array = np.asarray(value)
+        return put(array, ArrayType(array.shape, array.dtype)) if array.shape else array[()]
     return operand(value, what, path)
 
 
@@ -122,7 +123,7 @@ def flat_function(
 def primal_of(value: Any) -> Any:
     """The value alone of a leaf of the aux result, without what the current trace boxes it in."""
     trace = current_trace()
-    if isinstance(value, Tracer) and value.trace is trace:
+    if isinstance(value, Tracer) and value._trace is trace:
         return trace.unbox(value)[0]  # type: ignore[attr-defined]
     return value
 

@@ -87,7 +87,9 @@ def _from_environment() -> Settings:
 
 
 _global = _intern(_from_environment())
-_local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar("weft_settings", default=None)
+_local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar(
+    "weft_settings", default=None
+)
 
 
 def settings() -> Settings:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.array import as_array
+from weft.array import put
 from weft.autodiff import (
     argument_places,
     flat_function,
@@ -18,7 +18,7 @@ from weft.autodiff import (
     vjp_with_aux,
 )
 from weft.core.rules import AxisData
-from weft.core.types import type_of
+from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, api_boundary
 from weft.ops.shape import move_dim, reshape, transpose
 from weft.ops.slicing import slice_in_dim
@@ -41,7 +41,8 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
         of = type_of(leaf)
         rows = np.zeros((max(total, 1), of.size), of.dtype)
         rows[start : start + of.size] = np.eye(of.size, dtype=of.dtype)
-        out.append(as_array(rows.reshape(max(total, 1), *of.shape)))
+        shape = (max(total, 1), *of.shape)
+        out.append(put(rows.reshape(shape), ArrayType(shape, of.dtype)))
         start += of.size
     return out
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft import tree_nodes
 from weft.errors import Fix
 from weft.runtime import pytree
+
 if TYPE_CHECKING:
     from weft.runtime.pytree import KeyPath, PyTreeDef
 
@@ -72,7 +73,11 @@ _UNKNOWN: Any = object()  # The tree of a view that was made from a structure.
 
 def view(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> View:
     """The outermost level of a tree, or of a structure."""
-    return _view_of_treedef(tree) if isinstance(tree, pytree.PyTreeDef) else _view_of_tree(tree, is_leaf)
+    return (
+        _view_of_treedef(tree)
+        if isinstance(tree, pytree.PyTreeDef)
+        else _view_of_tree(tree, is_leaf)
+    )
 
 
 def _view_of_tree(tree: Any, is_leaf: Callable[[Any], bool] | None) -> View:

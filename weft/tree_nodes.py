@@ -373,7 +373,10 @@ def _flatten_partial(value: Any) -> tuple[Any, Any]:
 
 
 def _flatten_partial_with_keys(value: Any) -> tuple[Any, Any]:
-    return ((pytree.GetAttrKey("args"), value.args), (pytree.GetAttrKey("keywords"), value.keywords)), value.func
+    return (
+        (pytree.GetAttrKey("args"), value.args),
+        (pytree.GetAttrKey("keywords"), value.keywords),
+    ), value.func
 
 
 def _unflatten_partial(function: Any, children: Any) -> Any:

@@ -122,7 +122,9 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         index = clamp(of.dtype.type(0), index, of.dtype.type(last))
         index = convert_element_type(index, dtypes.int32)
     else:
-        index = convert_element_type(clamp(of.dtype.type(0), index, of.dtype.type(last)), dtypes.int32)
+        index = convert_element_type(
+            clamp(of.dtype.type(0), index, of.dtype.type(last)), dtypes.int32
+        )
     names = tuple(f"branch {i}" for i in range(len(branches)))
     return _bind_branches("switch", index, branches, operands, names)
 
@@ -181,7 +183,9 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
                 operation=what,
                 got=f"{len(differ)} results that differ",
                 wanted="equal shapes and dtypes",
-                fix=Fix("convert", "convert the results to one dtype and shape in the branches", {}),
+                fix=Fix(
+                    "convert", "convert the results to one dtype and shape in the branches", {}
+                ),
             )
 
 
@@ -214,7 +218,9 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
         lambda: cond_type(type_of(np.int32(0)), *branches[0].in_types, branches=branches),
     )
     return [
-        convert_element_type(x, t.dtype) if type_of(x).weak_type and not t.weak_type else as_array(x)
+        convert_element_type(x, t.dtype)
+        if type_of(x).weak_type and not t.weak_type
+        else as_array(x)
         for x, t in zip(outs, types, strict=True)
     ]
 
@@ -235,9 +241,7 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
         if len({(t.shape, t.dtype) for t in column}) > 1:
             raise JaxprError(f"cond: the branches return {' and '.join(map(str, column))}")
         varying = index.varying.union(*(t.varying for t in column))
-        outs.append(
-            column[0].update(weak_type=all(t.weak_type for t in column), varying=varying)
-        )
+        outs.append(column[0].update(weak_type=all(t.weak_type for t in column), varying=varying))
     return outs
 
 

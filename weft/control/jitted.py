@@ -139,7 +139,6 @@ class Entry:
             ]
         )
 
-
     def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
         """The leaves, the donated ones as arrays that nothing else in the call refers to."""
         found = list(leaves)
@@ -466,7 +465,7 @@ def argument_path(function: Any, path: Sequence[Any]) -> str:
             name = f"argument {first}"
     else:
         name = str(first)
-    return f"{name}{tree.keystr(rest)}"
+    return f"{name}{tree.keystr(tuple(rest))}"
 
 
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:

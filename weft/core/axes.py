@@ -11,7 +11,7 @@ import contextvars
 from collections.abc import Iterator
 from typing import Any
 
-from weft.core.jaxpr import jaxprs_in
+from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.errors import Fix, UnboundAxisError
 
@@ -42,6 +42,7 @@ def extend_axis(name: Any, size: int) -> Iterator[None]:
 
 def axis_length(name: Any) -> int:
     """The length of a bound axis. Raises UnboundAxisError for a name that is not bound."""
+    size: int
     for bound, size in reversed(_environment.get()):
         if bound == name:
             return size
@@ -67,12 +68,12 @@ def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:
         return True
     if primitive.memoise:
         return False
-    return any(
-        jaxpr.derived(
-            ("names_axis", name),
-            lambda jaxpr=jaxpr: any(
-                names_axis(eqn.primitive, eqn.params, name) for eqn in jaxpr.eqns
-            ),
-        )
-        for jaxpr in jaxprs_in(params)
+    return any(_program_names_axis(jaxpr, name) for jaxpr in jaxprs_in(params))
+
+
+def _program_names_axis(jaxpr: Jaxpr, name: Any) -> bool:
+    found: bool = jaxpr.derived(
+        ("names_axis", name),
+        lambda: any(names_axis(eqn.primitive, eqn.params, name) for eqn in jaxpr.eqns),
     )
+    return found

@@ -81,7 +81,16 @@ class Jaxpr:
     program does; nothing in it is part of the program.
     """
 
-    __slots__ = ("__weakref__", "effects", "eqns", "inputs", "memo", "name", "num_consts", "outputs")
+    __slots__ = (
+        "__weakref__",
+        "effects",
+        "eqns",
+        "inputs",
+        "memo",
+        "name",
+        "num_consts",
+        "outputs",
+    )
 
     def __init__(
         self,
@@ -218,7 +227,7 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(jaxpr.eqns, dead, strict=True):
-        args_in = [env[x] if type(x) is Var else x.value for x in eqn.inputs]
+        args_in = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
         with sources.override(eqn.source):
             out = eqn.primitive.bind(*args_in, **eqn.params)
         if eqn.primitive.multiple_results:
@@ -228,4 +237,4 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
             env[eqn.outputs[0]] = out
         for var in finished:
             del env[var]
-    return [env[x] if type(x) is Var else x.value for x in jaxpr.outputs]
+    return [x.value if isinstance(x, Literal) else env[x] for x in jaxpr.outputs]

@@ -82,7 +82,9 @@ vmap = Table("vmap", "weft.extend.interpreters.batching.register_vmap({}_p, rule
 partial_eval = Table(
     "partial evaluation", "weft.extend.interpreters.partial_eval.register({}_p, rule)"
 )
-dce = Table("dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce({}_p, rule)")
+dce = Table(
+    "dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce({}_p, rule)"
+)
 lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.

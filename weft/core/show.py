@@ -71,7 +71,9 @@ class _Writer:
             lines = [f"{inner}{key}={self.param(value, inner)}\n" for key, value in shown]
             params = "[\n" + "".join(lines) + indent + "]"
         elif shown:
-            params = "[" + " ".join(f"{key}={self.param(value, inner)}" for key, value in shown) + "]"
+            params = (
+                "[" + " ".join(f"{key}={self.param(value, inner)}" for key, value in shown) + "]"
+            )
         else:
             params = ""
         text = f"{indent}{outputs} = {eqn.primitive.name}{params} {inputs}".rstrip()
@@ -82,7 +84,9 @@ class _Writer:
     def jaxpr(self, jaxpr: Jaxpr, indent: str) -> str:
         consts = " ".join(self.binder(var) for var in jaxpr.inputs[: jaxpr.num_consts])
         inputs = " ".join(self.binder(var) for var in jaxpr.inputs[jaxpr.num_consts :])
-        head = "{ lambda " + consts + (" " if consts else "") + ";" + (" " if inputs else "") + inputs
+        head = (
+            "{ lambda " + consts + (" " if consts else "") + ";" + (" " if inputs else "") + inputs
+        )
         body = indent + "    "
         eqns = [self.equation(eqn, body) for eqn in jaxpr.eqns]
         outs = ", ".join(self.atom(atom) for atom in jaxpr.outputs)

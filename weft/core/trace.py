@@ -51,9 +51,7 @@ class Trace:
         self.function = function
         self.alive = True
 
-    def process_primitive(
-        self, primitive: Any, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
+    def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Interprets one application: the result, or a list of them where there are several.
 
         The current trace may be any: a trace that binds primitives of its own (by running a rule)
@@ -121,12 +119,12 @@ class using_trace:
 class Tracer(ArrayOperators):
     """A value that a trace follows: what it stands for is known by its type only.
 
-    `created` is the user's line that made it.
+    `_trace` is the trace that made it, `created` the user's line.
     """
 
-    __slots__ = ("__weakref__", "created", "trace", "type")
+    __slots__ = ("__weakref__", "_trace", "created", "type")
 
-    trace: Trace
+    _trace: Trace
     type: ArrayType
     created: sources.Source | None
 
@@ -161,8 +159,8 @@ class Tracer(ArrayOperators):
 
     def describe(self) -> str:
         """One phrase naming the type and the transformation, for messages."""
-        of = f" of {self.trace.function}" if self.trace.function else ""
-        return f"a traced {self.type!r} under {self.trace.name}{of}"
+        of = f" of {self._trace.function}" if self._trace.function else ""
+        return f"a traced {self.type!r} under {self._trace.name}{of}"
 
     def __len__(self) -> int:
         if not self.type.shape:
@@ -174,14 +172,14 @@ class Tracer(ArrayOperators):
         return self
 
     def _force(
-        self, what: str, fix: str, error: type[ConcretizationError] = ConcretizationError
+        self, what: str, fix: str, error: Callable[..., ConcretizationError] = ConcretizationError
     ) -> Any:
         value = self.concrete()
         if value is not None:
             return value
         hidden = self.unknown()
         for tracer in (self, hidden):
-            if not tracer.trace.alive:
+            if not tracer._trace.alive:
                 raise leaked(tracer)
         raise error(
             f"{what} needs the value of {hidden.describe()}, and only its type is known while tracing",
@@ -211,12 +209,13 @@ class Tracer(ArrayOperators):
         return complex(self._force("complex()", _STATIC))
 
     def __index__(self) -> int:
-        return self._force(
+        value = self._force(
             "using an array as an index or a length",
             "index weft arrays with it, not Python lists; lengths and shapes must be static "
             "(jit's static_argnums or static_argnames)",
             TracerIntegerConversionError,
-        ).__index__()
+        )
+        return int(value.__index__())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         value = self._force(
@@ -244,7 +243,7 @@ class Tracer(ArrayOperators):
         return self
 
     def __repr__(self) -> str:
-        return f"Traced<{self.type!r}>({self.trace.name})"
+        return f"Traced<{self.type!r}>({self._trace.name})"
 
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)
@@ -252,7 +251,7 @@ class Tracer(ArrayOperators):
 
 def check_alive(value: Any) -> None:
     """Raises LeakedTracerError for a tracer whose transformed call has returned."""
-    if isinstance(value, Tracer) and not value.trace.alive:
+    if isinstance(value, Tracer) and not value._trace.alive:
         raise leaked(value)
 
 
@@ -261,15 +260,15 @@ _STATIC = "keep it an array, or make the argument static (jit's static_argnums o
 
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer that is used after its transformed call has returned."""
-    of = f" of {tracer.trace.function}" if tracer.trace.function else ""
+    of = f" of {tracer._trace.function}" if tracer._trace.function else ""
     return LeakedTracerError(
-        f"a value of class Tracer escaped from {tracer.trace.name}{of}",
+        f"a value of class Tracer escaped from {tracer._trace.name}{of}",
         got=f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}",
         wanted="only values that the transformed function returned",
         fix=Fix(
             "return_value",
             "return the value from the transformed function instead of storing it in a global, "
             "an attribute or a list",
-            {"transformation": tracer.trace.name, "function": tracer.trace.function},
+            {"transformation": tracer._trace.name, "function": tracer._trace.function},
         ),
     )

@@ -185,10 +185,9 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
     if n == 0:
         return broadcasted(np.int32(0), type_of(x).shape)
     up = _searchsorted.function(bins, x, side=side, method="scan")
-    other = "right" if right else "left"
-    rising = _searchsorted.function(rev(bins, (0,)), x, side=other, method="scan")
+    falling = _searchsorted.function(rev(bins, (0,)), x, side=side, method="scan")
     first, last = (reshape(slicing.slice(bins, (i,), (i + 1,)), ()) for i in (0, n - 1))
-    return choose_elements(le(first, last), up, sub(np.int32(n), rising))
+    return choose_elements(le(first, last), up, sub(np.int32(n), falling))
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:

@@ -38,7 +38,9 @@ class EvalTrace(Trace):
             if params:
                 key.append(tuple(params.items()))
             program = primitive.eager_cache[tuple(key)]
-            outs = program.execute([x._buffer for x in args]).consume_with_handlers(program.handlers)
+            outs = program.execute([x._buffer for x in args]).consume_with_handlers(
+                program.handlers
+            )
         except (AttributeError, KeyError, TypeError):
             pass  # Not here: errors of the slow path are not to be chained to this one.
         except Exception:

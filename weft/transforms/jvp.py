@@ -36,7 +36,7 @@ class JVPTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
-        self.trace = trace
+        self._trace = trace
         self.primal = primal
         self.tangent = tangent
         self.type = type_of(primal)
@@ -62,7 +62,7 @@ class JVPTrace(Trace):
     ) -> Any:
         primals, tangents, active = [], [], False
         for value in args:
-            if type(value) is JVPTracer and value.trace is self:
+            if type(value) is JVPTracer and value._trace is self:
                 primals.append(value.primal)
                 tangents.append(value.tangent)
                 active = True
@@ -91,7 +91,7 @@ class JVPTrace(Trace):
 
     def unbox(self, value: Any) -> tuple[Any, Any]:
         """Primal and tangent of any value."""
-        if type(value) is JVPTracer and value.trace is self:
+        if type(value) is JVPTracer and value._trace is self:
             return value.primal, value.tangent
         check_alive(value)
         return value, Zero(type_of(value).tangent())

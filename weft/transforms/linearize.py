@@ -40,7 +40,7 @@ class LinearizeTracer(Tracer):
     __slots__ = ("primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
-        self.trace = trace
+        self._trace = trace
         self.primal = primal
         self.tangent = tangent
         self.type = type_of(primal)
@@ -70,7 +70,7 @@ class _RuleTrace(Trace):
     ) -> Any:
         linear = self.linear
         for value in args:
-            if type(value) is StagingTracer and value.trace is linear:
+            if type(value) is StagingTracer and value._trace is linear:
                 return linear.process_primitive(primitive, args, params)
         return self.parent.process_primitive(primitive, args, params)
 
@@ -92,7 +92,7 @@ class LinearizeTrace(Trace):
     ) -> Any:
         primals, tangents, active = [], [], False
         for value in args:
-            if type(value) is LinearizeTracer and value.trace is self:
+            if type(value) is LinearizeTracer and value._trace is self:
                 primals.append(value.primal)
                 tangents.append(value.tangent)
                 active = True
@@ -122,7 +122,7 @@ class LinearizeTrace(Trace):
 
     def unbox(self, value: Any) -> tuple[Any, Any]:
         """Primal and tangent of any value."""
-        if type(value) is LinearizeTracer and value.trace is self:
+        if type(value) is LinearizeTracer and value._trace is self:
             return value.primal, value.tangent
         check_alive(value)
         return value, Zero(type_of(value).tangent())
@@ -227,7 +227,9 @@ def _linearize_jaxpr(
     token = set_current(linear)
     try:
         kept = [
-            linear.atom(instantiate(t)) for t, keep in zip(tangents, nonzero_out, strict=True) if keep
+            linear.atom(instantiate(t))
+            for t, keep in zip(tangents, nonzero_out, strict=True)
+            if keep
         ]
     finally:
         reset_current(token)
@@ -241,7 +243,7 @@ def _linearize_jaxpr(
     for i, atom in enumerate(out_atoms):
         if not isinstance(atom, Literal):
             position[atom] = ("output", i)
-    position |= {tracer.var: ("input", i) for i, tracer in enumerate(inputs)}
+    position |= {tracer._var: ("input", i) for i, tracer in enumerate(inputs)}
     extra: list[Any] = []
     sources_of: list[tuple[str, int]] = []
     for _, value in residuals:

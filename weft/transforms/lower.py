@@ -174,7 +174,8 @@ def lower_equations(
             if isinstance(out, value_class):
                 env[eqn.outputs[0]] = out
             else:
-                env.update(zip(eqn.outputs, getattr(out, "results", out), strict=True))
+                results: Any = getattr(out, "results", out)
+                env.update(zip(eqn.outputs, results, strict=True))
     finally:
         if entered is not None:
             entered.__exit__(None, None, None)

@@ -30,15 +30,15 @@ _current_source = sources.current
 
 
 class StagingTracer(Tracer):
-    """A value of the program being recorded; `var` is its name there."""
+    """A value of the program being recorded; `_var` is its name there."""
 
-    __slots__ = ("var",)
+    __slots__ = ("_var",)
 
-    var: Var
+    _var: Var
 
     def __init__(self, trace: StagingTrace, var: Var, created: Any) -> None:
-        self.trace = trace
-        self.var = var
+        self._trace = trace
+        self._var = var
         self.type = var.type
         self.created = created
 
@@ -69,7 +69,7 @@ class StagingTrace(Trace):
         if known is not None:
             return known[0]
         if isinstance(value, Tracer):
-            if not value.trace.alive:
+            if not value._trace.alive:
                 raise leaked(value)
         elif isinstance(value, _SCALARS) or (isinstance(value, np.ndarray) and not value.ndim):
             type = type_of(value)
@@ -102,8 +102,8 @@ class StagingTrace(Trace):
         inputs: list[Atom] = []
         types: Any = []
         for value in args:
-            if type(value) is StagingTracer and value.trace is self:
-                atom: Atom = value.var
+            if type(value) is StagingTracer and value._trace is self:
+                atom: Atom = value._var
             else:
                 atom = self.constant(value)
             inputs.append(atom)
@@ -130,8 +130,8 @@ class StagingTrace(Trace):
 
     def atom(self, value: Any) -> Atom:
         """The atom of a result: a tracer of this trace, or anything from outside."""
-        if type(value) is StagingTracer and value.trace is self:
-            return value.var
+        if type(value) is StagingTracer and value._trace is self:
+            return value._var
         return self.constant(value)
 
     def build(self, outputs: Sequence[Atom], name: str = "") -> tuple[Jaxpr, list[Any]]:

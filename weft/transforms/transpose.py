@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import source as sources
 from weft.core import rules
-from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
 from weft.core.rules import LinearOperand, Zero
 from weft.ops.tangents import add_tangents, instantiate
 from weft.transforms.staging import trace_to_jaxpr
@@ -30,7 +30,7 @@ def _evaluate_known(
             linear.update(eqn.outputs)
             remaining.append(eqn)
             continue
-        args = [env[x] if type(x) is Var else x.value for x in eqn.inputs]
+        args = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
         with sources.override(eqn.source):
             out = eqn.primitive.bind(*args, **eqn.params)
         outs = out if eqn.primitive.multiple_results else [out]
@@ -70,15 +70,17 @@ def backward_pass(
             cts: Any = [pending.pop(var, None) for var in eqn.outputs]
             if all(ct is None for ct in cts):
                 continue
-            cts = [Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)]
+            cts = [
+                Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)
+            ]
         else:
             cts = pending.pop(eqn.outputs[0], None)
             if cts is None:
                 continue
         operands = [
-            (LinearOperand(x.type, primitive.name) if x in linear else env[x])
-            if type(x) is Var
-            else x.value
+            x.value
+            if isinstance(x, Literal)
+            else (LinearOperand(x.type) if x in linear else env[x])
             for x in eqn.inputs
         ]
         with sources.override(eqn.source):

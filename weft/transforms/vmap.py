@@ -50,7 +50,7 @@ class BatchTracer(Tracer):
     __slots__ = ("dim", "value")
 
     def __init__(self, trace: Trace, value: Any, dim: int, created: Any) -> None:
-        self.trace = trace
+        self._trace = trace
         self.value = value
         self.dim = dim
         self.type = element_type(type_of(value), dim)
@@ -71,9 +71,11 @@ class BatchTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
-        values, dims, active = [], [], False
+        values: list[Any] = []
+        dims: list[Dim] = []
+        active = False
         for value in args:
-            if type(value) is BatchTracer and value.trace is self:
+            if type(value) is BatchTracer and value._trace is self:
                 values.append(value.value)
                 dims.append(value.dim)
                 active = True
@@ -99,7 +101,7 @@ class BatchTrace(Trace):
 
     def unbox(self, value: Any) -> tuple[Any, Dim]:
         """The whole and the mapped dimension of any value."""
-        if type(value) is BatchTracer and value.trace is self:
+        if type(value) is BatchTracer and value._trace is self:
             return value.value, value.dim
         check_alive(value)
         return value, None
