@@ -246,7 +246,9 @@ def test_arange(args):
     expected = np.arange(*[float(a) if isinstance(a, np.floating) else a for a in args])
     out = jnp.arange(*args)
     np.testing.assert_allclose(np.asarray(out), expected)
-    assert out.dtype.kind == ("f" if any(isinstance(a, (float, np.floating)) for a in args) else "i")
+    assert out.dtype.kind == (
+        "f" if any(isinstance(a, (float, np.floating)) for a in args) else "i"
+    )
     np.testing.assert_array_equal(np.asarray(jit(lambda: jnp.arange(*args))()), np.asarray(out))
 
 

@@ -282,7 +282,9 @@ def test_division_of_integers_follows_the_signs(dtype):
     x, y = np.meshgrid(np.arange(-7, 8), [-3, -2, -1, 1, 2, 3])
     args = [exact_array(x, dtype), exact_array(y, dtype)]
     for name in ("floor_divide", "remainder", "fmod"):
-        np.testing.assert_array_equal(np.asarray(getattr(jnp, name)(*args)), getattr(np, name)(x, y))
+        np.testing.assert_array_equal(
+            np.asarray(getattr(jnp, name)(*args)), getattr(np, name)(x, y)
+        )
     quotient, rest = divmod(*args)
     np.testing.assert_array_equal(np.asarray(quotient * args[1] + rest), x)
     zero = exact_array(np.zeros(x.shape), dtype)

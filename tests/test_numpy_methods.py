@@ -127,9 +127,7 @@ def test_tracers_have_the_same_methods():
 
 def test_every_method_has_its_implementation():
     source = inspect.getsource(ArrayOperators)
-    names = {
-        part.split("(")[0].strip() for part in source.split("implementations.")[1:]
-    }
+    names = {part.split("(")[0].strip() for part in source.split("implementations.")[1:]}
     missing = sorted(name for name in names if not hasattr(implementations, name))
     assert not missing
 

@@ -63,7 +63,10 @@ def test_the_same_under_tracing():
 
 
 def test_numbers_become_literals():
-    assert [eqn.primitive.name for eqn in make_jaxpr(lambda x: 2 * x + 1.5)(1.0).eqns] == ["mul", "add"]
+    assert [eqn.primitive.name for eqn in make_jaxpr(lambda x: 2 * x + 1.5)(1.0).eqns] == [
+        "mul",
+        "add",
+    ]
     jaxpr = make_jaxpr(lambda x: x * 2.0)(exact_array(np.ones(3), "float64"))
     assert "mul a 2.0:f64[]" in str(jaxpr)
 

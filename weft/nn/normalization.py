@@ -337,8 +337,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             ),
         )
     of = type_of(x)
-    if of.dtype in dtypes.BOOLEAN:
-        x = convert_element_type(x, dtypes.int32)
+    if of.dtype in dtypes.BOOLEAN or of.dtype.itemsize < 4:  # to count to any number of classes
+        x = convert_element_type(x, dtypes.float32 if of.dtype in dtypes.FLOATING else dtypes.int32)
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
     return _one_hot(
         x,

@@ -90,17 +90,19 @@ _axes: dict[tuple[Any, int], tuple[int, ...]] = {}
 
 def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
     """The axes that `axis` names: an integer, a sequence of them, or None for all."""
-    try:
-        return _axes[axis, ndim]
-    except (KeyError, TypeError):
-        pass
+    plain = axis is None or type(axis) is int
+    if plain or (type(axis) is tuple and all(type(a) is int for a in axis)):
+        found = _axes.get((axis, ndim))
+        if found is not None:
+            return found
+        plain = True
     if axis is None:
         found = tuple(range(ndim))
     elif isinstance(axis, (tuple, list)):
         found = canonical_axes([axis_of(a, ndim, operation) for a in axis], ndim, operation)
     else:
         found = (axis_of(axis, ndim, operation),)
-    if axis is None or type(axis) in (int, tuple):
+    if plain:
         _axes[axis, ndim] = found
     return found
 

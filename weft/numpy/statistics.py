@@ -462,9 +462,13 @@ def _edges(a: Any, *ends: Any, bins: int) -> Any:
     level = eq(high, low)
     half = dtype.type(0.5)
     low, high = select(level, sub(low, half), low), select(level, add(high, half), high)
-    step = div(convert(iota(np.int32, bins + 1), dtype), dtype.type(bins))
+    place = iota(np.int32, bins + 1)
+    step = div(convert(place, dtype), dtype.type(bins))
     one = broadcasted(dtype.type(1), (bins + 1,))
-    return add(mul(sub(one, step), low), mul(step, high))
+    edges = add(mul(sub(one, step), low), mul(step, high))
+    # The last edge is exact, whatever the compiler makes of the line above: the greatest element
+    # belongs to the last bin.
+    return select(eq(place, np.int32(bins)), broadcasted(high, (bins + 1,)), edges)
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:

@@ -25,6 +25,10 @@ from weft.transforms.lower import lower_to_module
 __all__ = ["EvalTrace", "compile_program", "operand_device", "run_program"]
 
 
+# Operands and results of a one-operation program with so many elements or fewer are "small".
+_SMALL = 1 << 15
+
+
 class EvalTrace(Trace):
     """Evaluates primitives at once."""
 
@@ -193,11 +197,13 @@ def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[st
     outputs = [Var(t) for t in (out if primitive.multiple_results else [out])]
     inputs = [Var(t) for t in types]
     eqn = Equation(primitive, inputs, params, outputs, sources.current())
+    jaxpr = Jaxpr(inputs, [eqn], outputs)
     return compile_program(
-        Jaxpr(inputs, [eqn], outputs),
+        jaxpr,
         primitive.name,
         operand_device(arrays, primitive.name),
-        fast_compile=True,
+        # Where there is little to compute, compiling is what costs; elsewhere speed is worth it.
+        fast_compile=sum(type.size for type in (*types, *jaxpr.out_types)) <= _SMALL,
         multiple_results=primitive.multiple_results,
     )
 

@@ -80,7 +80,7 @@ def backward_pass(
         operands = [
             x.value
             if isinstance(x, Literal)
-            else (LinearOperand(x.type) if x in linear else env[x])
+            else (LinearOperand(x.type, primitive.name) if x in linear else env[x])
             for x in eqn.inputs
         ]
         with sources.override(eqn.source):
