@@ -15,6 +15,7 @@ from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
 from weft.ops.extended import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
+from weft.util import collection_paused
 
 __all__ = ["LoweringContext", "ModuleContext", "lower_to_module"]
 
@@ -105,7 +106,8 @@ def lower_to_module(
     `donated` marks the inputs whose buffers the program may overwrite.
     """
     context = ModuleContext(stablehlo.Module(f"jit_{name}"), platform)
-    lower_function(context, jaxpr, "main", public=True, scope=f"jit({name})", donated=donated)
+    with collection_paused():
+        lower_function(context, jaxpr, "main", public=True, scope=f"jit({name})", donated=donated)
     return context
 
 

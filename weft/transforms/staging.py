@@ -22,6 +22,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.trace import Trace, Tracer, leaked, reset_current, set_current
 from weft.core.types import ArrayType, type_of
+from weft.util import collection_paused
 
 __all__ = ["StagingTrace", "StagingTracer", "function_name", "trace_to_jaxpr"]
 
@@ -164,8 +165,9 @@ def trace_to_jaxpr(
     tracers = [trace.new_input(type, created) for type in in_types]
     token = set_current(trace)
     try:
-        outs = function(*tracers)
-        return trace.build([trace.atom(out) for out in outs], name)
+        with collection_paused():
+            outs = function(*tracers)
+            return trace.build([trace.atom(out) for out in outs], name)
     finally:
         reset_current(token)
         trace.finish()

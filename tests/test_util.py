@@ -1,0 +1,67 @@
+"""The helpers that belong to no other module."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft.util import collection_paused
+
+pytestmark = pytest.mark.fast
+
+
+def test_collection_is_paused_within_nested_blocks_and_on_again_afterwards():
+    assert gc.isenabled()
+    with collection_paused():
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_the_user_turned_off_stays_off():
+    gc.disable()
+    try:
+        with collection_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_collection_is_on_again_after_an_error_while_tracing():
+    def fails(x):
+        assert not gc.isenabled()
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        weft.make_jaxpr(fails)(jnp.ones(3))
+    assert gc.isenabled()
+
+
+def test_overlapping_blocks_in_two_threads_end_with_collection_on():
+    first_inside, second_inside, first_left = (threading.Event() for _ in range(3))
+
+    def first():
+        with collection_paused():
+            first_inside.set()
+            second_inside.wait(10)
+        first_left.set()
+
+    def second():
+        first_inside.wait(10)
+        with collection_paused():
+            second_inside.set()
+            first_left.wait(10)
+            assert not gc.isenabled()
+
+    threads = [threading.Thread(target=f) for f in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gc.isenabled()

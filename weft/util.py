@@ -1,0 +1,39 @@
+"""Small helpers that belong to no other module."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+__all__ = ["collection_paused"]
+
+_lock = threading.Lock()
+_pauses = 0
+_was_enabled = False
+
+
+class collection_paused:
+    """`with collection_paused():` puts the cyclic garbage collector off until the block ends.
+
+    Recording a program makes many objects that all stay alive and are in no cycle. The collector
+    looks through them again and again as they grow in number, which makes the cost of one equation
+    grow with the program: from 2 to 6 microseconds between 1,000 and 32,000 equations. Blocks may be
+    nested, and may overlap in several threads; the last to end turns the collector on again.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        global _pauses, _was_enabled
+        with _lock:
+            if not _pauses:
+                _was_enabled = gc.isenabled()
+                gc.disable()
+            _pauses += 1
+
+    def __exit__(self, *_: object) -> None:
+        global _pauses
+        with _lock:
+            _pauses -= 1
+            if not _pauses and _was_enabled:
+                gc.enable()
