@@ -38,7 +38,9 @@ class Case:
     rtol: float = 1e-9
 
     def __str__(self) -> str:
-        shown = [_shown(a) for a in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
+        shown = [_shown(a) for a in self.args] + [
+            f"{k}={_shown(v)}" for k, v in self.kwargs.items()
+        ]
         return f"{self.name}({', '.join(shown)})"
 
 
@@ -51,7 +53,11 @@ def _shown(value: Any) -> str:
 def case(name: str, *args: Any, **kwargs: Any) -> Case:
     """A row; the keywords that `Case` has are its, all others go to the function."""
     own = {f.name for f in dataclasses.fields(Case)} - {"name", "args", "kwargs"}
-    mine = {k.removeprefix("_"): v for k, v in kwargs.items() if k.removeprefix("_") in own and k[0] == "_"}
+    mine = {
+        k.removeprefix("_"): v
+        for k, v in kwargs.items()
+        if k.removeprefix("_") in own and k[0] == "_"
+    }
     rest = {k: v for k, v in kwargs.items() if k[0] != "_"}
     return Case(name, args, rest, **mine)
 

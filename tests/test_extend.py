@@ -185,8 +185,8 @@ class CountingTracer(Tracer):
     __slots__ = ("value",)
 
     def __init__(self, trace, value):
-        self.trace, self.value, self.created = trace, value, None
-        self.type = type_of(value)
+        super().__init__(trace, type_of(value))
+        self.value = value
 
 
 class CountingTrace(Trace):

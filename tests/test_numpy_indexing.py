@@ -1,4 +1,4 @@
-"""`x[...]` and `x.at[...]` against NumPy: every form of index, read and written, and derivatives."""
+"""`x[...]` and `x.at[...]` against NumPy: every form of index, reading, writing, derivatives."""
 
 from __future__ import annotations
 
@@ -255,9 +255,7 @@ def test_traced_indices_out_of_bounds():
     np.testing.assert_array_equal(x.at[far].set(9), x)
     np.testing.assert_array_equal(x.at[far].set(9, mode="clip"), [9, 1, 2, 3, 9])
     np.testing.assert_array_equal(x.at[jnp.array([-1])].set(9), [0, 1, 2, 3, 9])
-    np.testing.assert_array_equal(
-        x.at[jnp.array([-1])].set(9, wrap_negative_indices=False), x
-    )
+    np.testing.assert_array_equal(x.at[jnp.array([-1])].set(9, wrap_negative_indices=False), x)
 
 
 # ---- updates -----------------------------------------------------------------------------------

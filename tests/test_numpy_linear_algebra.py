@@ -23,8 +23,8 @@ V, W, M, P = normal(4), normal(4), normal(3, 4), normal(4, 2)
 T, U = normal(2, 3, 4), normal(2, 4, 3)
 S = normal(3, 3)
 C = normal(3, 4) + 1j * normal(3, 4)
-I = RANDOM.integers(-5, 6, size=(3, 4))
-B = I > 0
+WHOLE = RANDOM.integers(-5, 6, size=(3, 4))
+B = WHOLE > 0
 
 SHAPES = [
     ((4,), (4,)),
@@ -43,12 +43,15 @@ SHAPES = [
     ((3, 0), (0, 2)),
 ]
 PRODUCTS = [
-    *[case("matmul", normal(*a), normal(*b), _vmap=0 not in a, _grad=len(a) + len(b) == 7) for a, b in SHAPES],
+    *[
+        case("matmul", normal(*a), normal(*b), _vmap=0 not in a, _grad=len(a) + len(b) == 7)
+        for a, b in SHAPES
+    ],
     case("matmul", T, P, _grad=True),
     case("matmul", C, P),
-    case("matmul", I, I.T.copy()),
+    case("matmul", WHOLE, WHOLE.T.copy()),
     case("matmul", B, B.T.copy()),
-    case("matmul", I, P),
+    case("matmul", WHOLE, P),
     case("dot", V, W, _grad=True),
     case("dot", T, U),
     case("dot", M, 2.0),
@@ -81,7 +84,9 @@ PRODUCTS = [
     case("matvec", T, V, _reference=lambda a, b: a @ b, _vmap=False),
     case("vecmat", V, U, _reference=lambda a, b: a @ b, _vmap=False),
     case("linalg.outer", V, W, _reference=np.outer),
-    case("linalg.diagonal", T, offset=1, _reference=lambda x, offset: np.diagonal(x, offset, -2, -1)),
+    case(
+        "linalg.diagonal", T, offset=1, _reference=lambda x, offset: np.diagonal(x, offset, -2, -1)
+    ),
     case("linalg.trace", T, offset=-1, _reference=lambda x, offset: np.trace(x, offset, -2, -1)),
     case("linalg.cross", normal(2, 3), normal(3), _reference=np.cross),
     case("linalg.matmul", M, P, _reference=np.matmul),
@@ -98,7 +103,7 @@ NORMS = [
     case("linalg.norm", T),
     case("linalg.norm", C),
     case("linalg.norm", C, ord=1),
-    case("linalg.norm", I, axis=0, keepdims=True),
+    case("linalg.norm", WHOLE, axis=0, keepdims=True),
     case("linalg.norm", T, axis=(0, 1), keepdims=True),
     case("linalg.norm", np.array([0.0, 3.0, 0.0]), ord=3),
     case("linalg.vector_norm", M, _reference=lambda x: np.linalg.norm(x.ravel())),
@@ -128,7 +133,7 @@ SUBSCRIPTS = [
     ("bij,bkj,k->ik", T, normal(2, 5, 4), normal(5)),
     ("ij,jj->i", normal(2, 3), S),
     (" i j , j k -> i k ", M, P),
-    ("ij,j", I, I[0]),
+    ("ij,j", WHOLE, WHOLE[0]),
     ("ij,kj->ik", B, B),
     ("ij,jk->ik", C, P),
 ]
@@ -193,7 +198,9 @@ def test_preferred_element_type_and_precision():
 
 
 def test_promotion():
-    assert jnp.matmul(np.ones((2, 2), np.int32), jnp.ones((2, 2), jnp.bfloat16)).dtype == jnp.bfloat16
+    assert (
+        jnp.matmul(np.ones((2, 2), np.int32), jnp.ones((2, 2), jnp.bfloat16)).dtype == jnp.bfloat16
+    )
     assert jnp.dot(2, 3.0).weak_type
     assert jnp.linalg.norm(np.arange(3)).dtype == np.float32
 

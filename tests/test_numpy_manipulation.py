@@ -15,7 +15,7 @@ V = RANDOM.normal(size=5)
 M = RANDOM.normal(size=(3, 4))
 T = RANDOM.normal(size=(2, 3, 4))
 S = RANDOM.normal(size=(4, 4))
-I = np.arange(6).reshape(2, 3)
+WHOLE = np.arange(6).reshape(2, 3)
 ONE = RANDOM.normal(size=(1, 3, 1))
 
 
@@ -55,7 +55,12 @@ SHAPES = [
     case("squeeze", ONE, axis=(0, -1)),
     case("broadcast_to", V, (2, 5), _grad=True),
     case("broadcast_to", 3.0, (2, 2)),
-    case("broadcast_arrays", ONE, np.ones((2, 1, 4)), _reference=lambda *a: list(np.broadcast_arrays(*a))),
+    case(
+        "broadcast_arrays",
+        ONE,
+        np.ones((2, 1, 4)),
+        _reference=lambda *a: list(np.broadcast_arrays(*a)),
+    ),
     case("atleast_1d", np.float64(2)),
     case("atleast_2d", V),
     case("atleast_3d", V),
@@ -84,7 +89,7 @@ JOINING = [
     case("concatenate", [V, np.arange(2)]),
     case("concatenate", (M, M), axis=-1),
     case("concatenate", (M, V), axis=None),
-    case("concatenate", [I, M[:2, :3]], axis=1, dtype="float32"),
+    case("concatenate", [WHOLE, M[:2, :3]], axis=1, dtype="float32"),
     case("concatenate", M),
     case("concat", [M, M], axis=1, _reference=lambda a, axis: np.concatenate(a, axis)),
     case("stack", [V, V + 1], axis=-1),
@@ -137,7 +142,11 @@ JOINING = [
 
 WIDTHS = [1, (2, 3), ((1, 2), (0, 3))]
 PADDING = [
-    *[case("pad", M, w, mode=m, _grad=w == WIDTHS[2]) for m in ("constant", "edge", "wrap") for w in WIDTHS],
+    *[
+        case("pad", M, w, mode=m, _grad=w == WIDTHS[2])
+        for m in ("constant", "edge", "wrap")
+        for w in WIDTHS
+    ],
     *[
         case("pad", M, w, mode=m, reflect_type=t)
         for m in ("reflect", "symmetric")
@@ -150,7 +159,14 @@ PADDING = [
     case("pad", np.ones((1, 2)), 2, mode="reflect"),
     case("pad", M, ((1, 2), (0, 3)), constant_values=((1.0, 2.0), (3.0, 4.0))),
     case("pad", np.arange(3), 1, constant_values=1.5),
-    case("pad", M, ((1, 2), (0, 3)), mode="linear_ramp", end_values=((1.0, 2.0), (3.0, 4.0)), _grad=True),
+    case(
+        "pad",
+        M,
+        ((1, 2), (0, 3)),
+        mode="linear_ramp",
+        end_values=((1.0, 2.0), (3.0, 4.0)),
+        _grad=True,
+    ),
     case("pad", np.arange(4) * 10, (2, 3), mode="linear_ramp", end_values=(0, 3)),
     *[case("pad", M, ((1, 2), (0, 3)), mode=m) for m in ("maximum", "minimum", "mean", "median")],
     *[case("pad", M, 2, mode=m, stat_length=2) for m in ("maximum", "minimum", "mean", "median")],
@@ -166,7 +182,7 @@ DIAGONALS = [
     case("diagflat", M, 1),
     case("trace", M, _grad=True),
     case("trace", T, 1, 1, 2),
-    case("trace", I[:, :2].astype(bool)),
+    case("trace", WHOLE[:, :2].astype(bool)),
     case("diag_indices", 3),
     case("diag_indices", 3, 3),
     case("diag_indices_from", S),
@@ -184,7 +200,9 @@ DIAGONALS = [
     case("unravel_index", 4, (2, 3)),
     case("ravel_multi_index", (np.array([0, 1]), np.array([2, 1])), (2, 3)),
     case("ravel_multi_index", (np.array([0, 5]), np.array([-2, 1])), (2, 3), mode="clip"),
-    case("ravel_multi_index", (np.array([0, 5]), np.array([-2, 1])), (2, 3), mode="wrap", order="F"),
+    case(
+        "ravel_multi_index", (np.array([0, 5]), np.array([-2, 1])), (2, 3), mode="wrap", order="F"
+    ),
 ]
 
 

@@ -119,7 +119,9 @@ SORTING = [
 SETS = [
     case("unique", REPEATED, _jit=False),
     case("unique", M, return_index=True, return_inverse=True, return_counts=True, _jit=False),
-    case("unique", REPEATED, return_index=True, return_inverse=True, return_counts=True, _jit=False),
+    case(
+        "unique", REPEATED, return_index=True, return_inverse=True, return_counts=True, _jit=False
+    ),
     case("unique", NUMBERS, _jit=False),
     case("unique", NUMBERS, equal_nan=False, _jit=False),
     case("unique", REPEATED[:6].reshape(3, 2) % 2, axis=0, return_counts=True, _jit=False),
@@ -173,9 +175,7 @@ def test_shapes_fixed_by_size():
 def test_sets_with_size():
     x, y = np.array([3, 1, 2, 3]), np.array([1, 5, 3])
     f = weft.jit(
-        lambda x: jnp.unique(
-            x, return_index=True, return_inverse=True, return_counts=True, size=5
-        )
+        lambda x: jnp.unique(x, return_index=True, return_inverse=True, return_counts=True, size=5)
     )
     values, index, inverse, counts = f(x)
     np.testing.assert_array_equal(values, [1, 2, 3, 1, 1])

@@ -23,8 +23,8 @@ M = RANDOM.normal(size=(3, 4))
 T = RANDOM.normal(size=(2, 3, 4))
 C = RANDOM.normal(size=(3, 4)) + 1j * RANDOM.normal(size=(3, 4))
 N = np.array([[3.0, np.nan, -1.0, 4.0], [1.0, np.nan, np.nan, 0.5], [2.0, 5.0, 2.0, np.nan]])
-I = RANDOM.integers(-5, 6, size=(3, 4))
-B = I > 0
+WHOLE = RANDOM.integers(-5, 6, size=(3, 4))
+B = WHOLE > 0
 MASK = np.array([[True], [False], [True]])
 
 AXES = (None, 0, -1, (0, 2), (0, 1, 2))
@@ -36,20 +36,26 @@ REDUCTIONS = [
         for keep in (False, True)
     ],
     *[case(name, T, axis=(0, 2)) for name in ("any", "all", "count_nonzero")],
-    *[case(name, I, axis=0) for name in ("sum", "prod", "max", "min", "any", "all", "count_nonzero")],
-    *[case(name, B, axis=1) for name in ("sum", "prod", "max", "min", "any", "all", "count_nonzero")],
+    *[
+        case(name, WHOLE, axis=0)
+        for name in ("sum", "prod", "max", "min", "any", "all", "count_nonzero")
+    ],
+    *[
+        case(name, B, axis=1)
+        for name in ("sum", "prod", "max", "min", "any", "all", "count_nonzero")
+    ],
     *[case(name, C, axis=1) for name in ("sum", "prod", "mean", "var", "std")],
     case("var", C, _grad=True),
-    *[case(name, I) for name in ("mean", "std", "var")],
+    *[case(name, WHOLE) for name in ("mean", "std", "var")],
     *[case(name, M, where=MASK) for name in ("sum", "prod", "mean", "std", "var", "any", "all")],
     *[case(name, M, 0, initial=2.0) for name in ("sum", "prod", "max", "min")],
     *[case(name, M, axis=0, initial=0.5, where=MASK) for name in ("sum", "prod", "max", "min")],
     *[case(name, M, axis=0, ddof=1) for name in ("std", "var")],
     *[case(name, M, axis=0, ddof=0.5) for name in ("std", "var")],
     case("var", M, correction=1, _reference=lambda x, correction: np.var(x, ddof=correction)),
-    case("sum", I, dtype="float64"),
+    case("sum", WHOLE, dtype="float64"),
     case("sum", B, dtype=bool),
-    case("mean", I, dtype="complex128"),
+    case("mean", WHOLE, dtype="complex128"),
     case("sum", np.zeros((0, 3)), axis=0),
     case("prod", np.zeros((0, 3))),
     case("max", np.zeros((0, 3)), axis=1),
@@ -59,18 +65,27 @@ REDUCTIONS = [
     case("average", M, axis=1, weights=np.array([1.0, 2, 3, 4])),
     case("average", T, axis=(2, 0), weights=np.arange(8.0).reshape(4, 2)),
     case("average", M, weights=M**2, returned=True),
-    case("average", I, axis=0, returned=True, keepdims=True),
+    case("average", WHOLE, axis=0, returned=True, keepdims=True),
 ]
 NAN = [
     *[
         case(name, N, axis=axis, keepdims=keep)
-        for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nanmedian")
+        for name in (
+            "nansum",
+            "nanprod",
+            "nanmean",
+            "nanvar",
+            "nanstd",
+            "nanmax",
+            "nanmin",
+            "nanmedian",
+        )
         for axis, keep in ((None, False), (0, True), (1, False))
     ],
     case("nansum", C),
-    case("nanmean", I),
+    case("nanmean", WHOLE),
     case("nanvar", N, axis=0, ddof=1),
-    case("nanmax", I, axis=0),
+    case("nanmax", WHOLE, axis=0),
     case("nanquantile", N, 0.3, axis=1),
     case("nanpercentile", N, 30, axis=0),
 ]
@@ -87,12 +102,12 @@ ORDER = [
     ],
     case("quantile", M, 0.3, axis=0, _grad=True),
     case("quantile", N, 0.5, axis=1),
-    case("quantile", I, 0.3),
+    case("quantile", WHOLE, 0.3),
     case("percentile", V, 30),
-    case("percentile", I, np.array([30.0, 50]), axis=0),
+    case("percentile", WHOLE, np.array([30.0, 50]), axis=0),
     case("median", M, axis=0),
     case("median", M, _grad=True),
-    case("median", I),
+    case("median", WHOLE),
     case("median", N, axis=0),
     case("median", T, axis=(0, 2), keepdims=True),
 ]
@@ -152,9 +167,16 @@ DIFFERENCES = [
         case(name, x, y, mode=mode, _vmap=False)
         for name in ("convolve", "correlate")
         for mode in ("full", "same", "valid")
-        for x, y in ((V, V[:3]), (V, V[:4]), (V[:3], V), (V[:4], V), (C[0], C[1, :3]), (C[1, :2], C[0]))
+        for x, y in (
+            (V, V[:3]),
+            (V, V[:4]),
+            (V[:3], V),
+            (V[:4], V),
+            (C[0], C[1, :3]),
+            (C[1, :2], C[0]),
+        )
     ],
-    case("convolve", I[0], I[1], _vmap=False),
+    case("convolve", WHOLE[0], WHOLE[1], _vmap=False),
     case("convolve", V, V[:3], _vmap=False, _grad=True),
     case("correlate", V[:3], V, "full", _vmap=False, _grad=True),
 ]

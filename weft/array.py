@@ -313,6 +313,7 @@ def put(
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 _scalars: dict[Any, Array] = {}
+client.on_change(_scalars.clear)
 
 
 def scalar_array(value: Any, type: ArrayType) -> Array:
@@ -334,7 +335,7 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
 def donatable(value: Any, type: ArrayType) -> Array:
     """An array whose buffer a program may take: never one that stands for a number elsewhere too."""
     array = array_of(value, type) if not isinstance(value, Array) else value
-    if getattr(array, "_remembered", False):
+    if not array.type.shape and getattr(array, "_remembered", False):
         return put(np.array(array._value()), array.type)
     return array
 

@@ -19,7 +19,8 @@ from typing import Any
 __all__ = ["Settings", "enable_x64", "override", "settings", "update"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Compared and hashed by identity, which costs nothing in a cache key: equal settings are one object.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Settings:
     """All settings; each line of the fields says why it cannot be decided for the user."""
 
@@ -38,13 +39,13 @@ class Settings:
 
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
-_interned: dict[Settings, Settings] = {}
+_interned: dict[tuple[object, ...], Settings] = {}
 _lock = threading.Lock()
 
 
 def _intern(value: Settings) -> Settings:
     with _lock:
-        return _interned.setdefault(value, value)
+        return _interned.setdefault(dataclasses.astuple(value), value)
 
 
 def _parse(name: str, text: str) -> Any:

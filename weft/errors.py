@@ -110,6 +110,12 @@ class WeftError(Exception):
         self.wanted = wanted
         self.where = source.current() if where is None else where
         self.fix = fix
+        # Where weft itself handles an error (a cache without the entry) and finds the user's, the
+        # first says nothing to the user. One that the user handles stays in sight.
+        handled = sys.exc_info()[1]
+        if handled is not None and handled.__traceback__ is not None:
+            catching = handled.__traceback__.tb_frame.f_code.co_filename
+            self.__suppress_context__ = source.is_internal(catching)
 
     @property
     def location(self) -> str | None:

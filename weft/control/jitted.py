@@ -144,9 +144,11 @@ class Entry:
         found = list(leaves)
         for i in self.donated:
             found[i] = donatable(found[i], self.in_types[i])
-        buffers = [x._buffer for x in [*found, *self.consts] if type(x) is Array]
+        buffers = [id(x._buffer) for x in [*found, *self.consts] if type(x) is Array]
+        if len(set(buffers)) == len(buffers):
+            return found
         for i in self.donated:
-            if sum(buffer is found[i]._buffer for buffer in buffers) > 1:
+            if buffers.count(id(found[i]._buffer)) > 1:
                 raise WeftValueError(
                     f"an array of type {found[i].type} is donated and used twice in the same call",
                     operation="jit",
@@ -178,6 +180,8 @@ class Jitted:
         self._name = function_name(function)
         # The C++ method, for the fast path; None until there is an entry to be found on it.
         self._flatten: Any = None
+        self._simple = options.simple
+        self._static_names = frozenset(options.static_argnames)
         self._entries: dict[Any, Entry] = {}
         self._traces: dict[Any, TracedCall] = {}
 
@@ -185,9 +189,15 @@ class Jitted:
         try:
             # The fast path: no transformation is active and the arguments have types seen before.
             if self._flatten is not None and _trace(None) is None:
-                leaves, in_tree = self._flatten((args, kwargs))
+                if self._simple:
+                    leaves, in_tree = self._flatten((args, kwargs))
+                    key: Any = in_tree
+                else:
+                    static, dynamic = self._split(args, kwargs)
+                    leaves, in_tree = self._flatten(dynamic)
+                    key = (static, in_tree)
                 signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
-                entry = self._entries.get((in_tree, _settings(), *signatures))
+                entry = self._entries.get((key, _settings(), *signatures))
                 if entry is not None:
                     return entry.run(leaves)
             return self._general(args, kwargs)
@@ -229,14 +239,12 @@ class Jitted:
             signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(dynamic, error) from None
-        key = (in_tree, _settings(), *signatures)
-        if static:
-            key = (static, *key)
+        key = (in_tree if self._simple else (static, in_tree), _settings(), *signatures)
         entry = self._entries.get(key)
         arrays = [as_array(user_value(x)) for x in leaves]
         if entry is None:
             entry = self._entries[key] = self._compile(static, arrays, in_tree)
-            self._flatten = pytree.flatten if self._options.simple else None
+            self._flatten = pytree.flatten
         return entry.run(arrays)
 
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
@@ -318,21 +326,22 @@ class Jitted:
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Static arguments as a hashable key, and the rest as (args, kwargs)."""
-        options = self._options
-        if options.simple:
+        if self._simple:
             return (), (args, kwargs)
-        numbers = {i % len(args) if i < 0 and args else i for i in options.static_argnums}
         static: list[tuple[Any, Any]] = []
-        for i, value in enumerate(args):
-            if i in numbers:
-                static.append((i, _hashable(value, f"argument {i}", self._name)))
-        for name in options.static_argnames:
-            if name in kwargs:
-                static.append((name, _hashable(kwargs[name], f"argument {name!r}", self._name)))
-        names = set(options.static_argnames)
-        dynamic = tuple(None if i in numbers else x for i, x in enumerate(args))
-        rest = {name: value for name, value in kwargs.items() if name not in names}
-        return tuple(static), (dynamic, rest)
+        for i in self._options.static_argnums:
+            if i < 0:
+                i += len(args)
+            if 0 <= i < len(args):
+                static.append((i, _hashable(args[i], i, self._name)))
+                args = (*args[:i], None, *args[i + 1 :])
+        names = self._static_names
+        if kwargs and not names.isdisjoint(kwargs):
+            for name in self._options.static_argnames:
+                if name in kwargs:
+                    static.append((name, _hashable(kwargs[name], name, self._name)))
+            kwargs = {name: value for name, value in kwargs.items() if name not in names}
+        return tuple(static), (args, kwargs)
 
     def _join(self, static: Any, dynamic: Any) -> tuple[Any, Any]:
         args, kwargs = dynamic
@@ -435,10 +444,11 @@ class _Static:
         return repr(self.value)
 
 
-def _hashable(value: Any, which: str, name: str) -> _Static:
+def _hashable(value: Any, place: int | str, name: str) -> _Static:
     try:
         return _Static(value)
     except TypeError:
+        which = f"argument {place!r}"
         raise WeftValueError(
             f"jit of {name}: the static {which} cannot be hashed",
             operation=f"jit of {name}",

@@ -128,6 +128,11 @@ class Tracer(ArrayOperators):
     type: ArrayType
     created: sources.Source | None
 
+    def __init__(self, trace: Trace, type: ArrayType) -> None:
+        self._trace = trace
+        self.type = type
+        self.created = sources.current()
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of each dimension."""

@@ -1,7 +1,7 @@
-"""Checking and converting the arguments of functions: what is an array, axes, common dtypes, shapes.
+"""Checking and converting the arguments of functions: arrays, axes, common dtypes, shapes.
 
-Functions of `weft.numpy` take arrays, NumPy arrays and numbers, and no lists: turning a list into an
-array element by element is slow and hides a mistake, so it is said with `weft.numpy.array`.
+Functions of `weft.numpy` take arrays, NumPy arrays and numbers, and no lists: turning a list into
+an array element by element is slow and hides a mistake, so it is said with `weft.numpy.array`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_arrays(operation: str, *values: Any) -> None:
 
 
 def refuse_out(operation: str, out: Any) -> None:
-    """Raises NotImplementedError where an `out` argument is given: arrays do not change in place."""
+    """Raises NotImplementedError where an `out` is given: arrays do not change in place."""
     if out is not None:
         raise NotImplementedError(
             f"{operation} takes no out=: arrays do not change in place; use the result"

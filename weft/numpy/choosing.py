@@ -325,7 +325,7 @@ def _choose(a: Any, *choices: Any, mode: str) -> Any:
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """Elementwise, the function (or number) that belongs to the last condition that holds.
 
-    With one function more than conditions, the last one is for where none holds; without, that is 0.
+    With one function more than conditions, the last is for where none holds; without, that is 0.
     Every function is evaluated everywhere.
     """
     check_arrays("piecewise", x)

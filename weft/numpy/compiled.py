@@ -45,7 +45,7 @@ def _evaluates(trace: Any) -> bool:
 
 
 class Traced:
-    """A function as a jaxpr for some operand types: the arrays it closes over, its results' form."""
+    """A function as a jaxpr for some operand types, with the arrays that it closes over."""
 
     __slots__ = ("consts", "jaxpr", "single")
 

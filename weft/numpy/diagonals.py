@@ -1,4 +1,4 @@
-"""Diagonals, triangles and positions in grids: diag, trace, tril_indices, indices, unravel_index."""
+"""Diagonals, triangles and positions in grids: diag, trace, tril_indices, unravel_index."""
 
 from __future__ import annotations
 

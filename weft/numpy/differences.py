@@ -184,7 +184,7 @@ def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along `axis` by the trapezoidal rule, of samples at `x` or with distance `dx`."""
+    """The integral along `axis` by the trapezoidal rule, of samples at `x` or at distance `dx`."""
     step = dx if x is None else x
     check_arrays("trapezoid", y, step)
     of = type_of(y)
@@ -270,7 +270,8 @@ def convolve(
 ) -> Any:
     """The convolution of two arrays of one dimension.
 
-    mode: "full" has every overlap, "same" the length of the longer one, "valid" whole overlaps only.
+    mode: "full" has every overlap, "same" the length of the longer array, "valid" only whole
+    overlaps.
     """
     return _line("convolve", a, v, mode, precision, preferred_element_type)
 
@@ -283,5 +284,5 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """The correlation of two arrays of one dimension, the second conjugated; modes of `convolve`."""
+    """The correlation of two arrays of one dimension, the second conjugated."""
     return _line("correlate", a, v, mode, precision, preferred_element_type)

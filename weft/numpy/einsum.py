@@ -117,7 +117,7 @@ def contraction_order(
         return (tuple(range(len(terms))),)
     method = {True: "optimal" if len(terms) < 6 else "auto", False: None}.get(optimize, optimize)
     if method is None:
-        return ((0, 1), *(((0, n) for n in range(len(terms) - 2, 0, -1))))
+        return ((0, 1), *((0, n) for n in range(len(terms) - 2, 0, -1)))
     if isinstance(method, tuple):
         method = [tuple(step) for step in method if not isinstance(step, str)]
     path, _ = opt_einsum.contract_path(

@@ -172,7 +172,7 @@ def _index_type(part: Any) -> ArrayType:
 
 
 def _consumed(part: Any) -> int:
-    """How many dimensions of the operand one entry of an index stands for (Ellipsis not counted)."""
+    """How many dimensions of the operand an entry of an index stands for (Ellipsis not counted)."""
     if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
         return 0
     if isinstance(part, (int, slice, np.integer)):
@@ -236,7 +236,7 @@ def _encode_mask(
             wanted="a boolean array that is known while the function is traced",
             fix=Fix(
                 "where",
-                "write weft.numpy.where(mask, x, other), or where(mask, size=n) for at most n places",
+                "write weft.numpy.where(mask, x, other), or where(mask, size=n) for n places",
             ),
         )
     mask = np.asarray(value)

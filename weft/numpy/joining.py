@@ -48,7 +48,6 @@ __all__ = [
     "repeat",
     "split",
     "stack",
-    "static_array",
     "tile",
     "vsplit",
     "vstack",
@@ -368,7 +367,7 @@ def repeat(
     length = of.shape[place]
     if isinstance(repeats, (list, tuple)):
         repeats = np.asarray(repeats)
-    if total_repeat_length is not None and type_of(repeats).ndim | isinstance(repeats, Tracer):
+    if total_repeat_length is not None and (type_of(repeats).ndim or isinstance(repeats, Tracer)):
         total = integer_of(total_repeat_length, "repeat", "total_repeat_length")
         return _repeat_traced(as_operand(a), repeats, axis=place, total=total)
     counts = static_array(repeats, "repeat", "repeats (without total_repeat_length)")

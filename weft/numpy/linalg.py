@@ -197,7 +197,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 def _best_order(sizes: tuple[int, ...]) -> Any:
     """How to bracket a chain of matrices, by dynamic programming over its parts."""
     n = len(sizes) - 1
-    cost = {(i, i): (0, None) for i in range(n)}
+    cost: dict[tuple[int, int], tuple[int, int | None]] = {(i, i): (0, None) for i in range(n)}
     for length in range(2, n + 1):
         for i in range(n - length + 1):
             j = i + length - 1
@@ -294,7 +294,7 @@ def _matrix_power(a: Any, *, n: int) -> Any:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The cross product of vectors of 3 numbers along `axis`. Raises ShapeError for other lengths."""
+    """The cross product of vectors of 3 numbers along `axis`. Raises ShapeError for others."""
     check_arrays("linalg.cross", x1, x2)
     for x in (x1, x2):
         of = type_of(x)

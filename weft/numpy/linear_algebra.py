@@ -84,6 +84,10 @@ def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
     )
 
 
+# Two types -> the dimension numbers of their product, where it is one primitive and nothing else.
+_matmul_numbers: dict[Any, Any] = {}
+
+
 # ---- dot -----------------------------------------------------------------------------------------
 
 
@@ -109,17 +113,22 @@ def dot(
     With an operand without dimensions, the product. preferred_element_type: the dtype of the sums
     and of the result; precision: "default", "high" or "highest". Raises ShapeError.
     """
+    if precision is None and preferred_element_type is None:
+        x, y = getattr(a, "type", None), getattr(b, "type", None)
+        numbers = _matmul_numbers.get((x, y))
+        if numbers is not None and x.ndim < 3 and y.ndim < 3:
+            return dot_general(a, b, numbers)
     check_arrays("dot", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if left and right and left[-1] != right[max(len(right) - 2, 0)]:
         raise mismatch("dot", a, b, len(left) - 1, max(len(right) - 2, 0))
+    if left and right and len(left) < 3 and len(right) < 3:
+        # Without batch dimensions the two functions are one.
+        return matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
     return _dot(a, b, precision=precision, preferred=preferred_dtype(preferred_element_type))
 
 
 # ---- matmul --------------------------------------------------------------------------------------
-
-
-_matmul_numbers: dict[Any, Any] = {}
 
 
 def _simple_numbers(left: tuple[int, ...], right: tuple[int, ...]) -> Numbers | None:

@@ -207,7 +207,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
 
 
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for longer ones."""
+    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for others."""
     check_arrays("squeeze", a)
     of = type_of(a)
     if axis is None:

@@ -49,7 +49,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
-    """A number, a pair, or a pair per dimension (or a dictionary of axes) as a pair per dimension."""
+    """A number, a pair, pairs, or a dictionary from axes to those, as a pair per dimension."""
     if isinstance(value, dict):
         out: list[list[Any]] = [[0, 0] for _ in range(ndim)]
         for axis, entry in value.items():

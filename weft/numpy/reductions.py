@@ -10,8 +10,6 @@ from __future__ import annotations
 from math import prod as product
 from typing import Any
 
-import numpy as np
-
 from weft import dtypes
 from weft.array import as_array
 from weft.core.types import type_of
@@ -69,6 +67,13 @@ def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) 
     if not keepdims:
         return x
     return reshape(x, tuple(1 if d in axes else n for d, n in enumerate(shape)))
+
+
+def plain_type(x: Any) -> Any:
+    """The type of an array or tracer of numbers that is not weakly typed, or None: what the short
+    way through a reduction takes."""
+    of = getattr(x, "type", None)
+    return of if of is not None and not of.weak_type and of.dtype in dtypes.ANY else None
 
 
 def boolean(x: Any) -> Any:
@@ -171,18 +176,12 @@ def sum(
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
     """
-    of = getattr(a, "type", None)
-    if (
-        of is not None
-        and of.dtype in _DIRECT
-        and not of.weak_type
-        and (dtype is None and initial is None and where is None and out is None)
-        and not keepdims
-        and is_number_dtype(of.dtype)
-    ):
-        axes = axes_of(axis, of.ndim, "sum")
-        if axes:
-            return reduce_sum(a, axes)
+    if dtype is None and initial is None and where is None and out is None and not keepdims:
+        of = plain_type(a)
+        if of is not None and of.dtype in _DIRECT:
+            axes = axes_of(axis, of.ndim, "sum")
+            if axes:
+                return reduce_sum(a, axes)
     refuse_out("sum", out)
     check_arrays("sum", a)
     extra, given = _optional("sum", initial, where)
@@ -195,11 +194,6 @@ def sum(
         given=given,
         promote=bool(promote_integers),
     )
-
-
-def is_number_dtype(dtype: Any) -> bool:
-    """Whether a dtype is one of NumPy's (random keys have others)."""
-    return isinstance(dtype, np.dtype)
 
 
 @compiled
@@ -282,8 +276,6 @@ def _extreme(
                 wanted="at least one element along the axes",
                 fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
             )
-        if not keepdims and axes and not of.weak_type and getattr(a, "type", None) is not None:
-            return (reduce_max if name == "max" else reduce_min)(a, axes)
     extra, given = _optional(name, initial, where)
     return _extremum(
         a, *extra, largest=name == "max", axes=axes, keepdims=bool(keepdims), given=given
@@ -302,6 +294,12 @@ def max(
 
     Raises ValueError for no elements without `initial`.
     """
+    if initial is None and where is None and out is None and not keepdims:
+        of = plain_type(a)
+        if of is not None and of.size:
+            axes = axes_of(axis, of.ndim, "max")
+            if axes:
+                return reduce_max(a, axes)
     return _extreme("max", a, axis, out, keepdims, initial, where)
 
 
@@ -317,6 +315,12 @@ def min(
 
     Raises ValueError for no elements without `initial`.
     """
+    if initial is None and where is None and out is None and not keepdims:
+        of = plain_type(a)
+        if of is not None and of.size:
+            axes = axes_of(axis, of.ndim, "min")
+            if axes:
+                return reduce_min(a, axes)
     return _extreme("min", a, axis, out, keepdims, initial, where)
 
 
@@ -404,6 +408,11 @@ def _mean(a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: bool, given: Any
     return kept(convert(div(total, convert(count, working)), target), shape, axes, keepdims)
 
 
+@compiled
+def _plain_mean(a: Any, *, axes: Any, keepdims: bool) -> Any:
+    return _mean.function(a, axes=axes, dtype=None, keepdims=keepdims, given=(False, False))
+
+
 def mean(
     a: Any,
     axis: Any = None,
@@ -414,6 +423,10 @@ def mean(
     where: Any = None,
 ) -> Any:
     """The mean of the elements along `axis`; of integers, a float."""
+    if dtype is None and where is None and out is None:
+        of = plain_type(a)
+        if of is not None:
+            return _plain_mean(a, axes=axes_of(axis, of.ndim, "mean"), keepdims=bool(keepdims))
     refuse_out("mean", out)
     check_arrays("mean", a)
     extra, given = _optional("mean", None, where)

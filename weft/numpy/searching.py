@@ -193,7 +193,8 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
     """The number of the bin that each value falls into; bins rise or fall.
 
-    right: whether a bin includes its right end instead of its left one. 0 and len(bins) are outside.
+    right: whether a bin includes its right end instead of its left one.
+    0 and len(bins) are outside.
     """
     check_arrays("digitize", x, bins)
     if type_of(bins).ndim != 1:

@@ -51,7 +51,7 @@ INT32 = np.dtype(np.int32)
 
 @compiled
 def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
-    """Rows in order: (their positions before, where a new value begins, number of each in order)."""
+    """Sorts rows: their positions before, where a new value begins, the number of each value."""
     n, k = type_of(rows).shape
     columns = [reshape(slice_in_dim(rows, i, i + 1, axis=1), (n,)) for i in range(k)]
     if not k:

@@ -134,7 +134,7 @@ def _clamped(x: Any, last: Any) -> Any:
 
 
 def _pick(x: Any, place: Any) -> Any:
-    """The elements of the last dimension at float positions of shape (more dimensions, the others)."""
+    """The elements at float positions along the last dimension; new dimensions come first."""
     of, grid = type_of(x), type_of(place).shape
     left, n = of.shape[:-1], of.shape[-1]
     rank = len(grid) - len(left)
@@ -326,7 +326,7 @@ def cov(
     """The covariance matrix of variables, which are the rows of `m` (and of `y`).
 
     rowvar=False: the columns. bias: divide by the number of observations and not by one less (ddof
-    says how many less). fweights, aweights: how often each observation occurs, and how much it counts.
+    says how many less). fweights, aweights: how often each observation occurs, and its weight.
     """
     check_arrays("cov", m)
     if type_of(m).ndim > 2:

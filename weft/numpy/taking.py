@@ -137,7 +137,7 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: Any = None,
 ) -> Any:
-    """The slices of `a` along `axis` (None: elements of the flattened array) at positions `indices`.
+    """The slices of `a` along `axis` (None: of the flattened array) at positions `indices`.
 
     Their shape stands where the axis was. mode: "fill" (the default) gives `fill_value` (NaN, or an
     extreme integer) for positions out of bounds, "clip" the nearest element, "wrap" counts round.

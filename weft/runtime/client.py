@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import Fix, WeftError, WeftValueError
@@ -105,15 +105,30 @@ def set_distributed(distributed: Distributed) -> None:
 
 @contextlib.contextmanager
 def use_backend(other: Backend) -> Iterator[Backend]:
-    """Makes another backend the current one within a `with` block, in all threads."""
+    """Makes another backend the current one within a `with` block, in all threads.
+
+    What `on_change` was given is called at either end: buffers of one backend are none of another.
+    """
     global _current
     with _lock:
         before, _current = _current, other
+    for forget in _on_change:
+        forget()
     try:
         yield other
     finally:
         with _lock:
             _current = before
+        for forget in _on_change:
+            forget()
+
+
+_on_change: list[Callable[[], None]] = []
+
+
+def on_change(forget: Callable[[], None]) -> None:
+    """Calls a function whenever `use_backend` changes the backend."""
+    _on_change.append(forget)
 
 
 def backend_for(platform: str | None = None) -> Backend:
