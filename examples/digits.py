@@ -73,7 +73,9 @@ def read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
             if number == 1:
                 continue
             bad = next(i for i, cell in enumerate(row) if not _is_number(cell))
-            raise BadData(f"{path}, row {number}, column {bad + 1}: {row[bad]!r} is no number") from None
+            raise BadData(
+                f"{path}, row {number}, column {bad + 1}: {row[bad]!r} is no number"
+            ) from None
         if width is None:
             width = len(values)
             if width < 2:
@@ -297,7 +299,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=_positive, default=40, help="passes over the data (40)")
     parser.add_argument("--seed", type=int, default=0, help="of the split and the weights (0)")
     parser.add_argument("--batch", type=_positive, default=64, help="examples per step (64)")
-    parser.add_argument("--csv", type=Path, help="a file of your own: features, then a whole-number label")
+    parser.add_argument(
+        "--csv", type=Path, help="a file of your own: features, then a whole-number label"
+    )
     parser.add_argument(
         "--output", type=Path, default=Path("out/digits.png"), help="the picture (out/digits.png)"
     )
@@ -340,7 +344,9 @@ def main(argv: list[str] | None = None) -> int:
     hardest = np.argsort(-scores)[:8]
     print("\nthe hardest held-out examples, by the norm of their own gradient:")
     for i in hardest:
-        print(f"  example {i:4d}: is {data.test_y[i]}, taken for {guesses[i]}, norm {scores[i]:.2f}")
+        print(
+            f"  example {i:4d}: is {data.test_y[i]}, taken for {guesses[i]}, norm {scores[i]:.2f}"
+        )
 
     train_x, train_y = jnp.asarray(data.train_x), jnp.asarray(data.train_y)
     top = sharpness(params, train_x, train_y, random.key(options.seed + 1))

@@ -47,7 +47,9 @@ class Case:
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{list(value.shape)}"
-    return str(getattr(value, "__name__", value))[:40]
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_shown, value)) + "]"
+    return str(getattr(value, "__name__", value))
 
 
 def case(name: str, *args: Any, **kwargs: Any) -> Case:

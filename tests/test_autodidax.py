@@ -117,16 +117,12 @@ def test_a_jaxpr_is_typed_and_printed():
     check_jaxpr(closed)
     assert [str(t) for t in closed.in_avals] == ["f64[]"]
     assert [str(t) for t in closed.out_avals] == ["f64[]"]
-    assert str(closed) == (
-        "{ lambda ; a:f64[]. let\n    b:f64[] = mul 2.0:f64[] a\n  in (b,) }"
-    )
+    assert str(closed) == ("{ lambda ; a:f64[]. let\n    b:f64[] = mul 2.0:f64[] a\n  in (b,) }")
 
 
 def test_operations_on_constants_are_staged_out_too():
     closed = weft.make_jaxpr(lambda: lax.mul(2.0, 2.0))()
-    assert str(closed) == (
-        "{ lambda ;. let\n    a:f64[] = mul 2.0:f64[] 2.0:f64[]\n  in (a,) }"
-    )
+    assert str(closed) == ("{ lambda ;. let\n    a:f64[] = mul 2.0:f64[] 2.0:f64[]\n  in (a,) }")
 
 
 # ---- part 3: jit -------------------------------------------------------------------------------
@@ -283,9 +279,7 @@ def test_cond():
 
 
 def test_jvp_of_cond():
-    out, tangent = weft.jvp(
-        lambda x: lax.cond(True, lambda: x * x, lambda: 0.0), (1.0,), (1.0,)
-    )
+    out, tangent = weft.jvp(lambda x: lax.cond(True, lambda: x * x, lambda: 0.0), (1.0,), (1.0,))
     near(tangent, 2.0)
 
 

@@ -38,7 +38,11 @@ class Dual:
         self.a, self.b = a, b
 
     def __add__(self, other):
-        return Dual(self.a + other.a, self.b + other.b) if isinstance(other, Dual) else Dual(self.a + other, self.b)
+        return (
+            Dual(self.a + other.a, self.b + other.b)
+            if isinstance(other, Dual)
+            else Dual(self.a + other, self.b)
+        )
 
     def __mul__(self, other):
         if isinstance(other, Dual):
@@ -155,7 +159,7 @@ def closures(op, x):
     def inner(y):
         return op.jit(lambda z: op.sin(z) * x * k + y)(y * 0.5)
 
-    return op.jit(inner)(x) * op.jit(lambda: x + k)()
+    return inner(x) * op.jit(lambda: x + k)()
 
 
 def reductions(op, x):
@@ -176,33 +180,29 @@ BASES = [polynomial, chain, layer, conditional, closures, reductions, identity, 
 # ---- the transformations -----------------------------------------------------------------------
 
 
-def wconst(value):
-    return Weft.constant(value)
-
-
 def by_jit(f):
     return weft.jit(f)
 
 
 def by_jvp(f):
-    return lambda x: weft.jvp(f, (x,), (wconst(DIRECTION),))[1]
+    return lambda x: weft.jvp(f, (x,), (Weft.constant(DIRECTION),))[1]
 
 
 def by_linearize(f):
-    return lambda x: weft.linearize(f, x)[1](wconst(DIRECTION))
+    return lambda x: weft.linearize(f, x)[1](Weft.constant(DIRECTION))
 
 
 def by_vjp(f):
-    return lambda x: weft.vjp(f, x)[1](wconst(WEIGHTS))[0]
+    return lambda x: weft.vjp(f, x)[1](Weft.constant(WEIGHTS))[0]
 
 
 def by_grad(f):
-    return weft.grad(lambda x: jnp.sum(wconst(WEIGHTS) * f(x)))
+    return weft.grad(lambda x: jnp.sum(Weft.constant(WEIGHTS) * f(x)))
 
 
 def by_vmap(f):
     def mapped(x):
-        rows = weft.vmap(lambda s: f(s * x))(wconst(SCALES))
+        rows = weft.vmap(lambda s: f(s * x))(Weft.constant(SCALES))
         return jnp.sum(rows, 0)
 
     return mapped
@@ -227,7 +227,9 @@ def forward(f, x, direction):
 
 def promote(value, like):
     """A constant with as many levels of duals as `like`."""
-    return Dual(promote(value, like.a), zeros_like(like.b)) if isinstance(like, Dual) else value + 0.0
+    return (
+        Dual(promote(value, like.a), zeros_like(like.b)) if isinstance(like, Dual) else value + 0.0
+    )
 
 
 def zeros_like(x):
@@ -294,9 +296,7 @@ def test_the_reference_agrees_with_finite_differences(base):
         jacobian = np.stack(
             [(g(POINT + step * e) - g(POINT - step * e)) / (2 * step) for e in np.eye(3)], 1
         )
-        np.testing.assert_allclose(
-            reference_value(base, word + "R"), WEIGHTS @ jacobian, atol=2e-7
-        )
+        np.testing.assert_allclose(reference_value(base, word + "R"), WEIGHTS @ jacobian, atol=2e-7)
 
 
 # ---- the test ----------------------------------------------------------------------------------

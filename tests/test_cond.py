@@ -82,9 +82,7 @@ def test_only_the_chosen_branch_is_evaluated_eagerly(p):
     counter = weft.extend.core.Primitive("observed_branch")
     counter.def_abstract_eval(lambda x, which: x)
     counter.def_impl(lambda x, which: primitives.append(which) or x)
-    lax.cond(
-        p, lambda x: counter.bind(x, which=True), lambda x: counter.bind(x, which=False), 1.0
-    )
+    lax.cond(p, lambda x: counter.bind(x, which=True), lambda x: counter.bind(x, which=False), 1.0)
     assert primitives == [p]
 
 
@@ -97,7 +95,9 @@ def test_operands_may_be_none_many_or_given_by_keyword():
     assert float(lax.cond(True, lambda: 3, lambda: 4)) == 3
     assert float(lax.cond(True, lambda x, y: x + y, lambda x, y: x - y, 1.0, 2.0)) == 3.0
     assert float(lax.cond(False, lambda x: x, lambda x: -x, operand=2.0)) == -2.0
-    assert lax.cond(True, lambda d: {"s": d["a"] + d["b"][0]}, lambda d: {"s": d["a"]}, {"a": 1, "b": [2]}) == {"s": 3}
+    assert lax.cond(
+        True, lambda d: {"s": d["a"] + d["b"][0]}, lambda d: {"s": d["a"]}, {"a": 1, "b": [2]}
+    ) == {"s": 3}
 
 
 def test_results_are_arrays_whatever_the_branches_return():
@@ -235,7 +235,9 @@ def test_nested_conditionals():
         return lax.cond(
             p,
             lambda y: lax.cond(q, lambda z: z * z, lambda z: z * 3.0, y),
-            lambda y: lax.switch(lax.convert_element_type(q, np.int32), [jnp.sin, jnp.cos], y) * TABLE[0],
+            lambda y: (
+                lax.switch(lax.convert_element_type(q, np.int32), [jnp.sin, jnp.cos], y) * TABLE[0]
+            ),
             x,
         )
 
@@ -268,9 +270,7 @@ def test_integers_and_floats_through_the_branches():
         lambda x: (f(True, x, 3)[0], f(True, x, 3)[1]), has_aux=True
     )(2.0)
     assert (float(value), int(count), float(gradient)) == (6.0, 4, 3.0)
-    out, tangent = weft.jvp(
-        lambda x, n: f(False, x, n), (2.0, 3), (1.0, np.zeros((), weft.float0))
-    )
+    out, tangent = weft.jvp(lambda x, n: f(False, x, n), (2.0, 3), (1.0, np.zeros((), weft.float0)))
     assert float(tangent[0]) == 1.0 and tangent[1].dtype == weft.float0
 
 
@@ -409,7 +409,9 @@ def test_a_known_index_splits_the_branches(p):
     close(known[0], wanted[1])
     close(late, wanted[0])
     for part, absent in ((split.unknown, {"sin", "exp"}),):
-        inner = [e.primitive.name for eqn in part.eqns for j in jaxprs_in(eqn.params) for e in j.eqns]
+        inner = [
+            e.primitive.name for eqn in part.eqns for j in jaxprs_in(eqn.params) for e in j.eqns
+        ]
         assert not absent & set(inner)
 
 
@@ -444,9 +446,9 @@ def test_dead_results_and_operands_are_dropped_from_every_branch():
 
 
 def test_shared_closed_over_arrays_are_one_operand():
-    jaxpr = weft.make_jaxpr(
-        lambda p, x: lax.cond(p, lambda y: y * TABLE, lambda y: y + TABLE, x)
-    )(True, X)
+    jaxpr = weft.make_jaxpr(lambda p, x: lax.cond(p, lambda y: y * TABLE, lambda y: y + TABLE, x))(
+        True, X
+    )
     assert jaxpr.jaxpr.num_consts == 1
     (eqn,) = [e for e in jaxpr.eqns if e.primitive.name == "cond"]
     assert len([a for a in eqn.inputs if not isinstance(a, Literal)]) == 3

@@ -55,8 +55,7 @@ def direct(lhs, rhs, strides, pads, lhs_dilation, rhs_dilation, numbers, groups=
             block = x[:, group * k.shape[1] : (group + 1) * k.shape[1]]
         for place in itertools.product(*map(range, spatial)):
             at = [
-                slice(p * s, p * s + r)
-                for p, s, r in zip(place, strides, k.shape[2:], strict=True)
+                slice(p * s, p * s + r) for p, s, r in zip(place, strides, k.shape[2:], strict=True)
             ]
             window = block[(slice(None), slice(None), *at)]
             out[(slice(None), o, *place)] = (window * k[o]).reshape(batch, -1).sum(1)

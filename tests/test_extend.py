@@ -156,12 +156,8 @@ def test_a_primitive_with_several_results():
     p = Primitive("sum_and_difference", multiple_results=True)
     p.def_abstract_eval(lambda x, y: [x, y])
     mlir.register_lowering(p, lambda c, x, y: [mlir.hlo.add(x, y), mlir.hlo.subtract(x, y)])
-    ad.register_jvp(
-        p, lambda primals, t: (p.bind(*primals), p.bind(*map(ad.instantiate, t)))
-    )
-    ad.register_transpose(
-        p, lambda cts, x, y: p.bind(*map(ad.instantiate, cts))
-    )
+    ad.register_jvp(p, lambda primals, t: (p.bind(*primals), p.bind(*map(ad.instantiate, t))))
+    ad.register_transpose(p, lambda cts, x, y: p.bind(*map(ad.instantiate, cts)))
     s, d = p.bind(5.0, 2.0)
     assert (float(s), float(d)) == (7.0, 3.0)
     s, d = weft.jit(p.bind)(5.0, 2.0)
@@ -221,9 +217,7 @@ def test_a_transformation_from_outside_composes_with_weft():
     def counted(x):
         return count_operations(lambda y: weft.lax.sin(y) * x, x)[0]
 
-    np.testing.assert_allclose(
-        weft.grad(counted)(2.0), np.cos(2.0) * 2 + np.sin(2.0), rtol=1e-6
-    )
+    np.testing.assert_allclose(weft.grad(counted)(2.0), np.cos(2.0) * 2 + np.sin(2.0), rtol=1e-6)
     np.testing.assert_allclose(weft.jit(counted)(2.0), np.sin(2.0) * 2, rtol=1e-6)
     np.testing.assert_allclose(
         weft.vmap(counted)(np.array([1.0, 2.0])), np.sin([1.0, 2.0]) * [1.0, 2.0], rtol=1e-6

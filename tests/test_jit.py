@@ -295,7 +295,9 @@ def test_static_arguments_may_be_anything_hashable():
     f = weft.jit(lambda op, x, axes: op(x, axes), static_argnums=(0, 2))
     close(f(jnp.sum, np.ones((2, 3), "f"), (0,)), [2, 2, 2])
     assert float(weft.jit(lambda mode, x: {"neg": -x}[mode], static_argnums=0)("neg", 2.0)) == -2.0
-    assert float(weft.jit(lambda k, x: x if k is None else -x, static_argnames="k")(None, 2.0)) == 2.0
+    assert (
+        float(weft.jit(lambda k, x: x if k is None else -x, static_argnames="k")(None, 2.0)) == 2.0
+    )
 
 
 def test_static_arguments_of_variadic_functions():

@@ -179,7 +179,9 @@ def test_a_mismatch_of_structure_names_the_leaf():
 def test_a_mismatch_of_shape_names_the_leaf():
     with pytest.raises(ShapeError, match=r"primals\[0\]\['b'\]\[1\]") as info:
         weft.jvp(
-            lambda d: d, ({"a": 1.0, "b": [1.0, jnp.ones(3)]},), ({"a": 1.0, "b": [1.0, jnp.ones(4)]},)
+            lambda d: d,
+            ({"a": 1.0, "b": [1.0, jnp.ones(3)]},),
+            ({"a": 1.0, "b": [1.0, jnp.ones(4)]},),
         )
     assert "(4,)" in str(info.value) and "(3,)" in str(info.value)
 

@@ -81,6 +81,24 @@ def in_a_closure():
     return store, lambda: found
 
 
+def in_a_list_of_an_attribute():
+    holder = Holder()
+    holder.value = []
+    return holder.value.append, lambda: holder.value[0]
+
+
+def in_a_class():
+    return lambda y: setattr(Holder, "latest", y), lambda: Holder.latest
+
+
+HELD = {
+    in_a_global: "held by the global variable 'kept' of the module .*test_leaks",
+    in_a_list: "held by a list in the variable 'box' of the function",
+    in_an_attribute: "held by the attribute 'value' of a Holder object",
+    in_a_closure: "held by the variable 'found' of the function",
+    in_a_list_of_an_attribute: "held by a list in the attribute 'value' of a Holder object",
+    in_a_class: "held by the attribute 'latest' of the class Holder",
+}
 PLACES = [in_a_global, in_a_list, in_an_attribute, in_a_closure]
 
 
@@ -111,13 +129,23 @@ def test_using_a_value_that_escaped(transformation, place):
     check_message(info.value, transformation)
 
 
+@pytest.mark.parametrize("place", HELD, ids=lambda place: place.__name__)
+def test_the_message_says_who_holds_the_value(place):
+    store, get = place()
+    weft.grad(lambda x: leaky_loss(x, store))(V)
+    with pytest.raises(LeakedTracerError, match=HELD[place]):
+        get() + 1.0
+
+
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 def test_every_use_of_a_value_that_escaped(transformation):
     value = leak(transformation, in_a_list)
     uses = {
         "an operation": lambda: lax.sin(value),
         "jit": lambda: weft.jit(lambda x: x * 2)(value),
-        "jit with static arguments": lambda: weft.jit(lambda x, n: x * n, static_argnums=1)(value, 2),
+        "jit with static arguments": lambda: weft.jit(lambda x, n: x * n, static_argnums=1)(
+            value, 2
+        ),
         "jit by closure": lambda: weft.jit(lambda x: x * value)(1.0),
         "jit of the value alone": lambda: weft.jit(lambda: value)(),
         "grad": lambda: weft.grad(lambda x: x * value)(1.0),

@@ -174,9 +174,9 @@ def test_softmax(axis, masked):
     np.testing.assert_allclose(
         np.asarray(nn.log_softmax(x, axis, where=where)), expected, rtol=1e-12
     )
-    check_grads(lambda x: nn.softmax(x, axis, where=where), [x], 2)
+    check_grads(lambda x: nn.softmax(x, axis, where=where), [x], 2 if axis == 1 else 1)
     if not masked:
-        check_grads(lambda x: nn.log_softmax(x, axis), [x], 2)
+        check_grads(lambda x: nn.log_softmax(x, axis), [x], 2 if axis == 1 else 1)
 
 
 def test_softmax_of_extremes():

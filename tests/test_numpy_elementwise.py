@@ -88,6 +88,8 @@ ROWS = [
     binary("logaddexp", REAL, smooth=True),
     binary("logaddexp2", REAL, smooth=True),
     binary("nextafter", ("float32", "float64")),
+    binary("gcd", INTEGERS),
+    binary("lcm", INTEGERS),
     unary("logical_not", (*NUMBERS, "bool")),
     unary("invert", (*INTEGERS, "bool")),
     unary("bitwise_count", INTEGERS),
@@ -333,6 +335,16 @@ def test_the_derivative_of_a_static_power_at_zero():
     assert grad(lambda x: x**0)(0.0).item() == 0.0
 
 
+def test_divisors_of_special_values():
+    x, y = [
+        v.astype(np.int32) for v in np.meshgrid([0, 1, -6, 2**31 - 1, 832040], [0, 4, -9, 514229])
+    ]
+    assert np.asarray(jnp.gcd(x, y)).tolist() == np.gcd(x, y).tolist()
+    assert jnp.gcd(12, 18).item() == 6 and jnp.lcm(4, 6).item() == 12
+    with pytest.raises(DTypeError):
+        jnp.gcd(1.5, 2)
+
+
 # ---- rounding, parts, bounds -------------------------------------------------------------------
 
 
@@ -447,6 +459,24 @@ def test_logaddexp_has_a_derivative_at_infinities():
         slopes = grad(jnp.logaddexp, (0, 1))(x, y)
         assert all(np.isfinite(s.item()) for s in slopes), (x, y)
         np.testing.assert_allclose(sum(s.item() for s in slopes), 1.0)
+
+
+def test_logaddexp_is_smooth_where_its_operands_are_equal():
+    for x in (0.0, 3.0, -40.0):
+        np.testing.assert_allclose(grad(grad(jnp.logaddexp))(x, x).item(), 0.25)
+        np.testing.assert_allclose(grad(grad(jnp.logaddexp), 1)(x, x).item(), -0.25)
+        np.testing.assert_allclose(
+            grad(grad(jnp.logaddexp2))(x, x).item(), 0.25 * math.log(2), rtol=1e-6
+        )
+
+
+def test_hypot_is_smooth_away_from_the_origin():
+    for x, y in ((0.0, 1.0), (1.0, 1.0), (-1.0, 1.0), (1.0, 0.0)):
+        slope = grad(jnp.hypot)(x, y).item()
+        curvature = grad(grad(jnp.hypot))(x, y).item()
+        np.testing.assert_allclose(slope, x / math.hypot(x, y), rtol=1e-6)
+        np.testing.assert_allclose(curvature, y * y / math.hypot(x, y) ** 3, rtol=1e-6, atol=1e-7)
+    assert grad(jnp.hypot)(0.0, 0.0).item() == 0.0
 
 
 def test_angle_in_degrees():

@@ -357,13 +357,80 @@ def test_empty_and_scalar_arrays():
     assert float(scalar.at[()].set(4)) == 4
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        [0, 2],
+        [True, False, True],
+        [[0, 1], [2, -1]],
+        (slice(None), [0, 2]),
+        ([0, 1], [3, 2]),
+        (Ellipsis, []),
+        ((0, 1), None, [2]),
+    ],
+)
+def test_lists_in_an_index_are_arrays(index):
+    values = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    x = jnp.asarray(values)
+    np.testing.assert_array_equal(x[index], values[index])
+    np.testing.assert_array_equal(weft.jit(lambda x: x[index])(x), values[index])
+    expected = values.copy()
+    expected[index] = -1
+    np.testing.assert_array_equal(x.at[index].set(-1), expected)
+
+
+def test_a_list_of_traced_indices_names_stack():
+    with pytest.raises(WeftTypeError, match="stack"):
+        weft.jit(lambda x, i: x[[i, i]])(jnp.arange(3.0), 1)
+
+
+# ---- random keys, other devices ------------------------------------------------------------------
+
+
+def test_random_keys_are_indexed_like_other_arrays():
+    keys = weft.random.split(weft.random.key(0), 4)
+    bits = np.asarray(weft.random.key_data(keys))
+    for index in (
+        1,
+        slice(1, 3),
+        slice(None, None, -2),
+        np.array([0, 2]),
+        (None, -1),
+        bits[:, 0] > 0,
+    ):
+        np.testing.assert_array_equal(weft.random.key_data(keys[index]), bits[index])
+        expected = bits.copy()
+        expected[index] = bits[3]
+        out = keys.at[index].set(keys[3])
+        np.testing.assert_array_equal(weft.random.key_data(out), expected)
+    out = weft.vmap(lambda i: keys[i])(np.arange(2))
+    np.testing.assert_array_equal(weft.random.key_data(out), bits[:2])
+
+
+def test_results_stay_on_the_device_of_the_array():
+    device = weft.devices()[2]
+    x = weft.device_put(np.arange(8.0, dtype=np.float32), device)
+    for out in (
+        x[2:5],
+        x[3],
+        x[jnp.array([1, 2])],
+        x[np.asarray(x) > 2],
+        x.at[2].set(1.0),
+        x.at[jnp.array([1])].add(x[3]),
+        x * 2.0 + jnp.arange(8.0),
+        weft.jit(lambda x, y: x + y)(x, jnp.arange(8.0)),
+    ):
+        assert out.device == device and out.committed
+
+
 # ---- errors ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("index", "error"),
     [
-        ([0, 1], WeftTypeError),
+        ([0.5, 1], WeftTypeError),
+        ([0, 3], WeftIndexError),
         (1.0, WeftTypeError),
         ("a", WeftTypeError),
         (np.array([1.0]), WeftTypeError),

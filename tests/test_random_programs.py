@@ -203,7 +203,6 @@ def kink(program, hosts):
     """Whether a comparison of the program is so close that a finite difference would cross it."""
     close = []
 
-
     class Compared(np.ndarray):
         def __gt__(self, other):
             gap = np.abs(np.asarray(self) - np.asarray(other))

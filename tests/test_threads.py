@@ -26,7 +26,9 @@ def together(work, count=THREADS):
         return work(k)
 
     with ThreadPoolExecutor(count) as pool:
-        return [future.result(timeout=120) for future in [pool.submit(start, k) for k in range(count)]]
+        return [
+            future.result(timeout=120) for future in [pool.submit(start, k) for k in range(count)]
+        ]
 
 
 def test_different_functions_at_once():

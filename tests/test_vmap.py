@@ -65,7 +65,10 @@ def test_an_argument_that_is_a_single_dict():
 
 
 def test_keyword_arguments_are_mapped_along_axis_zero():
-    close(weft.vmap(lambda x, *, k: x * k, in_axes=1)(A[:, :2, 0], k=A[:, 0, 0]), A[:, :2, 0].T * A[:, 0, 0][:, None])
+    close(
+        weft.vmap(lambda x, *, k: x * k, in_axes=1)(A[:, :2, 0], k=A[:, 0, 0]),
+        A[:, :2, 0].T * A[:, 0, 0][:, None],
+    )
     close(weft.vmap(lambda *, k: k + 1)(k=V), V + 1)
 
 

@@ -187,10 +187,10 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
         return bool(self._value().reshape(())[()])
 
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return int(self._scalar("int").item())
 
     def __float__(self) -> float:
-        return float(self._scalar("float"))
+        return float(self._scalar("float").item())
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))

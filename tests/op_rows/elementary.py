@@ -7,7 +7,7 @@ import scipy.special
 
 from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
-from weft.ops import elementary, powers
+from weft.ops import elementary, powers, stable_sums
 
 INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)
@@ -62,4 +62,7 @@ ROWS = [
     Op(elementary.asinh, np.arcsinh, INEXACT, ulps=6),
     Op(elementary.acosh, np.arccosh, INEXACT, draw=above_one, ulps=6),
     Op(elementary.atanh, np.arctanh, INEXACT, draw=inside, ulps=6),
+    Op(stable_sums.logaddexp, np.logaddexp, R, arity=2, ulps=4, floor=0.1),
+    Op(stable_sums.logaddexp2, np.logaddexp2, R, arity=2, ulps=4, floor=0.1),
+    Op(stable_sums.hypot, np.hypot, R, arity=2, ulps=3),
 ]  # fmt: skip

@@ -120,16 +120,6 @@ ROWS = [
         BLOCK,
         {"permutation": (2, 0, 1)},
     ),
-    Op(
-        shape.reduce_sum,
-        lambda x, axes: x.sum(axes, dtype=x.dtype),
-        dtypes.NUMERIC,
-        args=BLOCK,
-        params={"axes": (0, 2)},
-        elementwise=False,
-        ulps=8,
-        floor=1.0,
-    ),
     moved(
         slicing.slice,
         sliced,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import source as sources
+from weft.core.holders import holders
 from weft.core.operators import ArrayOperators
 from weft.core.types import ArrayType
 from weft.errors import (
@@ -266,9 +267,10 @@ _STATIC = "keep it an array, or make the argument static (jit's static_argnums o
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer that is used after its transformed call has returned."""
     of = f" of {tracer._trace.function}" if tracer._trace.function else ""
+    held = "".join(f"\nheld by {phrase}" for phrase in holders(tracer))
     return LeakedTracerError(
         f"a value of class Tracer escaped from {tracer._trace.name}{of}",
-        got=f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}",
+        got=f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}{held}",
         wanted="only values that the transformed function returned",
         fix=Fix(
             "return_value",

@@ -69,6 +69,10 @@ from weft.numpy.differences import (
     gradient,
     trapezoid,
 )
+from weft.numpy.divisors import (
+    gcd,
+    lcm,
+)
 from weft.numpy.dtypes import (
     bfloat16,
     bool,
@@ -445,14 +449,14 @@ __all__ = [
     "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
     "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "float_power", "floating",
     "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "from_dlpack", "frombuffer",
-    "fromfile", "fromfunction", "fromiter", "fromstring", "full", "full_like", "generic",
+    "fromfile", "fromfunction", "fromiter", "fromstring", "full", "full_like", "gcd", "generic",
     "geomspace", "get_printoptions", "gradient", "greater", "greater_equal", "heaviside",
     "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
     "hypot", "i0", "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "insert",
     "int16", "int2", "int32", "int4", "int64", "int8", "int_", "integer", "interp",
     "intersect1d", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite",
     "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar",
-    "issubdtype", "iterable", "ix_", "kron", "ldexp", "left_shift", "less", "less_equal",
+    "issubdtype", "iterable", "ix_", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal",
     "lexsort", "linalg", "linspace", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
     "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices",
     "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid",

@@ -31,6 +31,7 @@ __all__ = [
     "integer_of",
     "promoted",
     "refuse_out",
+    "refuse_sharding",
     "shape_of",
     "strong",
 ]
@@ -68,6 +69,15 @@ def refuse_out(operation: str, out: Any) -> None:
     if out is not None:
         raise NotImplementedError(
             f"{operation} takes no out=: arrays do not change in place; use the result"
+        )
+
+
+def refuse_sharding(operation: str, out_sharding: Any) -> None:
+    """Raises NotImplementedError where an `out_sharding` is given."""
+    if out_sharding is not None:
+        raise NotImplementedError(
+            f"{operation} takes no out_sharding=; constrain the result: "
+            "weft.lax.with_sharding_constraint(x, sharding)"
         )
 
 

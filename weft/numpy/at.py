@@ -29,10 +29,12 @@ from weft.numpy.indexing import (
     start_indices,
     take_static,
 )
+from weft.numpy.taking import INT32, take_axis
 from weft.ops.arithmetic import add as add_
 from weft.ops.arithmetic import div, mul, neg
 from weft.ops.arithmetic import max as max_
 from weft.ops.arithmetic import min as min_
+from weft.ops.creation import iota
 from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.gather import GatherScatterMode
 from weft.ops.joining import rev
@@ -94,6 +96,9 @@ def write_static(x: Any, plan: Plan, part: Any) -> Any:
     if not of.size:
         return x
     inside = pad(broadcast_in_dim(np.bool_(True), of.shape, ()), np.bool_(False), config)
+    if not isinstance(of.dtype, np.dtype):  # random keys have no value to pad with
+        places = pad(reshape(iota(INT32, of.size), of.shape), np.int32(0), config)
+        return select(inside, take_axis(reshape(part, (of.size,)), places, 0, "clip"), x)
     return select(inside, pad(part, of.dtype.type(0), config), x)
 
 

@@ -16,7 +16,7 @@ import opt_einsum
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import check_arrays, convert, promoted
+from weft.numpy.arguments import check_arrays, convert, promoted, refuse_sharding
 from weft.numpy.compiled import compiled
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.ops.arithmetic import eq
@@ -239,6 +239,7 @@ def einsum(
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))
     Array([3., 3.], dtype=float32)
     """
+    refuse_sharding("einsum", out_sharding)
     if out is not None or _dot_general is not None:
         raise NotImplementedError("einsum takes no out= and no _dot_general=")
     if not isinstance(subscripts, str):

@@ -11,10 +11,10 @@ from typing import Any
 from weft import dtypes
 from weft.core.types import type_of
 from weft.numpy.compiled import compiled
-from weft.numpy.elementwise import constant, filled, together
+from weft.numpy.elementwise import constant, filled
 from weft.numpy.promotion import Binary, Unary, binary, unary
 from weft.ops import arithmetic as lax
-from weft.ops import bits, elementary, powers
+from weft.ops import elementary, powers, stable_sums
 from weft.ops.selection import select
 from weft.ops.special import bessel_i0e
 
@@ -108,32 +108,15 @@ cbrt: Unary = unary(
 )
 
 
-def _add_of_exponentials(base: float) -> Any:
-    scale = math.log(base)
-
-    def logaddexp(x: Any, y: Any) -> Any:
-        x, y = together(x, y)
-        difference = lax.sub(x, y)
-        # Two infinities of one sign, or a NaN. The difference is replaced there, and not only the
-        # result, so that no NaN enters the derivative through the branch that is not taken.
-        undefined = lax.ne(difference, difference)
-        distance = lax.abs(select(undefined, filled(0, x), difference))
-        tail = elementary.log1p(lax.exp(lax.mul(distance, constant(-scale, x))))
-        regular = lax.add(lax.max(x, y), lax.mul(tail, constant(1 / scale, x)))
-        return select(undefined, lax.mul(lax.add(x, y), constant(0.5, x)), regular)
-
-    return compiled(logaddexp)
-
-
 logaddexp: Binary = binary(
     "logaddexp",
-    {FLOATING: _add_of_exponentials(math.e)},
+    {FLOATING: stable_sums.logaddexp_p.bind},
     """log(exp(x1) + exp(x2)), elementwise, of real numbers, without overflow.""",
     inexact=True,
 )
 logaddexp2: Binary = binary(
     "logaddexp2",
-    {FLOATING: _add_of_exponentials(2.0)},
+    {FLOATING: stable_sums.logaddexp2_p.bind},
     """log2(2**x1 + 2**x2), elementwise, of real numbers, without overflow.""",
     inexact=True,
 )
@@ -169,22 +152,9 @@ atan: Unary = arctan
 atan2: Binary = arctan2
 
 
-@compiled
-def _hypot(x: Any, y: Any) -> Any:
-    x, y = together(lax.abs(x), lax.abs(y))
-    long, short = lax.max(x, y), lax.min(x, y)
-    zero = lax.eq(long, constant(0, x))
-    ratio = lax.div(short, select(zero, filled(1, x), long))
-    length = lax.mul(long, lax.sqrt(lax.add(constant(1, x), lax.mul(ratio, ratio))))
-    # An infinite side decides, whatever the other one is.
-    infinite = constant(math.inf, x)
-    decided = bits.bitwise_or(lax.eq(x, infinite), lax.eq(y, infinite))
-    return select(decided, filled(math.inf, x), length)
-
-
 hypot: Binary = binary(
     "hypot",
-    {FLOATING: _hypot},
+    {FLOATING: stable_sums.hypot_p.bind},
     """sqrt(x1**2 + x2**2), elementwise, of real numbers, without overflow.""",
     inexact=True,
 )

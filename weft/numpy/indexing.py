@@ -10,7 +10,7 @@ arrays go are NumPy's ("Combining advanced and basic indexing" in its manual).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,29 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
             key.append((_FLAG, bool(part)))
         elif isinstance(part, np.integer):
             key.append(int(part))
+        elif kind is list or kind is tuple:
+            return encode(tuple(_without_sequences(parts)), shape)
         else:
             safe = _encode_array(part, shape, parts, place, key, arrays) and safe
     return Index(tuple(key), arrays, safe)
+
+
+def _without_sequences(parts: Sequence[Any]) -> Iterator[Any]:
+    """The entries of an index, lists and tuples among them as the arrays that NumPy takes them for."""
+    for part in parts:
+        if type(part) is not list and type(part) is not tuple:
+            yield part
+            continue
+        if any(isinstance(x, (Array, Tracer)) for x in part):
+            raise WeftTypeError(
+                f"an index that is a {type(part).__name__} holds numbers, not arrays",
+                operation="indexing",
+                got=f"{part!r:.80}",
+                wanted="numbers, or an array",
+                fix=Fix("stack", "index with one array: x[weft.numpy.stack([i, j])]"),
+            )
+        array = np.asarray(part)
+        yield array if array.size else array.astype(np.int32)
 
 
 def _slice_key(part: slice) -> tuple[Any, Any, Any]:
@@ -147,14 +167,6 @@ def _encode_array(
 
 
 def _index_type(part: Any) -> ArrayType:
-    if isinstance(part, (list, tuple)):
-        raise WeftTypeError(
-            f"an index is no {type(part).__name__}",
-            operation="indexing",
-            got=f"{part!r:.80}",
-            wanted="an integer, a slice, None, Ellipsis, an array, or a tuple of these",
-            fix=Fix("array", f"index with an array: x[weft.numpy.array({part!r:.40})]"),
-        )
     try:
         of = type_of(part)
     except WeftTypeError:

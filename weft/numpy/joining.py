@@ -21,6 +21,7 @@ from weft.numpy.arguments import (
     convert,
     integer_of,
     promoted,
+    refuse_sharding,
 )
 from weft.numpy.compiled import compiled
 from weft.numpy.indexing import getitem
@@ -264,7 +265,7 @@ def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> 
     of = type_of(ary)
     place = axis_of(axis, of.ndim, operation)
     length = of.shape[place]
-    if isinstance(sections, (tuple, list)) or getattr(sections, "ndim", 0):
+    if isinstance(sections, (tuple, list)) or getattr(sections, "ndim", 0) > 0:
         values = [static_array(s, operation, "indices_or_sections") for s in sections]
         return place, tuple(int(v) for v in values)
     count = integer_of(sections, operation, "indices_or_sections")
@@ -359,6 +360,7 @@ def repeat(
     `total_repeat_length` says how long the result is: what is beyond that is cut off, and if there
     is too little the last element is repeated.
     """
+    refuse_sharding("repeat", out_sharding)
     check_arrays("repeat", a)
     if axis is None:
         a, axis = reshape(a, (type_of(a).size,)), 0

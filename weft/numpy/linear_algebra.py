@@ -21,6 +21,7 @@ from weft.numpy.arguments import (
     combined,
     convert,
     promoted,
+    refuse_sharding,
 )
 from weft.numpy.compiled import compiled
 from weft.ops.arithmetic import mul, sub
@@ -113,10 +114,11 @@ def dot(
     With an operand without dimensions, the product. preferred_element_type: the dtype of the sums
     and of the result; precision: "default", "high" or "highest". Raises ShapeError.
     """
+    refuse_sharding("dot", out_sharding)
     if precision is None and preferred_element_type is None:
         x, y = getattr(a, "type", None), getattr(b, "type", None)
         numbers = _matmul_numbers.get((x, y))
-        if numbers is not None and x.ndim < 3 and y.ndim < 3:
+        if numbers is not None and not numbers[1][0]:
             return dot_general(a, b, numbers)
     check_arrays("dot", a, b)
     left, right = type_of(a).shape, type_of(b).shape
@@ -203,11 +205,13 @@ def matmul(
     Array([3., 3.], dtype=float32)
     """
     x, y = getattr(a, "type", None), getattr(b, "type", None)
-    if x is not None and y is not None and precision is None and preferred_element_type is None:
+    plain = precision is None and preferred_element_type is None and out_sharding is None
+    if plain and x is not None and y is not None:
         # Equal dtypes and no broadcasting: one primitive, and what to do is remembered.
         numbers = _matmul_numbers.get((x, y))
         if numbers is not None:
             return dot_general(a, b, numbers)
+    refuse_sharding("matmul", out_sharding)
     check_arrays("matmul", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if not left or not right:
@@ -344,6 +348,7 @@ def tensordot(
 
     Raises ShapeError where their lengths or numbers differ.
     """
+    refuse_sharding("tensordot", out_sharding)
     check_arrays("tensordot", a, b)
     left, right = type_of(a), type_of(b)
     if isinstance(axes, (tuple, list)):

@@ -21,6 +21,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     integer_of,
+    refuse_sharding,
     shape_of,
 )
 from weft.numpy.compiled import compiled, is_eager
@@ -78,6 +79,7 @@ def reshape(
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
     """
+    refuse_sharding("reshape", out_sharding)
     check_arrays("reshape", a)
     old = type_of(a).shape
     if type(shape) is not tuple or -1 in shape or any(type(n) is not int for n in shape):
@@ -231,6 +233,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
 
     Raises ShapeError where it does not broadcast to it.
     """
+    refuse_sharding("broadcast_to", out_sharding)
     check_arrays("broadcast_to", array)
     return broadcasted(as_operand(array), shape_of(shape, "broadcast_to"))
 

@@ -74,7 +74,10 @@ def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequenc
         return x
     if extended.is_key(x):
         return extended.through_bits(
-            x, lambda bits: broadcast_in_dim(bits, (*shape, *_tail(bits, dims)), _extend(dims, shape, bits))
+            x,
+            lambda bits: broadcast_in_dim(
+                bits, (*shape, *_tail(bits, dims)), _extend(dims, shape, bits)
+            ),
         )
     return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
 
@@ -192,7 +195,9 @@ def reshape_type(x: ArrayType, *, shape: tuple[int, ...]) -> ArrayType:
             operation="reshape",
             got=f"{x} and shape {shape}",
             wanted=f"a shape of {x.size} elements",
-            fix=Fix("reshape", f"use a shape of {x.size} elements, such as (-1,)", {"size": x.size}),
+            fix=Fix(
+                "reshape", f"use a shape of {x.size} elements, such as (-1,)", {"size": x.size}
+            ),
         )
     return result_type((x,), shape, x.dtype, x.weak_type)
 

@@ -13,8 +13,8 @@ from weft.errors import ShapeError
 from weft.ops import extended
 from weft.ops.arithmetic import sub
 from weft.ops.declare import linear_jvp, primitive, result_type
-from weft.ops.shape import broadcast_in_dim, canonical_axis, move_dim, reduce_sum
 from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, canonical_axis, move_dim, reduce_sum
 from weft.ops.tangents import instantiate
 from weft.runtime import stablehlo
 

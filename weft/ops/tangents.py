@@ -75,5 +75,3 @@ add_tangents_p = primitive(
     vmap=add_tangents_vmap,
     lower=lower_to("stablehlo.add"),
 )
-
-

@@ -12,14 +12,14 @@ from typing import Any
 from weft import source as sources
 from weft.array import Array, as_array, deleted
 from weft.core import rules
-from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.check import result_types
+from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, leaked, reset_current, set_bottom, set_current
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
 from weft.ops.extended import physical_type
-from weft.runtime import client, compile
+from weft.runtime import buffers, client, compile
 from weft.transforms.lower import lower_to_module
 
 __all__ = ["EvalTrace", "compile_program", "operand_device", "run_program"]
@@ -187,7 +187,26 @@ def compile_program(
         [physical_type(type) for type in jaxpr.out_types],
         [target],
     )
-    return Program(executable, jaxpr.out_types, device, multiple_results)
+    program = Program(executable, jaxpr.out_types, device, multiple_results)
+    if target is not backend.default_device:
+        in_types = [physical_type(type) for type in jaxpr.in_types]
+        program.execute = moving(program.execute, in_types, device)
+    return program
+
+
+def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
+    """What runs a program on a device that is not the default one: operands that were not put
+    anywhere on purpose, which lie on the default device, are copied there first."""
+
+    def run(operands: Sequence[Any]) -> Any:
+        return execute(
+            [
+                x if buffers.device_of(x) == device else buffers.copy_to_device(x, type, device)
+                for x, type in zip(operands, in_types, strict=True)
+            ]
+        )
+
+    return run
 
 
 def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any]) -> Program:

@@ -16,8 +16,8 @@ from weft import source as sources
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr
-from weft.core.rules import Zero
 from weft.core.primitive import Primitive
+from weft.core.rules import Zero
 from weft.core.trace import (
     Trace,
     Tracer,

@@ -13,8 +13,8 @@ from typing import Any
 from weft import source as sources
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.rules import AxisData
 from weft.core.primitive import Primitive
+from weft.core.rules import AxisData
 from weft.core.trace import (
     Trace,
     Tracer,

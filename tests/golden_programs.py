@@ -1,0 +1,122 @@
+"""The programs whose text is kept in tests/golden: name -> (function, arguments).
+
+They are written with `weft.lax` where the text of a jaxpr is kept, so that a change of `weft.numpy`
+alone does not show here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import weft
+import weft.numpy as jnp
+from weft import lax
+
+S = weft.ShapeDtypeStruct
+X = S((3,), np.float32)
+SCALAR = S((), np.float32)
+TABLE = np.array([1.0, 2.0, 3.0], np.float32)
+
+
+def sin_chain(x: Any) -> Any:
+    return lax.add(lax.mul(lax.sin(x), 2.0), lax.cos(x))
+
+
+def total(x: Any) -> Any:
+    return lax.reduce_sum(lax.mul(x, lax.mul(x, TABLE)), (0,))
+
+
+def conditional(p: Any, x: Any) -> Any:
+    return lax.cond(p, lambda y: lax.mul(lax.sin(y), TABLE), lambda y: lax.neg(y), x)
+
+
+def nested(x: Any) -> Any:
+    @weft.jit
+    def outer(y: Any) -> Any:
+        @weft.jit
+        def inner(z: Any) -> Any:
+            return lax.mul(z, y)
+
+        return lax.add(inner(lax.sin(y)), inner(y))
+
+    return outer(x)
+
+
+def layer(w: Any, b: Any, x: Any) -> Any:
+    product = lax.dot_general(x, w, (((0,), (0,)), ((), ())))
+    return lax.tanh(lax.add(product, b))
+
+
+LAYER = (S((3, 2), np.float32), S((2,), np.float32), X)
+
+
+def loss(params: Any, x: Any, y: Any) -> Any:
+    """The mean squared error of a network with one hidden layer, written with weft.numpy."""
+    hidden = jnp.tanh(x @ params["w1"] + params["b1"])
+    return jnp.mean((hidden @ params["w2"] + params["b2"] - y) ** 2)
+
+
+PARAMS = {
+    "w1": S((4, 5), np.float32),
+    "b1": S((5,), np.float32),
+    "w2": S((5, 2), np.float32),
+    "b2": S((2,), np.float32),
+}
+BATCH = (PARAMS, S((7, 4), np.float32), S((7, 2), np.float32))
+
+JAXPRS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "sin_chain": (sin_chain, (X,)),
+    "jvp_of_sin_chain": (lambda x, t: weft.jvp(sin_chain, (x,), (t,)), (X, X)),
+    "grad_of_total": (weft.grad(total), (X,)),
+    "vmap_of_grad_of_total": (weft.vmap(weft.grad(total)), (S((5, 3), np.float32),)),
+    "linearize_of_sin_chain": (lambda x, t: weft.linearize(sin_chain, x)[1](t), (X, X)),
+    "hessian_of_total": (weft.hessian(total), (X,)),
+    "cond": (conditional, (True, X)),
+    "grad_of_cond": (
+        weft.grad(lambda x, p: lax.reduce_sum(conditional(p, x), (0,))),
+        (X, S((), np.bool_)),
+    ),
+    "vmap_of_cond_with_one_predicate": (
+        weft.vmap(conditional, in_axes=(None, 0)),
+        (S((), np.bool_), S((5, 3), np.float32)),
+    ),
+    "vmap_of_cond_with_many_predicates": (
+        weft.vmap(conditional),
+        (S((5,), np.bool_), S((5, 3), np.float32)),
+    ),
+    "nested_jit": (nested, (X,)),
+    "grad_of_nested_jit": (weft.grad(nested), (SCALAR,)),
+    "layer": (layer, LAYER),
+    "vmap_of_layer": (
+        weft.vmap(layer, in_axes=(None, None, 0)),
+        (LAYER[0], LAYER[1], S((5, 3), np.float32)),
+    ),
+    "linear_transpose_of_sum": (
+        weft.linear_transpose(lambda x: lax.reduce_sum(x, (1,)), S((2, 3), np.float32)),
+        (S((2,), np.float32),),
+    ),
+}
+
+STABLEHLO: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "gradient_of_the_loss_of_a_network": (weft.value_and_grad(loss), BATCH),
+    "cond": (conditional, (S((), np.bool_), X)),
+    "vmap_of_dot": (
+        weft.vmap(layer, in_axes=(None, None, 0)),
+        (LAYER[0], LAYER[1], S((5, 3), np.float32)),
+    ),
+    "nested_jit": (nested, (X,)),
+}
+
+
+def texts() -> dict[str, str]:
+    """What is kept: file name -> text."""
+    found = {}
+    for name, (function, args) in JAXPRS.items():
+        found[f"jaxpr_{name}.txt"] = str(weft.make_jaxpr(function)(*args)) + "\n"
+    for name, (function, args) in STABLEHLO.items():
+        function.__name__ = name
+        found[f"stablehlo_{name}.txt"] = weft.jit(function).lower(*args).as_text().rstrip() + "\n"
+    return found
