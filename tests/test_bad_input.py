@@ -536,3 +536,13 @@ def test_errors_with_a_remedy_say_so(name):
         info.value, (AxisError, WeftIndexError)
     ):
         assert info.value.fix is not None and info.value.fix.text
+
+
+def test_an_error_that_the_user_handles_stays_in_sight():
+    with pytest.raises(ShapeError) as info:
+        try:
+            raise LookupError("the user's own")
+        except LookupError:
+            lax.add(A3, A4)
+    assert isinstance(info.value.__context__, LookupError)
+    assert not info.value.__suppress_context__

@@ -338,8 +338,8 @@ def test_every_composition_up_to_depth_three(base, length):
     run(base, sequences(length))
 
 
-# Depth four: 1296 compositions of each base function, a different twenty-fourth of them per function in the
-# quick tests, and all of them in the slow ones.
+# Depth four: 1296 compositions of each base function. The quick tests take a twenty-fourth of them,
+# another one for each function; the slow tests take all.
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
 def test_a_share_of_the_compositions_of_depth_four(base):
     everything = sequences(4)

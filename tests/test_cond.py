@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -163,11 +164,13 @@ def test_switch_with_one_branch():
 def test_first_and_second_derivatives_in_every_mode(p):
     grad = weft.grad(total, argnums=1)
     for pred in (p, jnp.array(p)):
-        close(weft.jvp(lambda x: choose(pred, x), (X,), (np.ones(3, "f"),))[1], derivative(p, X))
+        close(
+            weft.jvp(functools.partial(choose, pred), (X,), (np.ones(3, "f"),))[1], derivative(p, X)
+        )
         close(grad(pred, X), derivative(p, X))
         close(weft.jit(grad)(pred, X), derivative(p, X))
         close(weft.grad(weft.jit(total), argnums=1)(pred, X), derivative(p, X))
-        _, f_lin = weft.linearize(lambda x: choose(pred, x), X)
+        _, f_lin = weft.linearize(functools.partial(choose, pred), X)
         close(f_lin(np.ones(3, "f")), derivative(p, X))
     hessian = np.diag(second(p, X))
     close(weft.hessian(total, argnums=1)(p, X), hessian, 1e-4, 1e-4)

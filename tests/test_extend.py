@@ -53,6 +53,17 @@ def test_the_example_of_the_note():
     assert float(weft.jit(mul_add)(2.0, 3.0, 4.0)) == 10.0
 
 
+def test_results_of_an_evaluation_rule_are_arrays_of_the_default_width():
+    in_numpy_p = Primitive("mul_add_in_numpy")
+    in_numpy_p.def_impl(lambda x, y, z: np.add(np.multiply(x, y), z))
+    out = in_numpy_p.bind(2.0, 3.0, np.arange(2.0))
+    assert isinstance(out, weft.Array) and out.dtype == np.float32 and out.tolist() == [6.0, 7.0]
+    assert in_numpy_p.bind(2.0, 3.0, 4.0).dtype == np.float32
+    both_p = Primitive("both_in_numpy", multiple_results=True)
+    both_p.def_impl(lambda x: [np.sin(x), 1])
+    assert [out.dtype for out in both_p.bind(2.0)] == [np.float32, np.int32]
+
+
 def test_every_transformation_follows_from_the_rules():
     x, y, z = (jnp.array(v, np.float64) for v in ([0.1, 0.2], [1.0, 3.0], [5.0, 6.0]))
     check_grads(mul_add, (x, y, z), order=2)

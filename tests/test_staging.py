@@ -175,11 +175,12 @@ def test_dropping_a_jitted_function_drops_its_programs():
 
 
 def test_closed_over_arrays_live_as_long_as_the_function():
-    table = jnp.ones(1000)
-    ref = weakref.ref(table)
-    f = weft.jit(lambda x: x + table)
+    def make():
+        table = jnp.ones(1000)
+        return weft.jit(lambda x: x + table), weakref.ref(table)
+
+    f, ref = make()
     f(1.0)
-    del table
     gc.collect()
     assert ref() is not None
     np.testing.assert_array_equal(np.asarray(f(1.0))[:2], [2.0, 2.0])

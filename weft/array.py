@@ -18,7 +18,7 @@ from weft.core.operators import ArrayOperators, implementations
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, register_type_of, type_of
-from weft.errors import DeletedArrayError, WeftTypeError
+from weft.errors import DeletedArrayError, Fix, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client
 from weft.sharding import SingleDeviceSharding
 
@@ -172,17 +172,25 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
 
     def _scalar(self, convert: str) -> Any:
         if self.type.size != 1 or self.type.ndim:
-            raise TypeError(
-                f"{convert}() takes an array without dimensions, and this one is {self.type}"
-                + ("; use x.item()" if self.type.size == 1 else "")
+            raise WeftTypeError(
+                f"{convert}() takes an array without dimensions",
+                operation=f"{convert}()",
+                got=str(self.type),
+                wanted="an array without dimensions",
+                fix=Fix("item", "use x.item()")
+                if self.type.size == 1
+                else Fix("index", f"take one element, for example {convert}(x[0])"),
             )
         return self._value()[()]
 
     def __bool__(self) -> bool:
         if self.type.size != 1:
-            raise ValueError(
-                f"the truth of {self.type}, which has {self.type.size} elements, is ambiguous; "
-                "use x.any() or x.all()"
+            raise WeftValueError(
+                f"the truth of an array of {self.type.size} elements is ambiguous",
+                operation="bool()",
+                got=str(self.type),
+                wanted="an array of one element",
+                fix=Fix("any", "use x.any() or x.all()"),
             )
         return bool(self._value().reshape(())[()])
 
@@ -197,19 +205,28 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
 
     def __index__(self) -> int:
         if self.type.dtype not in dtypes.INTEGER or self.type.ndim:
-            raise TypeError(
-                f"only an integer array without dimensions is an index, not {self.type}"
+            raise WeftTypeError(
+                "only an integer array without dimensions is an index or a length",
+                operation="conversion to an index",
+                got=str(self.type),
+                wanted="an integer array without dimensions",
             )
         return int(self._value()[()])
 
     def __len__(self) -> int:
         if not self.type.shape:
-            raise TypeError("len() of an array without dimensions")
+            raise WeftTypeError(
+                "an array without dimensions has no length", operation="len()", got=str(self.type)
+            )
         return self.type.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.type.shape:
-            raise TypeError("iteration over an array without dimensions")
+            raise WeftTypeError(
+                "an array without dimensions has no elements to iterate over",
+                operation="iteration",
+                got=str(self.type),
+            )
         return (self[i] for i in range(self.type.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
@@ -318,7 +335,7 @@ client.on_change(_scalars.clear)
 
 def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, remembered: programs use the same few numbers again and again."""
-    # Equal numbers of one type are the same number, but for the sign of a zero: the text tells those.
+    # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
     key = (type, value if value and type.dtype.kind != "c" else str(value))
     found = _scalars.get(key)
     if found is None or found.is_deleted():
@@ -333,7 +350,7 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
 
 
 def donatable(value: Any, type: ArrayType) -> Array:
-    """An array whose buffer a program may take: never one that stands for a number elsewhere too."""
+    """An array whose buffer a program may take: never one that stands for a number elsewhere."""
     array = array_of(value, type) if not isinstance(value, Array) else value
     if not array.type.shape and getattr(array, "_remembered", False):
         return put(np.array(array._value()), array.type)

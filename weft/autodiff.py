@@ -49,7 +49,7 @@ __all__ = [
 
 
 def operand(value: Any, what: str, path: Any = ()) -> Any:
-    """A leaf that a transformation may box: a tracer or an array. Raises WeftTypeError otherwise."""
+    """A leaf that a transformation may box, a tracer or an array; else raises WeftTypeError."""
     if isinstance(value, (Array, Tracer)):
         return value
     value = user_value(value)
@@ -68,7 +68,7 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
 
 
 def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
-    """A leaf of tangents or cotangents: as `operand`, but NumPy values of the wanted dtype keep it."""
+    """A leaf of tangents or cotangents: an `operand`; NumPy values of the wanted dtype keep it."""
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype == wanted.dtype:
         array = np.asarray(value)
         return put(array, ArrayType(array.shape, array.dtype)) if array.shape else array[()]
@@ -97,7 +97,7 @@ def concrete(value: Any) -> Any:
 def flat_function(
     function: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """A function of flat lists, and a list that receives the tree of results (and the aux value)."""
+    """A function of flat lists, and a list that receives the tree of results (and the aux)."""
     store: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -166,7 +166,10 @@ def jvp(
             operation="jvp",
             got=f"tangents of structure {tangent_tree}",
             wanted=f"the structure of the primals, {in_tree}"
-            + "".join(f"\n    {path}: {text}" for path, text in differences),
+            + "".join(
+                f"\n    {tree.keystr(path) or 'the arguments'}: {text}"
+                for path, text in differences
+            ),
         )
     paths = [path for path, _ in tree.leaves_with_path(tuple(primals))]
     boxed = [
@@ -276,7 +279,7 @@ class LinearFunction:
 
 
 def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a tangent is a Python number that may take the wanted dtype: its width alone differs."""
+    """Whether a tangent is a Python number that may take the wanted dtype."""
     real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
     return got.weak_type and got.dtype in dtypes.INEXACT and real
 
@@ -335,7 +338,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 def linear_program(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """The recorded linear program without dead equations, its residuals, and which tangents it has."""
+    """The recorded linear program without dead equations, its residuals, which tangents it has."""
     nonzero = [type(t) is not Zero for t in tangents]
     outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
     eqns, read = dce_equations(linear.eqns, outputs)
@@ -394,7 +397,7 @@ def vjp_with_aux(
             if type(tangent) is not Zero:
                 cts.append(leaf)
         outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
-        known = {var: value for var, value in linear.consts.values()}
+        known = dict(linear.consts.values())
         found = iter(backward_pass(linear.eqns, linear.inputs, known, outputs, cts))
         results = [
             next(found) if flag else Zero(type.tangent())
@@ -502,7 +505,8 @@ def argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) 
                 f"grad of {name}: argnums={i} and the call has {len(args)} positional arguments",
                 operation="grad",
                 got=f"argnums={i}",
-                wanted=f"a number from 0 to {len(args) - 1}; keyword arguments are not differentiated",
+                wanted=f"a number from 0 to {len(args) - 1}; "
+                "keyword arguments are not differentiated",
             )
         places.append(int(i) % len(args))
     return places
@@ -534,8 +538,8 @@ def _check_grad_inputs(
                     wanted="a floating-point or complex dtype",
                     fix=Fix(
                         "convert",
-                        "convert the argument to a floating-point dtype (pass 3.0 instead of 3), or "
-                        "pass allow_int=True for float0 gradients",
+                        "convert the argument to a floating-point dtype (pass 3.0 instead of 3), "
+                        "or pass allow_int=True for float0 gradients",
                         {"allow_int": True},
                     ),
                 )
@@ -586,8 +590,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     """The transpose of a function that is linear in all its arguments.
 
     `primals` give the types only (arrays or ShapeDtypeStructs). The answer takes a cotangent of the
-    result and gives a tuple of cotangents, one per argument. Raises MissingRuleError or WeftTypeError
-    when called, where the function applies an operation that is not linear.
+    result and gives a tuple of cotangents, one per argument. Raises MissingRuleError or
+    WeftTypeError when called, where the function applies an operation that is not linear.
 
     >>> import weft
     >>> weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)

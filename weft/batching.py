@@ -32,9 +32,9 @@ def vmap(
 ) -> Callable[..., Any]:
     """A function that maps `fun` over an axis of its arguments.
 
-    `in_axes` is an int, None (not mapped), or a tuple with one entry per positional argument, each a
-    tree prefix of ints and None; a negative axis counts from the end. Keyword arguments are mapped
-    along axis 0. `out_axes` says the same of the results. `axis_name` names the axis for
+    `in_axes` is an int, None (not mapped), or a tuple with one entry per positional argument, each
+    a tree prefix of ints and None; a negative axis counts from the end. Keyword arguments are
+    mapped along axis 0. `out_axes` says the same of the results. `axis_name` names the axis for
     collectives in `fun`; `axis_size` is needed where no argument is mapped. Raises ShapeError where
     mapped axes differ in length, TreeError where a prefix does not fit.
 

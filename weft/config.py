@@ -19,7 +19,7 @@ from typing import Any
 __all__ = ["Settings", "enable_x64", "override", "settings", "update"]
 
 
-# Compared and hashed by identity, which costs nothing in a cache key: equal settings are one object.
+# Compared and hashed by identity, which is free in a cache key: equal settings are one object.
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Settings:
     """All settings; each line of the fields says why it cannot be decided for the user."""

@@ -89,8 +89,8 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """A function that computes the Jacobian of `fun` column by column, in forward mode.
 
-    For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give trees
-    of Jacobians, results outside, arguments inside. Cheap where there are few inputs.
+    For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give
+    trees of Jacobians, results outside, arguments inside. Cheap where there are few inputs.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.jacfwd(lambda x: x * x)(wnp.array([1.0, 2.0]))

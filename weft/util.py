@@ -17,8 +17,8 @@ class collection_paused:
 
     Recording a program makes many objects that all stay alive and are in no cycle. The collector
     looks through them again and again as they grow in number, which makes the cost of one equation
-    grow with the program: from 2 to 6 microseconds between 1,000 and 32,000 equations. Blocks may be
-    nested, and may overlap in several threads; the last to end turns the collector on again.
+    grow with the program: from 2 to 6 microseconds between 1,000 and 32,000 equations. Blocks may
+    be nested, and may overlap in several threads; the last to end turns the collector on again.
     """
 
     __slots__ = ()

@@ -54,11 +54,11 @@ Branches = tuple[Jaxpr, ...]
 
 @api_boundary
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None) -> Any:
-    """`true_fun(*operands)` where the boolean scalar `pred` holds, `false_fun(*operands)` elsewhere.
+    """`true_fun(*operands)` where the boolean scalar `pred` holds, `false_fun(*operands)` else.
 
     Both functions are traced; their results have one structure, and leaf by leaf one shape and
-    dtype (WeftTypeError shows the leaves that differ). Only the chosen one is computed, except under
-    a `vmap` that maps `pred`.
+    dtype (WeftTypeError shows the leaves that differ). Only the chosen one is computed, except
+    under a `vmap` that maps `pred`.
 
     >>> import weft
     >>> weft.lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0)

@@ -64,7 +64,7 @@ class TracedCall:
 
 
 class Entry:
-    """A compiled program with what a call needs besides: closed-over buffers, kept inputs, trees."""
+    """A compiled program and what a call needs besides: closed-over buffers, kept inputs, trees."""
 
     __slots__ = (
         "consts",

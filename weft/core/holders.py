@@ -18,7 +18,7 @@ _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 
 def holders(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
-    """Phrases for at most `limit` things that hold a value, containers followed to their holders."""
+    """At most `limit` phrases for what holds a value; containers are followed `depth` deep."""
     found: list[str] = []
     for phrase in _phrases(value, depth):
         if phrase not in found:

@@ -1,8 +1,8 @@
 """The program: a jaxpr is a list of typed equations between binders and results.
 
 A jaxpr is closed: every array that the traced function closed over is one of its first
-`num_consts` inputs, and scalars stand in it as literals. A `ClosedJaxpr` carries the values of those
-inputs along.
+`num_consts` inputs, and scalars stand in it as literals. A `ClosedJaxpr` carries the values of
+those inputs along.
 """
 
 from __future__ import annotations

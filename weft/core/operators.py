@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from weft.errors import Fix, WeftTypeError
+
 __all__ = ["ArrayOperators", "implementations", "install"]
 
 implementations: Any = SimpleNamespace()
@@ -147,6 +149,15 @@ class ArrayOperators:
 
     def __getitem__(self, index: Any) -> Any:
         return implementations.getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise WeftTypeError(
+            "arrays do not support item assignment: a weft array never changes",
+            operation="x[...] = value",
+            got=f"an assignment to elements of {getattr(self, 'type', 'an array')}",
+            wanted="a new array",
+            fix=Fix("at", "write x = x.at[...].set(value), or .add, .multiply, .min, .max"),
+        )
 
     def __round__(self, ndigits: int | None = None) -> Any:
         return implementations.round(self, ndigits or 0, None)

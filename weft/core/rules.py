@@ -77,7 +77,11 @@ impl = Table("evaluation", "{}_p.def_impl(function)")
 type_rule = Table("type", "{}_p.def_abstract_eval(rule)")
 jvp = Table("jvp", "weft.extend.interpreters.ad.register_jvp({}_p, rule)")
 linearize = Table("linearize", "weft.extend.interpreters.ad.register_linearize({}_p, rule)")
-transpose = Table("transpose", "weft.extend.interpreters.ad.register_transpose({}_p, rule)")
+transpose = Table(
+    "transpose",
+    "weft.extend.interpreters.ad.register_transpose({}_p, rule)"
+    "; or where it is not linear, transpose weft.linearize(f, x)[1]",
+)
 vmap = Table("vmap", "weft.extend.interpreters.batching.register_vmap({}_p, rule)")
 partial_eval = Table(
     "partial evaluation", "weft.extend.interpreters.partial_eval.register({}_p, rule)"

@@ -23,6 +23,7 @@ from weft.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    WeftTypeError,
 )
 
 __all__ = [
@@ -188,7 +189,8 @@ class Tracer(ArrayOperators):
             if not tracer._trace.alive:
                 raise leaked(tracer)
         raise error(
-            f"{what} needs the value of {hidden.describe()}, and only its type is known while tracing",
+            f"{what} needs the value of {hidden.describe()}, and only its type is known while "
+            "tracing",
             operation=what,
             got=f"{hidden.describe()}, made at {sources.describe(self.created)}",
             wanted="a value that is known while the function is traced",
@@ -233,7 +235,11 @@ class Tracer(ArrayOperators):
 
     def __iter__(self) -> Any:
         if not self.type.shape:
-            raise TypeError("iteration over an array without dimensions")
+            raise WeftTypeError(
+                "an array without dimensions has no elements to iterate over",
+                operation="iteration",
+                got=self.describe(),
+            )
         return (self[i] for i in range(self.type.shape[0]))
 
     def item(self, *index: int) -> Any:
@@ -252,7 +258,12 @@ class Tracer(ArrayOperators):
         return f"Traced<{self.type!r}>({self._trace.name})"
 
     def __format__(self, spec: str) -> str:
-        return format(repr(self), spec)
+        if not spec:
+            return repr(self)
+        return format(
+            self._force(f"the format {spec!r}", "print it without a format, or after the call"),
+            spec,
+        )
 
 
 def check_alive(value: Any) -> None:

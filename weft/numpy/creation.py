@@ -215,6 +215,13 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
         raise OverflowError(
             f"array: {error}; give the array a wider dtype, or set enable_x64"
         ) from None
+    except ValueError:
+        raise WeftValueError(
+            "array: the nested lists have different lengths",
+            operation="array",
+            got=f"{value!r:.100}",
+            wanted="lists of one length in each dimension",
+        ) from None
     return put(made, ArrayType(made.shape, dtype))
 
 

@@ -85,7 +85,7 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
 
 
 def _without_sequences(parts: Sequence[Any]) -> Iterator[Any]:
-    """The entries of an index, lists and tuples among them as the arrays that NumPy takes them for."""
+    """The entries of an index, lists and tuples as the arrays that NumPy takes them for."""
     for part in parts:
         if type(part) is not list and type(part) is not tuple:
             yield part

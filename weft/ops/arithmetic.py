@@ -46,8 +46,11 @@ __all__ = [
 
 
 def scalar(value: float, like: Any) -> Any:
-    """A number of the dtype of another value."""
-    return type_of(like).dtype.type(value)
+    """A number of the dtype of another value, weak where that is."""
+    of = type_of(like)
+    if of.weak_type and of.dtype == type_of(value).dtype:
+        return value
+    return of.dtype.type(value)
 
 
 def neg(x: Any) -> Any:

@@ -1,8 +1,9 @@
 """Extended dtypes: arrays of random keys, which are stored as rows of unsigned integers.
 
 A key array of shape S is stored as an array of shape S + key_shape. `key_bits` and `wrap_key_bits`
-pass from one view to the other and cost nothing. Operations that only move elements (reshape, slice,
-gather, select …) work on keys by way of the bits, so their primitives never see an extended dtype.
+pass from one view to the other and cost nothing. Operations that only move elements (reshape,
+slice, gather, select …) work on keys by way of the bits, so their primitives never see an extended
+dtype.
 """
 
 from __future__ import annotations

@@ -48,10 +48,11 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
         dtype = next((v.dtype for v in values if type(v) in _WIDE), None)
         if dtype is None:
             return values
-    return [_number(name, v, dtype) if type(v) in _NUMBERS else v for v in values]
+    weak = all(type_of(v).weak_type for v in values if type(v) not in _NUMBERS)
+    return [_number(name, v, dtype, weak) if type(v) in _NUMBERS else v for v in values]
 
 
-def _number(name: str, value: Any, dtype: Any) -> Any:
+def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
     kind = _WIDE.get(type(value))
     if kind is not None:
         narrower = dtype.kind == kind and dtype != value.dtype
@@ -69,6 +70,8 @@ def _number(name: str, value: Any, dtype: Any) -> Any:
             wanted=f"a number that {dtype.name} can hold",
             fix=Fix("convert", "convert the array first, or use weft.numpy, which promotes", {}),
         )
+    if weak and type_of(value).dtype == dtype:
+        return value  # among weak operands alone the result is to be weak
     return dtype.type(value)
 
 

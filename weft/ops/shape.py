@@ -180,7 +180,8 @@ def squeeze(x: Any, axes: Sequence[int]) -> Any:
     dropped = set(canonical_axes(tuple(axes), len(shape), "squeeze"))
     if any(shape[d] != 1 for d in dropped):
         raise ShapeError(
-            f"squeeze: only dimensions of length 1 can be dropped, not {sorted(dropped)} of {shape}",
+            "squeeze: only dimensions of length 1 can be dropped, "
+            f"not {sorted(dropped)} of {shape}",
             operation="squeeze",
             got=f"shape {shape}, dimensions {sorted(dropped)}",
             wanted="dimensions of length 1",

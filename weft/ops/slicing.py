@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import ShapeError
+from weft.errors import ShapeError, WeftTypeError
 from weft.ops import extended
 from weft.ops.arithmetic import sub
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -26,7 +26,8 @@ def slice(
 ) -> Any:
     """The elements start, start + stride, … below limit of every dimension; bounds are static.
 
-    Raises ShapeError where 0 <= start <= limit <= length does not hold, or a stride is not positive.
+    Raises ShapeError where 0 <= start <= limit <= length does not hold, or a stride is not
+    positive.
     """
     start, limit = tuple(start_indices), tuple(limit_indices)
     steps = (1,) * len(start) if strides is None else tuple(strides)
@@ -152,7 +153,15 @@ def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int
     `padding_config` has (low, high, interior) per dimension; negative low and high cut off. The
     value has no dimensions and the dtype of the operand.
     """
-    config = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)
+    try:
+        config = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)
+    except (TypeError, ValueError):
+        raise WeftTypeError(
+            "pad takes three integers for each dimension",
+            operation="pad",
+            got=f"padding_config={padding_config!r}",
+            wanted="(low, high, interior) per dimension, such as [(1, 1, 0)]",
+        ) from None
     if isinstance(padding_value, (bool, int, float, complex)):
         padding_value = type_of(x).dtype.type(padding_value)
     if not any(any(entry) for entry in config):

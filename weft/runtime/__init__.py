@@ -1,9 +1,9 @@
 """The seam to XLA: devices, buffers, building and compiling modules.
 
-Only this package knows jaxlib. The modules that import it are lazy: see `runtime.lazy`. What has to come before the
-first import of jaxlib stands here, because every import of a part of the package passes this file:
-XLA's C++ log reads its level from the environment while the libraries are loaded, and a user's own
-choice goes first.
+Only this package knows jaxlib. The modules that import it are lazy: see `runtime.lazy`. What has to
+come before the first import of jaxlib stands here, because every import of a part of the package
+passes this file: XLA's C++ log reads its level from the environment while the libraries are loaded,
+and a user's own choice goes first.
 """
 
 import os

@@ -16,7 +16,7 @@ from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, leaked, reset_current, set_bottom, set_current
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, user_value
 from weft.errors import Fix, WeftValueError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
@@ -57,7 +57,7 @@ class EvalTrace(Trace):
         return self.first_time(primitive, args, params)
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates an application that no cached program fits: makes the program, or runs Python."""
+        """Evaluates an application that no cached program fits: makes it, or runs Python."""
         for value in args:
             if isinstance(value, Tracer):
                 raise leaked(value)
@@ -65,7 +65,11 @@ class EvalTrace(Trace):
         if impl is not None:
             token = set_current(self)
             try:
-                return impl(*args, **params)
+                outs = impl(*args, **params)
+                # What Python computed is taken as if the user had passed it: in the default width.
+                if primitive.multiple_results:
+                    return [as_array(user_value(out)) for out in outs]
+                return as_array(user_value(outs))
             finally:
                 reset_current(token)
         arrays = [as_array(x) for x in args]

@@ -164,9 +164,9 @@ class Linearized:
     """A program split in two: `primal` computes results and residuals, `linear` the tangents.
 
     `linear` takes the residuals, then the tangents of the inputs marked nonzero, and computes the
-    tangents of the results marked in `nonzero_out`. Each of `residual_sources` says where a residual
-    is found: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an output that
-    `primal` has beyond the results.
+    tangents of the results marked in `nonzero_out`. Each of `residual_sources` says where a
+    residual is found: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an
+    output that `primal` has beyond the results.
     """
 
     __slots__ = ("linear", "nonzero_out", "num_outputs", "primal", "residual_sources")
