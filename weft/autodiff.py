@@ -143,7 +143,7 @@ def jvp(
 
     >>> import weft, weft.numpy as wnp
     >>> weft.jvp(wnp.sin, (0.0,), (2.0,))
-    (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32))
+    (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     if not callable(fun):
         raise WeftTypeError(f"jvp takes a function first, not {type(fun).__name__}")
@@ -317,7 +317,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> import weft, weft.numpy as wnp
     >>> y, f_lin = weft.linearize(wnp.sin, 0.0)
     >>> f_lin(2.0)
-    Array(2., dtype=float32)
+    Array(2., dtype=float32, weak_type=True)
     """
     what = f"linearize of {function_name(fun)}"
     leaves, in_tree = operands(primals, what)
@@ -595,7 +595,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
 
     >>> import weft
     >>> weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)
-    (Array(6., dtype=float32),)
+    (Array(6., dtype=float32, weak_type=True),)
     """
     name = function_name(fun)
     leaves, in_tree = tree.flatten(primals)

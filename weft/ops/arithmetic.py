@@ -48,8 +48,10 @@ __all__ = [
 def scalar(value: float, like: Any) -> Any:
     """A number of the dtype of another value, weak where that is."""
     of = type_of(like)
-    if of.weak_type and of.dtype == type_of(value).dtype:
-        return value
+    if of.weak_type:
+        number = of.dtype.type(value).item()
+        if type_of(number).dtype == of.dtype:
+            return number
     return of.dtype.type(value)
 
 

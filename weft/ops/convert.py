@@ -232,7 +232,7 @@ def stop_gradient(x: Any) -> Any:
 
     >>> import weft, weft.lax as lax
     >>> weft.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
-    Array(3., dtype=float32)
+    Array(3., dtype=float32, weak_type=True)
     """
     leaves, structure = tree.flatten(x)
     return structure.unflatten(
