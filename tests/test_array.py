@@ -223,3 +223,11 @@ def test_an_array_in_a_loop_of_updates_keeps_its_type():
     for k in range(4):
         x = x.at[k].set(k)
     assert x.tolist() == [0, 1, 2, 3] and x.dtype == np.float32
+
+
+def test_random_keys_are_pickled_and_copied_by_their_bits():
+    keys = weft.random.split(weft.random.key(3), 2)
+    for again in (pickle.loads(pickle.dumps(keys)), copy.deepcopy(keys)):
+        assert again.type is keys.type
+        np.testing.assert_array_equal(weft.random.key_data(again), weft.random.key_data(keys))
+        assert float(weft.random.normal(again[0])) == float(weft.random.normal(keys[0]))

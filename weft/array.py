@@ -289,17 +289,16 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
         return self
 
     def __deepcopy__(self, memo: Any) -> Array:
-        if not isinstance(self.type.dtype, np.dtype):
-            bits = np.array(buffers.to_numpy(self._live()))
-            return Array(put(bits, ArrayType(bits.shape, bits.dtype))._buffer, self.type, self.type)
-        return put(np.array(self._value()), self.type)
+        return _unpickle(np.array(buffers.to_numpy(self._live())), self.type)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (np.array(self._value()), self.type.weak_type)
+        # What is stored: of random keys, their bits.
+        return _unpickle, (np.array(buffers.to_numpy(self._live())), self.type)
 
 
-def _unpickle(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
-    return put(value, ArrayType(value.shape, value.dtype, weak_type))
+def _unpickle(stored: np.ndarray[Any, Any], type: ArrayType) -> Array:
+    array = put(stored, ArrayType(stored.shape, stored.dtype))
+    return Array(array._buffer, type, type)
 
 
 def deleted(array: Array) -> DeletedArrayError:

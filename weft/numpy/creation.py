@@ -217,7 +217,7 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
         ) from None
     except ValueError:
         raise WeftValueError(
-            "array: the nested lists have different lengths",
+            "array: nested lists of different lengths have no shape",
             operation="array",
             got=f"{value!r:.100}",
             wanted="lists of one length in each dimension",

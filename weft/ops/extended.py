@@ -43,6 +43,15 @@ class KeyDType:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By way of the generator, which is found by its name: a dtype is equal to itself only.
+        return _dtype_of, (self.implementation,)
+
+
+def _dtype_of(implementation: Any) -> KeyDType:
+    dtype: KeyDType = implementation.dtype
+    return dtype
+
 
 def is_key(x: Any) -> bool:
     """Whether a value is an array of random keys."""

@@ -45,6 +45,9 @@ class Generator:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", KeyDType(self.tag, self.key_shape, self))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return generator_named, (self.name, "unpickling random keys")
+
     def __repr__(self) -> str:
         return f"<random generator {self.name}>"
 
