@@ -273,3 +273,19 @@ def test_the_axis_name_is_bound_inside_only():
     close(got, [0.25, 0.75])
     with pytest.raises(WeftValueError, match="batch"):
         lax.psum(1.0, "batch")
+
+
+def test_functions_on_unmapped_values_give_what_they_give_eagerly():
+    # Some functions of weft.numpy run as one program eagerly and as one equation in a trace.
+    x = jnp.array(A[0, 0])
+    for f in (
+        lambda x: jnp.matmul(A[0], jnp.reshape(x, (4, 1))) * x,
+        lambda x: jnp.mean(x * jnp.ones((3, 4)), 0) - x,
+        lambda x: jnp.linalg.norm(jnp.outer(x, x), axis=0),
+    ):
+        wanted = f(x)
+        mapped, inner = weft.vmap(lambda x, s, f=f: (f(x) + s, f(x)), (None, 0), (0, None))(x, V)
+        close(inner, wanted)
+        close(mapped, wanted + V.reshape(-1, *[1] * wanted.ndim))
+        value, tangent = weft.jvp(lambda s, f=f: (f(x) * s)[0], (1.0,), (0.0,))
+        close(value, wanted[0])

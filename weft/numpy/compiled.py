@@ -9,6 +9,7 @@ equation, whose derived programs are remembered with it.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -127,7 +128,8 @@ class Compiled:
             traced = self.traced([x.type for x in arrays], static)
             assert not traced.consts, f"{self.function.__name__} closes over arrays"
             device = operand_device(arrays, self.function.__name__)
-            found = jit_program(traced.jaxpr, self.function.__name__, (), device)
+            # A copy: the `jit` primitive runs the same program and wants a list of results.
+            found = copy.copy(jit_program(traced.jaxpr, self.function.__name__, (), device))
             found.single = traced.single
             if traced.single:
                 found.out_type = found.out_types[0]
