@@ -17,7 +17,7 @@ from weft import source as sources
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, register_type_of, type_of
+from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client
 from weft.sharding import SingleDeviceSharding
@@ -32,7 +32,7 @@ class _ArrayMeta(type):
         return type(value) is cls or isinstance(value, Tracer)
 
 
-class Array(ArrayOperators, metaclass=_ArrayMeta):
+class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys on a device; it cannot be changed in place.
 
     Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
@@ -61,31 +61,6 @@ class Array(ArrayOperators, metaclass=_ArrayMeta):
         self.signature = signature
 
     # ---- what it is ---------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the elements."""
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.type.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype came from a Python number and yields to others."""
-        return self.type.weak_type
 
     @property
     def itemsize(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from weft import source as sources
 from weft.core.holders import holders
 from weft.core.operators import ArrayOperators
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, Typed
 from weft.errors import (
     ConcretizationError,
     Fix,
@@ -118,7 +118,7 @@ class using_trace:
         current_variable.reset(self._token)
 
 
-class Tracer(ArrayOperators):
+class Tracer(Typed, ArrayOperators):
     """A value that a trace follows: what it stands for is known by its type only.
 
     `_trace` is the trace that made it, `created` the user's line.
@@ -134,31 +134,6 @@ class Tracer(ArrayOperators):
         self._trace = trace
         self.type = type
         self.created = sources.current()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the elements."""
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.type.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the dtype came from a Python number and yields to others."""
-        return self.type.weak_type
 
     def concrete(self) -> Any:
         """The array that this tracer is known to hold, or None where only its type is known."""

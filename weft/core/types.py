@@ -19,7 +19,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.errors import WeftTypeError
 
-__all__ = ["ArrayType", "ShapeDtypeStruct", "register_type_of", "type_of", "user_value"]
+__all__ = ["ArrayType", "ShapeDtypeStruct", "Typed", "register_type_of", "type_of", "user_value"]
 
 _NO_AXES: frozenset[str] = frozenset()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
@@ -132,6 +132,39 @@ class ArrayType:
         return str(self) + ("~" if self.weak_type else "")
 
 
+class Typed:
+    """What every value with a `type` can tell of itself: a mixin."""
+
+    __slots__ = ()
+
+    type: ArrayType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the dtype came from a Python number and yields to others."""
+        return self.type.weak_type
+
+
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
 _type_of: dict[type, Callable[[Any], ArrayType]] = {}
 
@@ -238,7 +271,7 @@ def user_value(value: Any) -> Any:
     return dtype.type(value)
 
 
-class ShapeDtypeStruct:
+class ShapeDtypeStruct(Typed):
     """Stands for an array of which only the type is known, where a function is traced or lowered.
 
     shape: a tuple of lengths; dtype: anything that names a dtype.
@@ -254,26 +287,6 @@ class ShapeDtypeStruct:
     ) -> None:
         self.type = ArrayType(shape, dtype, weak_type)
         self.sharding = sharding
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the elements."""
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.type.size
 
     def __len__(self) -> int:
         if not self.shape:
