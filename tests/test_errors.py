@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -257,3 +258,23 @@ def test_the_hook_trims_what_is_printed(full, tmp_path):
     assert "ShapeError: the shapes do not fit" in ran.stderr
     assert "in user" in ran.stderr
     assert ("pretend.py" in ran.stderr) == (full == "1")
+
+
+def test_an_uncaught_error_of_an_operator_shows_the_users_lines_alone(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import weft.numpy as jnp\n\njnp.ones(3) + jnp.ones(4)\n")
+    environment = {k: v for k, v in os.environ.items() if k != "WEFT_FULL_TRACEBACK"}
+    environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(errors.__file__))
+
+    def shown(**changes):
+        return subprocess.run(
+            [sys.executable, str(script)],
+            env=environment | changes,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        ).stderr
+
+    text = shown()
+    assert text.count('File "') == 1 and "script.py" in text and "ShapeError" in text
+    assert shown(WEFT_FULL_TRACEBACK="1").count('File "') > 1

@@ -15,7 +15,13 @@ from weft.control.jitted import Jitted, Options, check_results
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer
 from weft.core.types import ShapeDtypeStruct, type_of, user_value
-from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import (
+    Fix,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+    install_excepthook,
+)
 from weft.runtime import buffers
 from weft.sharding import SingleDeviceSharding
 from weft.transforms.staging import function_name, trace_to_jaxpr
@@ -282,3 +288,8 @@ def block_until_ready(x: Any) -> Any:
     if arrays:
         buffers.block_until_ready(arrays)
     return x
+
+
+# Operators and array functions have no boundary of their own, which would cost on every call: what
+# leaves them is trimmed when it is printed.
+install_excepthook()
