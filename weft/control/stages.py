@@ -11,11 +11,12 @@ from weft import tree
 from weft.array import as_array
 from weft.control.jit import jit_program
 from weft.control.jitted import Entry, Jitted, TracedCall, _stages, closed
-from weft.core.jaxpr import ClosedJaxpr
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import ShapeDtypeStruct, type_of, user_value
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.runtime import client
+from weft.transforms.dce import dce_jaxpr
 from weft.transforms.eval import operand_device
 from weft.transforms.lower import lower_to_module
 
@@ -59,12 +60,17 @@ class Traced:
         return Lowered(self)
 
 
+def live(traced: TracedCall) -> Jaxpr:
+    """The program without dead equations, as it is compiled; it takes all inputs still."""
+    return dce_jaxpr(traced.jaxpr, (True,) * len(traced.jaxpr.outputs), keep_inputs=True)[0]
+
+
 class Lowered:
     """A lowered function; `as_text` shows its StableHLO."""
 
     def __init__(self, traced: Traced) -> None:
         self._stage = traced
-        jaxpr = traced._traced.jaxpr
+        jaxpr = live(traced._traced)
         donated = (False,) * jaxpr.num_consts + traced._donated
         self._module = lower_to_module(
             jaxpr, traced._function._name, client.backend().platform, donated
@@ -89,7 +95,7 @@ class Compiled:
     def __init__(self, stage: Traced) -> None:
         self._stage = stage
         traced = stage._traced
-        jaxpr = traced.jaxpr
+        jaxpr = live(traced)
         consts = [as_array(x) for x in traced.consts]
         n = jaxpr.num_consts
         donated = (False,) * n + stage._donated
