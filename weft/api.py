@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.array import Array, as_array, put
+from weft.array import Array
 from weft.control.jitted import Jitted, Options, check_results
+from weft.control.placement import PlacedJitted, as_device, to_device
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.trace import Tracer
 from weft.core.types import ShapeDtypeStruct, type_of, user_value
 from weft.errors import (
     Fix,
@@ -23,7 +23,6 @@ from weft.errors import (
     install_excepthook,
 )
 from weft.runtime import buffers
-from weft.sharding import SingleDeviceSharding
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = [
@@ -141,6 +140,8 @@ def jit(
     keep_unused: bool = False,
     inline: bool = False,
     compiler_options: Mapping[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
 ) -> Any:
     """Compiles a function: it is traced once per types of its arguments and runs as one program.
 
@@ -148,6 +149,9 @@ def jit(
     hashable, and each new value traces anew. Donated arguments give their memory to the results and
     cannot be used afterwards. `keep_unused` keeps arguments that the program does not read;
     `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
+    `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
+    results: each leaf a device, a SingleDeviceSharding or None, where arguments are taken to and
+    results go.
     Also usable as a decorator, with or without arguments.
 
     >>> import weft, weft.numpy as wnp
@@ -164,6 +168,8 @@ def jit(
             keep_unused=keep_unused,
             inline=inline,
             compiler_options=compiler_options,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
         )
     if not callable(fun):
         raise WeftTypeError(
@@ -180,7 +186,9 @@ def jit(
         inline,
         compiler_options,
     )
-    return Jitted(fun, options)
+    if in_shardings is None and out_shardings is None:
+        return Jitted(fun, options)
+    return PlacedJitted(fun, options, in_shardings, out_shardings)
 
 
 def make_jaxpr(
@@ -244,32 +252,8 @@ def device_put(x: Any, device: Any = None) -> Any:
     `device` is one of `weft.devices()` or a SingleDeviceSharding. Raises WeftTypeError for another
     value, and for leaves that are no arrays.
     """
-    if isinstance(device, SingleDeviceSharding):
-        device = device.device
-    if device is not None and not hasattr(device, "platform"):
-        raise WeftTypeError(
-            "device_put takes a device or a SingleDeviceSharding",
-            operation="device_put",
-            got=f"{device!r:.100} of class {type(device).__name__}",
-            wanted="an entry of weft.devices(), or None",
-            fix=Fix("device", "pass weft.devices()[0]", {}),
-        )
-    return tree.map(lambda leaf: _put_leaf(leaf, device), x)
-
-
-def _put_leaf(leaf: Any, device: Any) -> Any:
-    if isinstance(leaf, Tracer):
-        return leaf
-    if type(leaf) is Array:
-        if device is None or (leaf.committed and leaf.device == device):
-            return leaf
-        moved = buffers.copy_to_device(leaf._live(), leaf.type, device)
-        return Array(moved, leaf.type, (leaf.type, device))
-    leaf = user_value(leaf)
-    of = type_of(leaf)
-    if device is None:
-        return as_array(leaf)
-    return put(np.asarray(leaf, of.dtype), of, device)
+    place = as_device(device, "device_put")
+    return tree.map(lambda leaf: to_device(leaf, place), x)
 
 
 def device_get(x: Any) -> Any:
