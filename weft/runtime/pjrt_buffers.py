@@ -125,7 +125,7 @@ def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:
     """The values of a single-device buffer; see `Backend.to_numpy`."""
     # The buffer protocol waits for the values and shares the memory. jaxlib's own conversion looks
     # for the jax package on every call, which takes ten times as long, and imports it where it is
-    # found. It serves what the protocol does not know: bfloat16 and the like, other devices' memory.
+    # found. It serves what the protocol does not know: bfloat16, say, and memory of other devices.
     try:
         return np.asarray(memoryview(buffer))
     except (BufferError, RuntimeFault):
