@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.array import as_array
+from weft.control.jit import scatter
 from weft.control.jitted import check_results
 from weft.control.residuals import Places
 from weft.core import rules
@@ -248,13 +249,6 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
 def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
     """Which places are marked in any branch."""
     return tuple(any(column) for column in zip(*marks, strict=True))
-
-
-def scatter(flags: Sequence[bool], values: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    given = iter(values)
-    return [
-        next(given) if flag else Zero(t.tangent()) for flag, t in zip(flags, types, strict=True)
-    ]
 
 
 def derive(
