@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import source as sources
+from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType
 
@@ -59,8 +60,10 @@ class Equation:
         params: dict[str, Any],
         outputs: Sequence[Var],
         source: sources.Source | None = None,
-        effects: frozenset[Any] = NO_EFFECTS,
+        effects: frozenset[Any] | None = None,
     ) -> None:
+        if effects is None:
+            effects = NO_EFFECTS if primitive.memoise else effects_of(primitive, params)
         self.primitive = primitive
         self.inputs = inputs
         self.params = params
@@ -69,8 +72,8 @@ class Equation:
         self.effects = effects
 
     def replace(self, **changes: Any) -> Equation:
-        """The same equation with some fields changed."""
-        fields = {name: getattr(self, name) for name in Equation.__slots__}
+        """The same equation with some fields changed; its effects are those of the new one."""
+        fields = {name: getattr(self, name) for name in Equation.__slots__ if name != "effects"}
         return Equation(**(fields | changes))
 
 
@@ -197,6 +200,13 @@ def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
             elif isinstance(item, ClosedJaxpr):
                 found.append(item.jaxpr)
     return found
+
+
+def effects_of(primitive: Primitive, params: dict[str, Any]) -> frozenset[Any]:
+    """What an application does besides computing its results, itself and in programs it holds."""
+    own = rules.effects.get(primitive)
+    found = [jaxpr.effects for jaxpr in jaxprs_in(params)]
+    return NO_EFFECTS.union(*found, own(params) if own is not None else NO_EFFECTS)
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

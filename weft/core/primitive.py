@@ -35,6 +35,11 @@ class Primitive:
         """Applies the primitive: arrays are positional, parameters are keywords."""
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
 
+    def call(self, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+        """Applies the primitive to a Python function of flat values and to arrays."""
+        trace = _get(None) or bottom_trace()
+        return trace.process_call(self, function, args, params)
+
     def def_impl(self, function: Rule) -> Rule:
         """Evaluates the primitive by a Python function instead of compiling it."""
         return rules.impl.register(self, function)

@@ -14,6 +14,10 @@ Signatures (params are keyword arguments in every rule):
 - `partial_eval(equation, unknown) -> SplitEquation`: for primitives that hold jaxprs.
 - `dce(equation, used) -> (used inputs, equation or None)`.
 - `lower(context, *values, **params) -> value or list of values` in StableHLO.
+- `stage(args, params) -> (args, params)`: for primitives that hold Python functions. Called before
+  an application is recorded: it traces the functions, whose closed-over values become operands.
+- `effects(params) -> frozenset`: what an application does besides computing its results. The
+  effects of programs among the parameters are added by themselves.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ __all__ = [
     "Table",
     "Zero",
     "dce",
+    "effects",
     "impl",
     "jvp",
     "linearize",
@@ -37,6 +42,7 @@ __all__ = [
     "lower_for_platform",
     "not_linear",
     "partial_eval",
+    "stage",
     "transpose",
     "type_rule",
     "vmap",
@@ -90,6 +96,9 @@ dce = Table(
     "dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce({}_p, rule)"
 )
 lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
+# Looked up with `get`: only primitives that turn `memoise` off can have one.
+stage = Table("staging", "weft.core.rules.stage.register({}_p, rule)")
+effects = Table("effects", "weft.core.rules.effects.register({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}

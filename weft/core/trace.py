@@ -68,15 +68,30 @@ class Trace:
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Any:
-        """Interprets a primitive that holds a Python function instead of a jaxpr.
+        """Interprets a primitive that is applied to a Python function instead of a program.
 
-        The hook for transformations whose body must be able to run Python on concrete values.
+        The hook for operations whose function must be able to run Python on concrete values
+        (custom derivatives). Unless overridden, the function runs under this trace, as if the
+        primitive were not there; weft's own traces make the function one more parameter, for the
+        primitive's rules.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define process_call")
+        with using_trace(self):
+            return function(*args)
 
     def finish(self) -> None:
         """Marks the transformed call as over: its tracers are leaked from now on."""
         self.alive = False
+
+
+def function_as_parameter(
+    self: Trace,
+    primitive: Any,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    params: dict[str, Any],
+) -> Any:
+    """A `process_call` for traces that know rules: the function is one more parameter of them."""
+    return self.process_primitive(primitive, args, {"function": function, **params})
 
 
 current_variable: contextvars.ContextVar[Trace] = contextvars.ContextVar("weft_trace")

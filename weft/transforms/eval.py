@@ -15,7 +15,15 @@ from weft.core import rules
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.trace import Trace, Tracer, leaked, reset_current, set_bottom, set_current
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    function_as_parameter,
+    leaked,
+    reset_current,
+    set_bottom,
+    set_current,
+)
 from weft.core.types import ArrayType, user_value
 from weft.errors import Fix, WeftValueError
 from weft.ops.extended import physical_type
@@ -55,6 +63,8 @@ class EvalTrace(Trace):
                 return Array(outs[0], program.out_type, program.out_signature)
             return program.wrap(outs)
         return self.first_time(primitive, args, params)
+
+    process_call = function_as_parameter
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates an application that no cached program fits: makes it, or runs Python."""

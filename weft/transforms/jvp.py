@@ -20,6 +20,7 @@ from weft.core.trace import (
     Tracer,
     check_alive,
     current_trace,
+    function_as_parameter,
     reset_current,
     set_current,
 )
@@ -82,6 +83,8 @@ class JVPTrace(Trace):
         if primitive.multiple_results:
             return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
         return self.box(outs, tangents_out)
+
+    process_call = function_as_parameter
 
     def box(self, primal: Any, tangent: Any) -> Any:
         """A tracer, or the primal itself where the tangent is zero."""

@@ -23,6 +23,7 @@ from weft.core.trace import (
     Tracer,
     check_alive,
     current_trace,
+    function_as_parameter,
     reset_current,
     set_current,
 )
@@ -74,6 +75,8 @@ class _RuleTrace(Trace):
                 return linear.process_primitive(primitive, args, params)
         return self.parent.process_primitive(primitive, args, params)
 
+    process_call = function_as_parameter
+
 
 class LinearizeTrace(Trace):
     """Evaluates under the parent and records tangents into `linear`."""
@@ -113,6 +116,8 @@ class LinearizeTrace(Trace):
         if primitive.multiple_results:
             return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
         return self.box(outs, tangents_out)
+
+    process_call = function_as_parameter
 
     def box(self, primal: Any, tangent: Any) -> Any:
         """A tracer, or the primal itself where the tangent is zero."""

@@ -15,12 +15,22 @@ import numpy as np
 from weft import dtypes
 from weft import source as sources
 from weft.array import Array, as_array
-from weft.core import show  # noqa: F401  (gives programs their text)
+from weft.core import (
+    rules,
+    show,  # noqa: F401  (gives programs their text)
+)
 from weft.core.check import checked, result_types
-from weft.core.jaxpr import NO_EFFECTS, Atom, Equation, Jaxpr, Literal, Var, jaxprs_in
+from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, not_linear
-from weft.core.trace import Trace, Tracer, leaked, reset_current, set_current
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    function_as_parameter,
+    leaked,
+    reset_current,
+    set_current,
+)
 from weft.core.types import ArrayType, type_of
 from weft.util import collection_paused
 
@@ -100,6 +110,10 @@ class StagingTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        if not primitive.memoise:
+            stage = rules.stage.get(primitive)
+            if stage is not None:
+                args, params = stage(args, params)
         inputs: list[Atom] = []
         types: Any = []
         for value in args:
@@ -117,17 +131,15 @@ class StagingTrace(Trace):
         if out is None:
             out = result_types(primitive, types, params)
         source = _current_source()
-        if primitive.memoise:
-            effects = NO_EFFECTS
-        else:
-            effects = NO_EFFECTS.union(*(inner.effects for inner in jaxprs_in(params)))
         if primitive.multiple_results:
             outputs = [Var(t) for t in out]
-            self.eqns.append(Equation(primitive, inputs, params, outputs, source, effects))
+            self.eqns.append(Equation(primitive, inputs, params, outputs, source))
             return [StagingTracer(self, var, source) for var in outputs]
         var = Var(out)
-        self.eqns.append(Equation(primitive, inputs, params, [var], source, effects))
+        self.eqns.append(Equation(primitive, inputs, params, [var], source))
         return StagingTracer(self, var, source)
+
+    process_call = function_as_parameter
 
     def atom(self, value: Any) -> Atom:
         """The atom of a result: a tracer of this trace, or anything from outside."""

@@ -20,6 +20,7 @@ from weft.core.trace import (
     Tracer,
     check_alive,
     current_trace,
+    function_as_parameter,
     reset_current,
     set_current,
 )
@@ -92,6 +93,8 @@ class BatchTrace(Trace):
         if primitive.multiple_results:
             return [self.box(x, d) for x, d in zip(outs, dims_out, strict=True)]
         return self.box(outs, dims_out)
+
+    process_call = function_as_parameter
 
     def box(self, value: Any, dim: Dim) -> Any:
         """A tracer, or the value itself where it is not mapped."""
