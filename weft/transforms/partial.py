@@ -23,13 +23,14 @@ class SplitEquation:
     """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
 
     Either part may be None where nothing is left of it; `unknown_out` marks the results that only
-    `unknown` computes.
+    `unknown` computes. What `before` computes from known values comes before `known`.
     """
 
     known: Equation | None
     unknown: Equation | None
     unknown_out: tuple[bool, ...]
     residuals: Sequence[Var]
+    before: Sequence[Equation] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +77,7 @@ def _partial_eval(
             known_eqns.append(eqn)
         elif eqn.primitive in rules.partial_eval:
             split = rules.partial_eval[eqn.primitive](eqn, flags)
+            known_eqns.extend(split.before)
             if split.known is not None:
                 known_eqns.append(split.known)
             if split.unknown is not None:

@@ -1,0 +1,272 @@
+"""Programs inside loops and branches: tracing them, and giving carried values one type.
+
+A loop's body is run by Python once. Where what comes out of it does not have the type of what goes
+in, because a Python number went in or because devices come to hold different values, the recorded
+program is typed again with the wider types, until they no longer change; Python runs again only
+where a number that yields to other dtypes did yield, since then the body may take other paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import dtypes, tree
+from weft.array import as_array
+from weft.control.jitted import check_results
+from weft.core.axes import axis_length
+from weft.core.check import result_types
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
+from weft.core.primitive import Primitive
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, TreeError, WeftTypeError
+from weft.ops.collectives import pbroadcast_p
+from weft.ops.convert import convert_element_type
+from weft.ops.extended import is_key
+from weft.transforms.eval import compile_program, operand_device, run_program
+from weft.transforms.staging import function_name, trace_to_jaxpr
+
+__all__ = [
+    "TracedBody",
+    "check_carry_structure",
+    "check_carry_types",
+    "close_carry",
+    "fit",
+    "join_types",
+    "permuted",
+    "promoted_carry",
+    "rebuild",
+    "run_compiled",
+    "trace_body",
+    "yields",
+]
+
+
+class TracedBody:
+    """A traced function of trees: its program, what it closed over, the structure of its result."""
+
+    __slots__ = ("consts", "jaxpr", "out_tree")
+
+    def __init__(self, jaxpr: Jaxpr, consts: list[Any], out_tree: Any) -> None:
+        self.jaxpr = jaxpr
+        self.consts = consts
+        self.out_tree = out_tree
+
+
+def trace_body(
+    what: str, function: Callable[..., Any], in_tree: Any, in_types: Sequence[ArrayType]
+) -> TracedBody:
+    """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments."""
+    name = function_name(function)
+    trees: list[Any] = []
+
+    def flat(*values: Any) -> list[Any]:
+        out = function(*in_tree.unflatten(values))
+        outs, out_tree = tree.flatten(out)
+        trees.append(out_tree)
+        return check_results(out, outs, f"{what} of {name}")
+
+    jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation=what, name=name)
+    return TracedBody(jaxpr, consts, trees[-1])
+
+
+def rebuild(
+    function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str, what: str
+) -> Jaxpr:
+    """The program of a function that evaluates other programs, which close over nothing."""
+    jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
+    assert not consts, "a program has no closed-over values besides its inputs"
+    return jaxpr
+
+
+def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:
+    """The same program with its inputs, and its results where given, in another order."""
+
+    def make() -> Jaxpr:
+        results = jaxpr.outputs if outputs is None else [jaxpr.outputs[i] for i in outputs]
+        return Jaxpr([jaxpr.inputs[i] for i in inputs], jaxpr.eqns, results, 0, jaxpr.name)
+
+    key = ("permuted", tuple(inputs), None if outputs is None else tuple(outputs))
+    found: Jaxpr = jaxpr.derived(key, make)
+    return found
+
+
+def run_compiled(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: Jaxpr
+) -> list[Any]:
+    """Evaluates an application as one compiled program, remembered on the program `owner`."""
+    arrays = [as_array(x) for x in args]
+    device = operand_device(arrays, primitive.name)
+    types = tuple(x.type for x in arrays)
+
+    def make() -> Any:
+        inputs = [Var(type) for type in types]
+        outputs = [Var(type) for type in result_types(primitive, types, params)]
+        jaxpr = Jaxpr(inputs, [Equation(primitive, inputs, params, outputs)], outputs)
+        return compile_program(jaxpr, primitive.name, device)
+
+    program = owner.derived(("compiled", primitive, tuple(params.items()), types, device), make)
+    return list(run_program(program, arrays))
+
+
+# ---- types of carried values -------------------------------------------------------------------
+
+
+def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
+    """The type that holds values of both types, which have one shape and dtype."""
+    if a is b:
+        return a
+    return a.update(
+        weak_type=a.weak_type and b.weak_type,
+        varying=a.varying | b.varying,
+        unreduced=a.unreduced | b.unreduced,
+    )
+
+
+def fit(value: Any, wanted: ArrayType) -> Any:
+    """A value as one of a wider type of the same shape and dtype: casts that cost nothing."""
+    got = type_of(value)
+    if got is wanted:
+        return value
+    if got.weak_type != wanted.weak_type and not is_key(value):
+        value = convert_element_type(value, wanted.dtype, wanted.weak_type)
+    names = tuple(sorted(wanted.varying - got.varying))
+    if names:
+        sizes = tuple(axis_length(name) for name in names)
+        value = pbroadcast_p.bind(value, axis_name=names, axis_sizes=sizes)
+    return value
+
+
+def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
+    """The body with carried values of one type going in and coming out.
+
+    Types go up a lattice of finite height, so this ends. Shapes and dtypes are equal already. Weak
+    types matter to what the user's function computes, not to programs derived from it: only with
+    `weak` are they made equal.
+    """
+
+    def make() -> Jaxpr:
+        body = jaxpr
+        while True:
+            carried = body.in_types[num_consts : num_consts + num_carry]
+            outs = body.out_types[:num_carry]
+            wider = [join_types(a, b) for a, b in zip(carried, outs, strict=True)]
+            pairs = zip(wider * 2, carried + outs, strict=True)
+            if all(a is b or (not weak and a.strong() is b.strong()) for a, b in pairs):
+                return body
+            body = retyped(jaxpr, num_consts, wider)
+
+    found: Jaxpr = jaxpr.derived(("close_carry", num_consts, num_carry, weak), make)
+    return found
+
+
+def retyped(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
+    """The program for carried values of other types, as wide coming out as they go in."""
+    n = len(carried)
+
+    def function(*values: Any) -> list[Any]:
+        outs = eval_jaxpr(jaxpr, (), *values)
+        fitted = [
+            fit(x, join_types(type_of(x), type)) for x, type in zip(outs[:n], carried, strict=True)
+        ]
+        return [*fitted, *outs[n:]]
+
+    types = jaxpr.in_types
+    types[num_consts : num_consts + n] = carried
+    return rebuild(function, types, jaxpr.name, "loop")
+
+
+def yields(jaxpr: Jaxpr, flags: Sequence[bool]) -> bool:
+    """Whether a weakly typed value that depends on the flagged inputs took another dtype."""
+    weak = {v for v, flag in zip(jaxpr.inputs, flags, strict=True) if flag and v.type.weak_type}
+    for eqn in jaxpr.eqns:
+        operands = [x for x in eqn.inputs if type(x) is Var and x in weak]
+        if not operands:
+            continue
+        if "new_dtype" in eqn.params and eqn.params["new_dtype"] != operands[0].type.dtype:
+            return True
+        if any(_converts(inner) for inner in jaxprs_in(eqn.params)):
+            return True
+        weak.update(v for v in eqn.outputs if v.type.weak_type)
+    return False
+
+
+def _converts(jaxpr: Jaxpr) -> bool:
+    return any(
+        "new_dtype" in eqn.params or any(_converts(inner) for inner in jaxprs_in(eqn.params))
+        for eqn in jaxpr.eqns
+    )
+
+
+def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> list[ArrayType]:
+    """The carried types that Python numbers among them take on to meet what comes out."""
+    found = []
+    for got, out in zip(types, outs, strict=True):
+        if got.weak_type and got.shape == out.shape and got.dtype != out.dtype:
+            if dtypes.is_extended(out.dtype):
+                found.append(got)
+                continue
+            dtype, weak = dtypes.promote((got.dtype, True), (out.dtype, out.weak_type))
+            found.append(got.update(dtype=dtype, weak_type=weak))
+        else:
+            found.append(got)
+    return found
+
+
+# ---- errors ------------------------------------------------------------------------------------
+
+
+def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> None:
+    """Raises TreeError where a carried tree comes out with another structure."""
+    if in_tree == out_tree:
+        return
+    lines = "".join(
+        f"\n    carry{tree.keystr(path)}: {text}"
+        for path, text in tree.equality_errors(in_tree, out_tree)
+    )
+    raise TreeError(
+        f"{what} of {name}: the carry comes out with another structure than it goes in",
+        operation=what,
+        got=f"{out_tree}{lines}",
+        wanted=f"{in_tree}, the structure of the initial carry",
+        fix=Fix("same_structure", "return the carry with the structure of the initial one", {}),
+    )
+
+
+def check_carry_types(
+    what: str, name: str, carry_tree: Any, types: Sequence[ArrayType], outs: Sequence[ArrayType]
+) -> None:
+    """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf."""
+    paths = [p for p, _ in tree.leaves_with_path(carry_tree.unflatten([0] * len(types)))]
+    differ = [
+        (tree.keystr(path), got, out)
+        for path, got, out in zip(paths, types, outs, strict=True)
+        if (got.shape, got.dtype) != (out.shape, out.dtype)
+    ]
+    if not differ:
+        return
+    lines = "".join(
+        f"\n    carry{path}: {got} goes in, {out} comes out; {_advice(got, out)}"
+        for path, got, out in differ
+    )
+    path, got, out = differ[0]
+    raise WeftTypeError(
+        f"{what} of {name}: the carry comes out with other types than it goes in{lines}",
+        operation=what,
+        got=f"{len(differ)} carried values that change",
+        wanted="the shape and dtype of each initial value",
+        fix=Fix(
+            "convert" if got.shape == out.shape else "shape",
+            _advice(got, out),
+            {"path": path, "dtype": out.dtype, "shape": out.shape},
+        ),
+    )
+
+
+def _advice(got: ArrayType, out: ArrayType) -> str:
+    if got.shape != out.shape:
+        return f"start with an array of shape {out.shape}, or reshape what the body returns"
+    return (
+        f"start with dtype {dtypes.short_name(out.dtype)}, or convert what the body returns to "
+        f"{dtypes.short_name(got.dtype)}"
+    )

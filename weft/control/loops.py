@@ -1,0 +1,304 @@
+"""Loops for users: `scan`, and `map`, which is a scan that carries nothing along."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import tree
+from weft.control.bodies import (
+    TracedBody,
+    check_carry_structure,
+    check_carry_types,
+    close_carry,
+    fit,
+    promoted_carry,
+    trace_body,
+    yields,
+)
+from weft.control.scan import Loop, bind_scan
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.convert import convert_element_type
+from weft.ops.joining import concatenate
+from weft.ops.shape import move_dim, reshape
+from weft.ops.slicing import slice_in_dim
+from weft.transforms.staging import function_name
+from weft.transforms.vmap import vmap_flat
+
+__all__ = ["map", "scan"]
+
+
+@api_boundary
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Any, Any]:
+    """Runs `carry, y = f(carry, x)` over the leading axis of `xs`: the last carry, and all `y`.
+
+    `init` is the first carry, `xs` a tree of arrays with one leading length (or None, with
+    `length`), and each `y` is stacked along a new leading axis: all of them any trees. The carry
+    keeps its structure, shapes and dtypes; Python numbers in `init` take the dtype that comes out.
+    `reverse` goes from the last element to the first, with each `y` in the place of its `x`.
+    `unroll` says how many steps one round of the compiled loop takes (True: all of them). `f` is
+    traced once, and the loop can be differentiated in both modes.
+
+    Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
+    of different lengths, WeftValueError for a negative or missing length.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, wnp.arange(4.0))
+    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    """
+    name = _check_function("scan", f)
+    carry_leaves, carry_tree = tree.flatten(init)
+    x_leaves, x_tree = tree.flatten(xs)
+    carry_leaves = [user_value(x) for x in carry_leaves]
+    x_leaves = [user_value(x) for x in x_leaves]
+    carry_types = _types("scan", name, "init", init, carry_leaves)
+    x_types = _types("scan", name, "xs", xs, x_leaves)
+    length = _length("scan", name, xs, x_types, length)
+    x_types = [t.update(shape=t.shape[1:]) for t in x_types]
+    carry_leaves, body, out_tree = _trace("scan", f, carry_tree, carry_leaves, x_tree, x_types)
+    loop = Loop(length, bool(reverse), _unroll(unroll, length), len(body.consts), len(carry_types))
+    outs = bind_scan(body.jaxpr, loop, body.consts, carry_leaves, x_leaves)
+    n = len(carry_types)
+    return carry_tree.unflatten(outs[:n]), out_tree.unflatten(outs[n:])
+
+
+def _check_function(what: str, f: Any) -> str:
+    if callable(f):
+        return function_name(f)
+    raise WeftTypeError(
+        f"{what} takes a function first, not {type(f).__name__}",
+        operation=what,
+        got=type(f).__name__,
+        wanted="a function",
+    )
+
+
+def _types(what: str, name: str, which: str, value: Any, leaves: Sequence[Any]) -> list[ArrayType]:
+    """The types of leaves. Raises WeftTypeError naming the one that is no array."""
+    found = []
+    for i, leaf in enumerate(leaves):
+        try:
+            found.append(type_of(leaf))
+        except WeftTypeError:
+            path, _ = tree.leaves_with_path(value)[i]
+            raise WeftTypeError(
+                f"{what} of {name}: {which}{tree.keystr(path)} is no array",
+                operation=what,
+                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                wanted="an array, a number, or a tree of those",
+            ) from None
+    return found
+
+
+def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
+    """How many steps there are. Raises ShapeError or WeftValueError where that is not clear."""
+    paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
+    for path, type in zip(paths, types, strict=True):
+        if not type.shape:
+            raise ShapeError(
+                f"{what} of {name}: xs{path} has no axis to go along",
+                operation=what,
+                got=str(type),
+                wanted="an array with at least one dimension",
+                fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
+            )
+    lengths = {type.shape[0] for type in types}
+    if length is not None:
+        try:
+            length = operator.index(length)
+        except TypeError as error:
+            raise WeftTypeError(
+                f"{what} of {name}: the length is a Python integer",
+                operation=what,
+                got=f"{length!r:.100}",
+                wanted="an int, known when the loop is traced",
+                fix=Fix("static", "pass a Python int, or use weft.lax.while_loop", {}),
+            ) from error
+        if length < 0:
+            raise WeftValueError(
+                f"{what} of {name}: the length is negative",
+                operation=what,
+                got=f"length={length}",
+                wanted="a length of at least 0",
+                fix=Fix("length", "pass a length of at least 0", {"length": 0}),
+            )
+        lengths.add(length)
+    if len(lengths) > 1:
+        lines = "".join(f"\n    xs{p}: {t}" for p, t in zip(paths, types, strict=True))
+        given = f"\n    length: {length}" if length is not None else ""
+        raise ShapeError(
+            f"{what} of {name}: the lengths differ",
+            operation=what,
+            got=f"leading lengths {sorted(lengths)}{lines}{given}",
+            wanted="one length for all of xs" + (" and `length`" if length is not None else ""),
+            fix=Fix("same_length", "cut or pad the arrays to one leading length", {}),
+        )
+    if not lengths:
+        raise WeftValueError(
+            f"{what} of {name}: nothing says how many steps there are",
+            operation=what,
+            got="xs without arrays, and no length",
+            wanted="length=, or arrays in xs",
+            fix=Fix("length", "pass length=…", {}),
+        )
+    return lengths.pop()
+
+
+def _unroll(unroll: int | bool, length: int) -> int:
+    if unroll is True:
+        return max(1, length)
+    steps = operator.index(unroll) if unroll is not False else 1
+    if steps < 1:
+        raise WeftValueError(
+            "scan takes at least one step per round",
+            operation="scan",
+            got=f"unroll={unroll}",
+            wanted="a positive int, or True for all steps",
+            fix=Fix("unroll", "pass unroll=1", {"unroll": 1}),
+        )
+    return max(1, min(steps, length))
+
+
+def _trace(
+    what: str,
+    f: Callable[..., Any],
+    carry_tree: Any,
+    carry: list[Any],
+    x_tree: Any,
+    x_types: Sequence[ArrayType],
+) -> tuple[list[Any], TracedBody, Any]:
+    """The initial carry in its final types, the traced body, and the structure of what it stacks.
+
+    Where a Python number in the carry meets another dtype, it is converted before the loop.
+    """
+    name = function_name(f)
+    in_tree = tree.treedef_tuple((carry_tree, x_tree))
+    types = [type_of(x) for x in carry]
+    n = len(types)
+    while True:
+        traced = trace_body(what, f, in_tree, [*types, *x_types])
+        out_tree = _pair(what, name, traced.out_tree, carry_tree)
+        outs = traced.jaxpr.out_types[:n]
+        wider = promoted_carry(types, outs)
+        if wider == types:
+            check_carry_types(what, name, carry_tree, types, outs)
+            first = len(traced.consts)
+            weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
+            flags = [*[False] * first, *weaker, *[False] * len(x_types)]
+            if any(weaker) and yields(traced.jaxpr, flags):
+                wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
+            else:
+                body = close_carry(traced.jaxpr, first, n, weak=True)
+                fitted = [
+                    fit(x, type)
+                    for x, type in zip(carry, body.in_types[first : first + n], strict=True)
+                ]
+                return fitted, TracedBody(body, traced.consts, out_tree), out_tree
+        carry = [
+            x if new is old else convert_element_type(x, new.dtype, new.weak_type)
+            for x, old, new in zip(carry, types, wider, strict=True)
+        ]
+        types = wider
+
+
+def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
+    """The structure of the stacked results. Raises where the body returns no (carry, y)."""
+    node = out_tree.node_data()
+    children = out_tree.children()
+    if node is None or node[0] is not tuple or len(children) != 2:
+        raise WeftTypeError(
+            f"{what} of {name}: the body returns a pair (carry, y)",
+            operation=what,
+            got=f"a result of structure {out_tree}",
+            wanted="a tuple of two: the carry, and what is stacked (None for nothing)",
+            fix=Fix("pair", "return (carry, None) where nothing is stacked", {}),
+        )
+    check_carry_structure(what, name, carry_tree, children[0])
+    return children[1]
+
+
+@api_boundary
+def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """`f` of each element along the leading axis of `xs`, one after the other, stacked.
+
+    As `weft.vmap(f)(xs)`, in the memory of one application; with `batch_size`, of that many, which
+    are computed together. Errors are those of `scan`.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.lax.map(lambda x: x * x, wnp.arange(4.0))
+    Array([0., 1., 4., 9.], dtype=float32)
+    """
+    name = _check_function("map", f)
+    leaves, in_tree = tree.flatten(xs)
+    leaves = [user_value(x) for x in leaves]
+    types = _types("map", name, "xs", xs, leaves)
+    length = _length("map", name, xs, types, None)
+    if batch_size is None:
+        return _map_elements(f, leaves, in_tree, length)
+    size = operator.index(batch_size)
+    if size < 1:
+        raise WeftValueError(
+            f"map of {name}: the batch size is not positive",
+            operation="map",
+            got=f"batch_size={batch_size}",
+            wanted="a positive int, or None",
+            fix=Fix("batch_size", "pass batch_size=1", {"batch_size": 1}),
+        )
+    rounds, left = divmod(length, size)
+    parts = []
+    if rounds or not length:
+        whole = [_rows(x, 0, rounds * size) for x in leaves]
+        chunks = [reshape(x, (rounds, size, *type_of(x).shape[1:])) for x in whole]
+        stacked = _map_elements(_batched(f, size), chunks, in_tree, rounds)
+        parts.append(
+            tree.map(lambda y: reshape(y, (rounds * size, *type_of(y).shape[2:])), stacked)
+        )
+    if left:
+        rest = in_tree.unflatten([_rows(x, rounds * size, length) for x in leaves])
+        parts.append(_batched(f, left)(rest))
+    if len(parts) == 1:
+        return parts[0]
+    return tree.map(lambda *ys: concatenate(ys, 0), *parts)
+
+
+def _rows(x: Any, start: int, stop: int) -> Any:
+    return x if (start, stop) == (0, type_of(x).shape[0]) else slice_in_dim(x, start, stop)
+
+
+def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int) -> Any:
+    def body(_: None, x: Any) -> tuple[None, Any]:
+        return None, f(x)
+
+    body.__name__ = function_name(f)
+    return scan(body, None, in_tree.unflatten(leaves), length)[1]
+
+
+def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
+    """`f` of `size` elements at once."""
+
+    def batched(xs: Any) -> Any:
+        leaves, in_tree = tree.flatten(xs)
+        trees: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            outs, out_tree = tree.flatten(f(in_tree.unflatten(values)))
+            trees.append(out_tree)
+            return [user_value(x) for x in outs]
+
+        axis = AxisData(None, size)
+        outs, dims = vmap_flat(flat, axis, leaves, [0] * len(leaves), function_name(f))
+        moved = [move_dim(x, d, 0, size) for x, d in zip(outs, dims, strict=True)]
+        return trees[-1].unflatten(moved)
+
+    batched.__name__ = function_name(f)
+    return batched
