@@ -25,6 +25,7 @@ from weft.ops.convert import convert_element_type
 from weft.ops.extended import is_key
 from weft.transforms.eval import compile_program, operand_device, run_program
 from weft.transforms.staging import function_name, trace_to_jaxpr
+from weft.tree_difference import differences
 
 __all__ = [
     "TracedBody",
@@ -221,8 +222,8 @@ def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> 
     if in_tree == out_tree:
         return
     lines = "".join(
-        f"\n    carry{tree.keystr(path)}: {text}"
-        for path, text in tree.equality_errors(in_tree, out_tree)
+        f"\n    carry{tree.keystr(found.path)}: {found.left} goes in, {found.right} comes out"
+        for found in differences(in_tree, out_tree)
     )
     raise TreeError(
         f"{what} of {name}: the carry comes out with another structure than it goes in",

@@ -28,7 +28,7 @@ from weft.ops.slicing import slice_in_dim
 from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
 
-__all__ = ["map", "scan"]
+__all__ = ["leaf_types", "map", "scan"]
 
 
 @api_boundary
@@ -61,8 +61,8 @@ def scan(
     x_leaves, x_tree = tree.flatten(xs)
     carry_leaves = [user_value(x) for x in carry_leaves]
     x_leaves = [user_value(x) for x in x_leaves]
-    carry_types = _types("scan", name, "init", init, carry_leaves)
-    x_types = _types("scan", name, "xs", xs, x_leaves)
+    carry_types = leaf_types("scan", name, "init", init, carry_leaves)
+    x_types = leaf_types("scan", name, "xs", xs, x_leaves)
     length = _length("scan", name, xs, x_types, length)
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
     carry_leaves, body, out_tree = _trace("scan", f, carry_tree, carry_leaves, x_tree, x_types)
@@ -83,7 +83,9 @@ def _check_function(what: str, f: Any) -> str:
     )
 
 
-def _types(what: str, name: str, which: str, value: Any, leaves: Sequence[Any]) -> list[ArrayType]:
+def leaf_types(
+    what: str, name: str, which: str, value: Any, leaves: Sequence[Any]
+) -> list[ArrayType]:
     """The types of leaves. Raises WeftTypeError naming the one that is no array."""
     found = []
     for i, leaf in enumerate(leaves):
@@ -241,7 +243,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     name = _check_function("map", f)
     leaves, in_tree = tree.flatten(xs)
     leaves = [user_value(x) for x in leaves]
-    types = _types("map", name, "xs", xs, leaves)
+    types = leaf_types("map", name, "xs", xs, leaves)
     length = _length("map", name, xs, types, None)
     if batch_size is None:
         return _map_elements(f, leaves, in_tree, length)

@@ -1,0 +1,544 @@
+"""`while_loop`: a loop that runs as long as a condition on its carried values holds.
+
+How many steps there are is known only when it runs. So it has forward derivatives, where tangents
+are carried beside the values, and none in reverse, for which every step's residuals would have to
+be kept: where bounds are known, `fori_loop` becomes a `scan`, which has both. Under `vmap` with a
+mapped condition the loop runs until it fails for every element, and elements that are finished keep
+their values. Where the body has effects, elements run one after the other instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.array import Array
+from weft.control.bodies import (
+    TracedBody,
+    check_carry_structure,
+    check_carry_types,
+    close_carry,
+    fit,
+    permuted,
+    promoted_carry,
+    rebuild,
+    run_compiled,
+    trace_body,
+    yields,
+)
+from weft.control.jit import scatter
+from weft.control.loops import leaf_types, scan
+from weft.control.scan import fixpoint, marked, same_array
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    Fix,
+    JaxprError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.ops.arithmetic import add, lt
+from weft.ops.convert import convert_element_type
+from weft.ops.reduce import reduce_or
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, move_dim
+from weft.ops.tangents import instantiate
+from weft.runtime import stablehlo
+from weft.transforms.dce import dce_jaxpr
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
+from weft.transforms.staging import function_name
+from weft.transforms.vmap import vmap_jaxpr
+
+__all__ = ["fori_loop", "while_loop", "while_p"]
+
+Flags = tuple[bool, ...]
+
+while_p = Primitive("while", multiple_results=True, memoise=False)
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+@api_boundary
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Runs `val = body_fun(val)` from `init_val` as long as `cond_fun(val)` holds: the last `val`.
+
+    The carried tree keeps its structure, shapes and dtypes; Python numbers in it take the dtype
+    that comes out. `cond_fun` returns a boolean scalar. The loop has forward derivatives; for
+    `grad`, use `fori_loop` with known bounds or `scan`. Raises TreeError or WeftTypeError for a
+    carry that changes, leaf by leaf, or a condition that is no boolean scalar.
+
+    >>> import weft
+    >>> weft.lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1)
+    Array(128, dtype=int32, weak_type=True)
+    """
+    for what, function in (("condition", cond_fun), ("body", body_fun)):
+        if not callable(function):
+            raise WeftTypeError(
+                f"while_loop takes a function as its {what}",
+                operation="while_loop",
+                got=type(function).__name__,
+                wanted="a function of the carried values",
+            )
+    name = function_name(body_fun)
+    leaves, carry_tree = tree.flatten(init_val)
+    leaves = [user_value(x) for x in leaves]
+    types = leaf_types("while_loop", name, "init_val", init_val, leaves)
+    leaves, body, condition = _trace(cond_fun, body_fun, carry_tree, leaves, types)
+    outs = bind_while(condition.jaxpr, body.jaxpr, condition.consts, body.consts, leaves)
+    return carry_tree.unflatten(outs)
+
+
+def _trace(
+    cond_fun: Any, body_fun: Any, carry_tree: Any, carry: list[Any], types: list[ArrayType]
+) -> tuple[list[Any], TracedBody, TracedBody]:
+    """The first carried values in their final types, and the traced body and condition."""
+    name = function_name(body_fun)
+    in_tree = tree.treedef_tuple((carry_tree,))
+    while True:
+        traced = trace_body("while_loop", body_fun, in_tree, types)
+        check_carry_structure("while_loop", name, carry_tree, traced.out_tree)
+        outs = traced.jaxpr.out_types
+        wider = promoted_carry(types, outs)
+        first = len(traced.consts)
+        if wider == types:
+            check_carry_types("while_loop", name, carry_tree, types, outs)
+            weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
+            if any(weaker) and yields(traced.jaxpr, [*[False] * first, *weaker]):
+                wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
+            else:
+                break
+        carry = [
+            x if new is old else convert_element_type(x, new.dtype, new.weak_type)
+            for x, old, new in zip(carry, types, wider, strict=True)
+        ]
+        types = wider
+    body = close_carry(traced.jaxpr, first, len(types), weak=True)
+    types = body.in_types[first:]
+    carry = [fit(x, type) for x, type in zip(carry, types, strict=True)]
+    condition = trace_body("while_loop", cond_fun, in_tree, types)
+    _check_condition(function_name(cond_fun), condition)
+    return carry, TracedBody(body, traced.consts, traced.out_tree), condition
+
+
+def _check_condition(name: str, condition: TracedBody) -> None:
+    types = condition.jaxpr.out_types
+    if (
+        tree.treedef_is_leaf(condition.out_tree)
+        and not types[0].shape
+        and types[0].dtype == dtypes.bool_
+    ):
+        return
+    got = str(types[0]) if tree.treedef_is_leaf(condition.out_tree) else str(condition.out_tree)
+    raise WeftTypeError(
+        f"while_loop: the condition {name} does not return a boolean scalar",
+        operation="while_loop",
+        got=got,
+        wanted="bool[]",
+        fix=Fix(
+            "condition",
+            "compare (x < n), and reduce an array with .any() or .all()",
+            {},
+        ),
+    )
+
+
+@api_boundary
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Runs `val = body_fun(i, val)` for `i` from `lower` to `upper` (exclusive): the last `val`.
+
+    Where both bounds are known it becomes a `scan` and has derivatives in both modes; otherwise a
+    `while_loop`, which has forward ones. `unroll` (as for `scan`) needs known bounds. The bounds
+    are integer scalars of one dtype (Python numbers yield). Errors are those of `while_loop`.
+
+    >>> import weft
+    >>> weft.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int32, weak_type=True)
+    """
+    if not callable(body_fun):
+        raise WeftTypeError(
+            f"fori_loop takes a function as its body, not {type(body_fun).__name__}",
+            operation="fori_loop",
+            got=type(body_fun).__name__,
+            wanted="a function of the index and the carried values",
+        )
+    lower, upper, dtype, weak = _bounds(user_value(lower), user_value(upper))
+    name = function_name(body_fun)
+    first, last = _known(lower), _known(upper)
+    if first is not None and last is not None:
+        if first + max(0, last - first) > np.iinfo(dtype).max:
+            raise WeftValueError(
+                f"fori_loop of {name}: the bounds do not fit in {dtype}",
+                operation="fori_loop",
+                got=f"{first} to {last}",
+                wanted=f"numbers of {dtype}",
+                fix=Fix("enable_x64", "give the bounds as int64 arrays, or set enable_x64", {}),
+            )
+
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            i, val = carry
+            return (add(i, dtype.type(1)) if not weak else add(i, 1), body_fun(i, val)), None
+
+        step.__name__ = name
+        carry = (lower, init_val)
+        length = max(0, last - first)
+        return scan(step, carry, None, length, unroll=1 if unroll is None else unroll)[0][1]
+    if unroll is not None:
+        raise WeftValueError(
+            f"fori_loop of {name}: only a loop with known bounds can be unrolled",
+            operation="fori_loop",
+            got=f"unroll={unroll} and a traced bound",
+            wanted="bounds that are Python integers",
+            fix=Fix("unroll", "leave unroll out, or make the bounds static arguments", {}),
+        )
+
+    def go_on(carry: Any) -> Any:
+        return lt(carry[0], carry[1])
+
+    def advance(carry: Any) -> Any:
+        i, end, val = carry
+        return add(i, dtype.type(1)) if not weak else add(i, 1), end, body_fun(i, val)
+
+    advance.__name__ = name
+    return while_loop(go_on, advance, (lower, upper, init_val))[2]
+
+
+def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, Any, bool]:
+    """The bounds in one dtype, and that dtype. Raises WeftTypeError unless they are integers."""
+    types = [type_of(lower), type_of(upper)]
+    for which, type in zip(("lower", "upper"), types, strict=True):
+        if type.shape or type.dtype not in dtypes.INTEGER:
+            raise WeftTypeError(
+                f"fori_loop takes an integer scalar as its {which} bound",
+                operation="fori_loop",
+                got=str(type),
+                wanted="i32[]",
+                fix=Fix("convert", "convert the bound to an integer", {"bound": which}),
+            )
+    dtype, weak = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
+    lower, upper = (
+        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
+        for x, t in zip((lower, upper), types, strict=True)
+    )
+    return lower, upper, dtype, weak
+
+
+def _known(bound: Any) -> int | None:
+    """A bound as a number, or None where only its type is known."""
+    if isinstance(bound, (int, np.generic, Array)):
+        return int(bound)
+    return None
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+
+def bind_while(
+    condition: Jaxpr, body: Jaxpr, cond_consts: Any, body_consts: Any, carry: Sequence[Any]
+) -> list[Any]:
+    """Applies the primitive, after joining the types of carried values that differ."""
+    closed = close_carry(body, len(body_consts), len(carry))
+    if closed is not body:
+        wanted = closed.in_types[len(body_consts) :]
+        carry = [fit(x, type) for x, type in zip(carry, wanted, strict=True)]
+    return list(
+        while_p.bind(
+            *cond_consts,
+            *body_consts,
+            *carry,
+            cond_jaxpr=condition,
+            body_jaxpr=closed,
+            cond_nconsts=len(cond_consts),
+            body_nconsts=len(body_consts),
+        )
+    )
+
+
+def parts(values: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Operands (or marks) as constants of the condition, of the body, and carried values."""
+    n = params["cond_nconsts"]
+    m = n + params["body_nconsts"]
+    return list(values[:n]), list(values[n:m]), list(values[m:])
+
+
+def while_impl(*args: Any, **params: Any) -> list[Any]:
+    return run_compiled(while_p, args, params, params["body_jaxpr"])
+
+
+def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts(types, params)
+    for jaxpr, got in ((condition, [*cond_consts, *carry]), (body, [*body_consts, *carry])):
+        if len(got) != len(jaxpr.inputs) or not all(map(same_array, got, jaxpr.in_types)):
+            raise JaxprError(
+                "while: the operands do not fit the condition or the body",
+                got=", ".join(map(str, got)),
+                wanted=", ".join(map(str, jaxpr.in_types)),
+            )
+    outs: list[ArrayType] = body.out_types
+    carried = body.in_types[len(body_consts) :]
+    if any(a.strong() is not b.strong() for a, b in zip(carried, outs, strict=True)):
+        raise JaxprError(
+            "while: carried values come out with other types than they go in",
+            got=", ".join(map(str, outs)),
+            wanted=", ".join(map(str, carried)),
+        )
+    return outs
+
+
+def tangent_loop(
+    primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> tuple[list[Any], Flags]:
+    """The results and tangents of the loop that carries tangents beside the values, and which
+    values have them. Only what the condition depends on does not need a tangent."""
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts(primals, params)
+    _, consts_t, carry_t = parts(tangents, params)
+    of_consts = tuple(type(t) is not Zero for t in consts_t)
+
+    def step(carried: Flags) -> Sequence[bool]:
+        return jvp_jaxpr(body, (*of_consts, *carried), carried)[1]
+
+    carried = fixpoint(tuple(type(t) is not Zero for t in carry_t), step)
+    program, _ = jvp_jaxpr(body, (*of_consts, *carried), carried)
+    a, b, c = len(body_consts), len(carry), sum(of_consts)
+    order = [*range(a), *range(a + b, a + b + c), *range(a, a + b)]
+    program = permuted(program, [*order, *range(a + b + c, len(program.inputs))])
+    outs = bind_while(
+        with_unused(condition, [v.type for v in program.inputs[a + c + b :]]),
+        program,
+        cond_consts,
+        [*body_consts, *marked(consts_t, of_consts)],
+        [*carry, *(instantiate(t) for t in marked(carry_t, carried))],
+    )
+    return outs, carried
+
+
+def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
+    """The program with further inputs that it does not read."""
+
+    def make() -> Jaxpr:
+        return Jaxpr([*jaxpr.inputs, *map(Var, types)], jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
+
+    found: Jaxpr = jaxpr.derived(("with_unused", tuple(types)), make)
+    return found
+
+
+def while_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    outs, carried = tangent_loop(primals, tangents, params)
+    n = len(carried)
+    return outs[:n], scatter(carried, outs[n:], [type_of(x) for x in outs[:n]])
+
+
+def while_linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    # The number of steps is not known, so there is no place for their residuals: the linear
+    # program is the whole loop with tangents, from the same first values.
+    outs = list(while_p.bind(*primals, **params))
+    found, carried = tangent_loop(primals, tangents, params)
+    return outs, scatter(carried, found[len(carried) :], [type_of(x) for x in outs])
+
+
+def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+    raise WeftNotImplementedError(
+        "reverse-mode differentiation of a while_loop (or a fori_loop whose bounds are traced): "
+        "the number of its steps is not known, and their residuals would have to be kept",
+        operation="while_loop",
+        got=f"a loop over {len(params['body_jaxpr'].outputs)} carried values",
+        wanted="a loop of known length",
+        fix=Fix(
+            "known_length",
+            "use weft.lax.fori_loop with Python integers as bounds, or weft.lax.scan; or "
+            "differentiate forwards (weft.jvp, weft.jacfwd); or give the loop a derivative of its "
+            "own (weft.custom_vjp, weft.lax.custom_root)",
+            {},
+        ),
+    )
+
+
+def while_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts(args, params)
+    of_cond, of_body, of_carry = parts(dims, params)
+
+    def in_dims(carried: Flags) -> list[int | None]:
+        return [0 if flag else None for flag in carried]
+
+    def step(carried: Flags) -> Sequence[bool]:
+        _, found = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
+        return [d is not None for d in found]
+
+    carried = fixpoint(tuple(d is not None for d in of_carry), step)
+    test, (test_dim,) = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)))
+    if test_dim is not None:
+        if condition.effects or body.effects:
+            return one_by_one(axis, args, dims, params)
+        carried = (True,) * len(carry)
+        test, _ = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)), (True,))
+    mapped, _ = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
+    carry = [
+        move_dim(x, d, 0, axis.size) if flag else x
+        for x, d, flag in zip(carry, of_carry, carried, strict=True)
+    ]
+    if test_dim is not None:
+        body_consts = [*cond_consts, *body_consts]
+        test, mapped = selecting(test, mapped, len(cond_consts))
+    outs = bind_while(test, mapped, cond_consts, body_consts, carry)
+    return outs, in_dims(carried)
+
+
+def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr]:
+    """A loop over all elements: it goes on while any of them does, and changes only those. The body
+    takes the constants of the condition before its own."""
+
+    def make() -> tuple[Jaxpr, Jaxpr]:
+        n, m = cond_nconsts, len(body.inputs) - len(body.outputs)
+
+        def any_goes_on(*values: Any) -> list[Any]:
+            return [reduce_or(eval_jaxpr(test, (), *values)[0], (0,))]
+
+        def advance(*values: Any) -> list[Any]:
+            own, carry = values[: n + m], values[n + m :]
+            (goes_on,) = eval_jaxpr(test, (), *own[:n], *carry)
+            outs = eval_jaxpr(body, (), *own[n:], *carry)
+            return [select_rows(goes_on, x, old) for x, old in zip(outs, carry, strict=True)]
+
+        types = test.in_types[:n] + body.in_types
+        return (
+            rebuild(any_goes_on, test.in_types, test.name, "vmap"),
+            rebuild(advance, types, body.name, "vmap"),
+        )
+
+    found: tuple[Jaxpr, Jaxpr] = body.derived(("selecting", test, cond_nconsts), make)
+    return found
+
+
+def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
+    """For each element along the first dimension, a row of one or of the other."""
+    shape = type_of(on_true).shape
+    if len(shape) > 1:
+        which = broadcast_in_dim(which, shape, (0,))
+    return select(which, on_true, on_false)
+
+
+def one_by_one(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+) -> tuple[list[Any], list[int | None]]:
+    """The loops of all elements, one after the other, so that each has its own effects."""
+    flags = [d is not None for d in dims]
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True) if d is not None]
+
+    def step(_: None, given: Any) -> tuple[None, Any]:
+        mapped = iter(given)
+        values = [next(mapped) if flag else x for x, flag in zip(args, flags, strict=True)]
+        return None, while_p.bind(*values, **params)
+
+    outs = scan(step, None, rows, axis.size)[1]
+    return outs, [0] * len(outs)
+
+
+def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    params = eqn.params
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    of_cond, of_body, of_carry = parts(unknown, params)
+
+    def step(carried: Flags) -> Sequence[bool]:
+        return partial_eval_jaxpr(body, (*of_body, *carried), carried).unknown_out
+
+    carried = fixpoint(tuple(of_carry), step)
+    reads = dce_jaxpr(condition, (True,), True)[1]
+    of_test = [*of_cond, *carried]
+    depends = any(flag and read for flag, read in zip(of_test, reads, strict=True))
+    if all(carried) or depends or eqn.effects:
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    # What is known does not depend on the rest, and runs in a loop of its own; the rest needs the
+    # known values at every step, so its loop computes them again.
+    used = tuple(not flag for flag in carried)
+    known = while_dce(eqn, used)[1]
+    fresh = [v if flag else Var(v.type) for v, flag in zip(eqn.outputs, carried, strict=True)]
+    return SplitEquation(known, eqn.replace(outputs=fresh), carried, [])
+
+
+def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    params = eqn.params
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    if not any(used) and not body.effects and not condition.effects:
+        return [False] * len(eqn.inputs), None
+    a, b = params["cond_nconsts"], params["body_nconsts"]
+    test_reads = dce_jaxpr(condition, (True,), True)[1]
+
+    def step(carried: Flags) -> Sequence[bool]:
+        return dce_jaxpr(body, carried, True)[1][b:]
+
+    start = tuple(u or r for u, r in zip(used, test_reads[a:], strict=True))
+    carried = fixpoint(start, step)
+    smaller, reads = dce_jaxpr(body, carried, True)
+    keep_test = (*test_reads[:a], *carried)
+    keep_body = (*reads[:b], *carried)
+    kept = [*keep_test[:a], *keep_body[:b], *carried]
+    if all(kept) and len(smaller.eqns) == len(body.eqns):
+        return kept, eqn
+    test = dce_jaxpr(condition, (True,), True)[0]
+    outputs = [
+        v if use else Var(v.type)
+        for v, use, keep in zip(eqn.outputs, used, carried, strict=True)
+        if keep
+    ]
+    made = eqn.replace(
+        inputs=marked(eqn.inputs, kept),
+        outputs=outputs,
+        params={
+            "cond_jaxpr": permuted(test, [i for i, keep in enumerate(keep_test) if keep]),
+            "body_jaxpr": permuted(smaller, [i for i, keep in enumerate(keep_body) if keep]),
+            "cond_nconsts": sum(keep_test[:a]),
+            "body_nconsts": sum(keep_body[:b]),
+        },
+    )
+    return kept, made
+
+
+def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
+    cond_consts, body_consts, carry = parts(operands, params)
+
+    def condition(state: list[Any]) -> Any:
+        (found,) = context.lower_jaxpr(params["cond_jaxpr"], [*cond_consts, *state], "condition")
+        return found
+
+    def body(state: list[Any]) -> list[Any]:
+        return context.lower_jaxpr(params["body_jaxpr"], [*body_consts, *state], "while")
+
+    return list(stablehlo.while_(carry, condition, body))
+
+
+rules.impl.register(while_p, while_impl)
+rules.type_rule.register(while_p, while_type)
+rules.jvp.register(while_p, while_jvp)
+rules.linearize.register(while_p, while_linearize)
+rules.transpose.register(while_p, while_transpose)
+rules.vmap.register(while_p, while_vmap)
+rules.partial_eval.register(while_p, while_partial_eval)
+rules.dce.register(while_p, while_dce)
+rules.lower.register(while_p, while_lower)
