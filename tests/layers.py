@@ -74,6 +74,7 @@ LAYER_OF = {
     "weft": "facade",
     "weft.lax": "facade",
     "weft.extend": "facade",
+    "weft.ad_checkpoint": "facade",
     "weft.experimental": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",

@@ -13,7 +13,10 @@ from weft.array import Array
 from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.batching import vmap
 from weft.config import enable_x64
-from weft.control import stages
+from weft.control import checkpoint_policies, stages
+from weft.control.checkpoint_policies import checkpoint_name
+from weft.control.remat import checkpoint
+from weft.control.remat import checkpoint as remat
 from weft.core.types import ShapeDtypeStruct
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -32,7 +35,11 @@ __version__ = "0.1.0"
 __all__ = [
     "Array",
     "ShapeDtypeStruct",
+    "ad_checkpoint",
     "block_until_ready",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
     "config",
     "default_backend",
     "device_count",
@@ -62,6 +69,7 @@ __all__ = [
     "process_count",
     "process_index",
     "random",
+    "remat",
     "sharding",
     "stages",
     "tree",
@@ -72,7 +80,7 @@ __all__ = [
 ]
 
 # Imported when they are first used, so that `import weft` stays cheap.
-_LAZY = ("extend", "nn", "random", "testing", "tree_util")
+_LAZY = ("ad_checkpoint", "extend", "nn", "random", "testing", "tree_util")
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,12 @@ Operands have one shape and one dtype (Python numbers take the dtype of the othe
 promotes and broadcasts on top of these. Control flow stands here too.
 """
 
+from weft.control.associative_scan import associative_scan
 from weft.control.cond import cond, switch
+from weft.control.linear_solve import custom_linear_solve
+from weft.control.loops import map, scan
 from weft.control.reduction import reduce, reduce_window
+from weft.control.while_loop import fori_loop, while_loop
 from weft.ops.argreduce import argmax, argmin
 from weft.ops.arithmetic import (
     abs,
@@ -175,6 +179,7 @@ __all__ = [
     "argmin",
     "asin",
     "asinh",
+    "associative_scan",
     "atan",
     "atan2",
     "atanh",
@@ -220,6 +225,7 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "custom_linear_solve",
     "digamma",
     "div",
     "dot",
@@ -240,6 +246,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "floor",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -260,6 +267,7 @@ __all__ = [
     "log1p",
     "logistic",
     "lt",
+    "map",
     "max",
     "min",
     "mul",
@@ -297,6 +305,7 @@ __all__ = [
     "rev",
     "round",
     "rsqrt",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_max",
@@ -327,6 +336,7 @@ __all__ = [
     "tile",
     "top_k",
     "transpose",
+    "while_loop",
     "zeros_like_array",
     "zeta",
 ]

@@ -8,12 +8,14 @@ where a number that yields to other dtypes did yield, since then the body may ta
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes, tree
 from weft.array import as_array
 from weft.control.jitted import check_results
+from weft.control.trace_cache import TracedBody
 from weft.core.axes import axis_length
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
@@ -21,6 +23,7 @@ from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.ops.collectives import pbroadcast_p
+from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
 from weft.ops.extended import is_key
 from weft.transforms.eval import compile_program, operand_device, run_program
@@ -28,30 +31,40 @@ from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.tree_difference import differences
 
 __all__ = [
-    "TracedBody",
+    "LoopBody",
     "check_carry_structure",
-    "check_carry_types",
     "close_carry",
     "fit",
     "join_types",
     "permuted",
-    "promoted_carry",
     "rebuild",
     "run_compiled",
     "trace_body",
-    "yields",
+    "trace_loop_body",
 ]
 
 
-class TracedBody:
-    """A traced function of trees: its program, what it closed over, the structure of its result."""
+@dataclasses.dataclass(frozen=True)
+class LoopBody:
+    """A traced loop body: its program, what it closed over, the structure of what it returns beside
+    the carried values, and the types of these."""
 
-    __slots__ = ("consts", "jaxpr", "out_tree")
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+    carry_types: list[ArrayType]
 
-    def __init__(self, jaxpr: Jaxpr, consts: list[Any], out_tree: Any) -> None:
-        self.jaxpr = jaxpr
-        self.consts = consts
-        self.out_tree = out_tree
+    def start(self, carry: Sequence[Any]) -> list[Any]:
+        """The first carried values, in the types that the loop carries."""
+        return [
+            fit(
+                x
+                if type_of(x).dtype == type.dtype
+                else convert_element_type(x, type.dtype, type.weak_type),
+                type,
+            )
+            for x, type in zip(carry, self.carry_types, strict=True)
+        ]
 
 
 def trace_body(
@@ -71,13 +84,46 @@ def trace_body(
     return TracedBody(jaxpr, consts, trees[-1])
 
 
+def trace_loop_body(
+    what: str,
+    function: Callable[..., Any],
+    trees: Sequence[Any],
+    carry_types: Sequence[ArrayType],
+    other_types: Sequence[ArrayType],
+    result: Callable[[Any], Any],
+) -> LoopBody:
+    """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
+
+    `result` takes the structure of what the function returns, carried values first, and answers
+    with that of the rest. Where a Python number in the carry meets another dtype, it takes it on.
+    """
+    name = function_name(function)
+    in_tree = tree.treedef_tuple(tuple(trees))
+    types, n = list(carry_types), len(carry_types)
+    while True:
+        traced = trace_body(what, function, in_tree, [*types, *other_types])
+        out_tree = result(traced.out_tree)
+        outs = traced.jaxpr.out_types[:n]
+        wider = promoted_carry(types, outs)
+        first = len(traced.consts)
+        if wider == types:
+            check_carry_types(what, name, trees[0], types, outs)
+            weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
+            flags = [*[False] * first, *weaker, *[False] * len(other_types)]
+            if not any(weaker) or not yields(traced.jaxpr, flags):
+                body = close_carry(traced.jaxpr, first, n, weak=True)
+                closed = body.in_types[first : first + n]
+                return LoopBody(body, traced.consts, out_tree, closed)
+            wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
+        types = wider
+
+
 def rebuild(
     function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str, what: str
 ) -> Jaxpr:
     """The program of a function that evaluates other programs, which close over nothing."""
     jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
-    assert not consts, "a program has no closed-over values besides its inputs"
-    return jaxpr
+    return embedded(jaxpr, consts)
 
 
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:

@@ -7,21 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import tree
-from weft.control.bodies import (
-    TracedBody,
-    check_carry_structure,
-    check_carry_types,
-    close_carry,
-    fit,
-    promoted_carry,
-    trace_body,
-    yields,
-)
+from weft.control.bodies import check_carry_structure, trace_loop_body
 from weft.control.scan import Loop, bind_scan
+from weft.control.trace_cache import TraceCache, cached_trace
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.convert import convert_element_type
 from weft.ops.joining import concatenate
 from weft.ops.shape import move_dim, reshape
 from weft.ops.slicing import slice_in_dim
@@ -29,6 +20,9 @@ from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
 
 __all__ = ["leaf_types", "map", "scan"]
+
+
+_traces = TraceCache(512)
 
 
 @api_boundary
@@ -65,11 +59,23 @@ def scan(
     x_types = leaf_types("scan", name, "xs", xs, x_leaves)
     length = _length("scan", name, xs, x_types, length)
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
-    carry_leaves, body, out_tree = _trace("scan", f, carry_tree, carry_leaves, x_tree, x_types)
-    loop = Loop(length, bool(reverse), _unroll(unroll, length), len(body.consts), len(carry_types))
-    outs = bind_scan(body.jaxpr, loop, body.consts, carry_leaves, x_leaves)
+    body = cached_trace(
+        _traces,
+        f,
+        (carry_tree, x_tree, *carry_types, *x_types),
+        lambda: trace_loop_body(
+            "scan",
+            f,
+            (carry_tree, x_tree),
+            carry_types,
+            x_types,
+            lambda out_tree: _pair("scan", name, out_tree, carry_tree),
+        ),
+    )
     n = len(carry_types)
-    return carry_tree.unflatten(outs[:n]), out_tree.unflatten(outs[n:])
+    loop = Loop(length, bool(reverse), _unroll(unroll, length), len(body.consts), n)
+    outs = bind_scan(body.jaxpr, loop, body.consts, body.start(carry_leaves), x_leaves)
+    return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
 
 def _check_function(what: str, f: Any) -> str:
@@ -169,48 +175,6 @@ def _unroll(unroll: int | bool, length: int) -> int:
             fix=Fix("unroll", "pass unroll=1", {"unroll": 1}),
         )
     return max(1, min(steps, length))
-
-
-def _trace(
-    what: str,
-    f: Callable[..., Any],
-    carry_tree: Any,
-    carry: list[Any],
-    x_tree: Any,
-    x_types: Sequence[ArrayType],
-) -> tuple[list[Any], TracedBody, Any]:
-    """The initial carry in its final types, the traced body, and the structure of what it stacks.
-
-    Where a Python number in the carry meets another dtype, it is converted before the loop.
-    """
-    name = function_name(f)
-    in_tree = tree.treedef_tuple((carry_tree, x_tree))
-    types = [type_of(x) for x in carry]
-    n = len(types)
-    while True:
-        traced = trace_body(what, f, in_tree, [*types, *x_types])
-        out_tree = _pair(what, name, traced.out_tree, carry_tree)
-        outs = traced.jaxpr.out_types[:n]
-        wider = promoted_carry(types, outs)
-        if wider == types:
-            check_carry_types(what, name, carry_tree, types, outs)
-            first = len(traced.consts)
-            weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
-            flags = [*[False] * first, *weaker, *[False] * len(x_types)]
-            if any(weaker) and yields(traced.jaxpr, flags):
-                wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
-            else:
-                body = close_carry(traced.jaxpr, first, n, weak=True)
-                fitted = [
-                    fit(x, type)
-                    for x, type in zip(carry, body.in_types[first : first + n], strict=True)
-                ]
-                return fitted, TracedBody(body, traced.consts, out_tree), out_tree
-        carry = [
-            x if new is old else convert_element_type(x, new.dtype, new.weak_type)
-            for x, old, new in zip(carry, types, wider, strict=True)
-        ]
-        types = wider
 
 
 def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:

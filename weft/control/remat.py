@@ -10,7 +10,7 @@ Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import tree
@@ -18,6 +18,7 @@ from weft.control.bodies import rebuild, run_compiled, trace_body
 from weft.control.checkpoint_policies import Policy, saveable
 from weft.control.jit import jit_p, scatter
 from weft.control.scan import marked
+from weft.control.trace_cache import TraceCache, cached_trace
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
@@ -40,6 +41,8 @@ remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
 
 
 # ---- for users ---------------------------------------------------------------------------------
+
+_traces = TraceCache(512)
 
 
 def checkpoint(
@@ -93,7 +96,13 @@ def checkpoint(
 
         with_static.__name__ = name
         types = [type_of(x) for x in leaves]
-        traced = trace_body("checkpoint", with_static, in_tree, types)
+        traced = cached_trace(
+            _traces,
+            fun,
+            (in_tree, len(args), tuple(sorted(static)), *types),
+            lambda: trace_body("checkpoint", with_static, in_tree, types),
+            tuple(args[i] for i in sorted(static)),
+        )
         outs = bind_remat([*traced.consts, *leaves], traced.jaxpr, policy, prevent_cse, False)
         return traced.out_tree.unflatten(outs)
 
@@ -126,6 +135,13 @@ def bind_remat(
 
 def remat_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
     return run_compiled(remat_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
+
+
+def remat_steps(
+    *args: Any, jaxpr: Jaxpr, again: bool, **params: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    second = ", computed again" if again else ""
+    yield f"the checkpoint of {jaxpr.name}{second}", jaxpr, args
 
 
 def remat_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
@@ -312,3 +328,4 @@ rules.vmap.register(remat_p, remat_vmap)
 rules.partial_eval.register(remat_p, remat_partial_eval)
 rules.dce.register(remat_p, remat_dce)
 rules.lower.register(remat_p, remat_lower)
+rules.steps.register(remat_p, remat_steps)

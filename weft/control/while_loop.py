@@ -9,7 +9,8 @@ their values. Where the body has effects, elements run one after the other inste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,19 @@ import numpy as np
 from weft import dtypes, tree
 from weft.array import Array
 from weft.control.bodies import (
-    TracedBody,
     check_carry_structure,
-    check_carry_types,
     close_carry,
     fit,
     permuted,
-    promoted_carry,
     rebuild,
     run_compiled,
     trace_body,
-    yields,
+    trace_loop_body,
 )
 from weft.control.jit import scatter
 from weft.control.loops import leaf_types, scan
 from weft.control.scan import fixpoint, marked, same_array
+from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -68,6 +67,10 @@ while_p = Primitive("while", multiple_results=True, memoise=False)
 # ---- for users ---------------------------------------------------------------------------------
 
 
+_bodies = TraceCache(512)
+_conditions = TraceCache(512)
+
+
 @api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
@@ -95,41 +98,30 @@ def while_loop(
     leaves, carry_tree = tree.flatten(init_val)
     leaves = [user_value(x) for x in leaves]
     types = leaf_types("while_loop", name, "init_val", init_val, leaves)
-    leaves, body, condition = _trace(cond_fun, body_fun, carry_tree, leaves, types)
-    outs = bind_while(condition.jaxpr, body.jaxpr, condition.consts, body.consts, leaves)
+    check = _same("while_loop", name, carry_tree)
+    body = cached_trace(
+        _bodies,
+        body_fun,
+        (carry_tree, *types),
+        lambda: trace_loop_body("while_loop", body_fun, (carry_tree,), types, (), check),
+    )
+    in_tree = tree.treedef_tuple((carry_tree,))
+    condition = cached_trace(
+        _conditions,
+        cond_fun,
+        (carry_tree, *body.carry_types),
+        lambda: trace_body("while_loop", cond_fun, in_tree, body.carry_types),
+    )
+    _check_condition(function_name(cond_fun), condition)
+    outs = bind_while(
+        condition.jaxpr, body.jaxpr, condition.consts, body.consts, body.start(leaves)
+    )
     return carry_tree.unflatten(outs)
 
 
-def _trace(
-    cond_fun: Any, body_fun: Any, carry_tree: Any, carry: list[Any], types: list[ArrayType]
-) -> tuple[list[Any], TracedBody, TracedBody]:
-    """The first carried values in their final types, and the traced body and condition."""
-    name = function_name(body_fun)
-    in_tree = tree.treedef_tuple((carry_tree,))
-    while True:
-        traced = trace_body("while_loop", body_fun, in_tree, types)
-        check_carry_structure("while_loop", name, carry_tree, traced.out_tree)
-        outs = traced.jaxpr.out_types
-        wider = promoted_carry(types, outs)
-        first = len(traced.consts)
-        if wider == types:
-            check_carry_types("while_loop", name, carry_tree, types, outs)
-            weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
-            if any(weaker) and yields(traced.jaxpr, [*[False] * first, *weaker]):
-                wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
-            else:
-                break
-        carry = [
-            x if new is old else convert_element_type(x, new.dtype, new.weak_type)
-            for x, old, new in zip(carry, types, wider, strict=True)
-        ]
-        types = wider
-    body = close_carry(traced.jaxpr, first, len(types), weak=True)
-    types = body.in_types[first:]
-    carry = [fit(x, type) for x, type in zip(carry, types, strict=True)]
-    condition = trace_body("while_loop", cond_fun, in_tree, types)
-    _check_condition(function_name(cond_fun), condition)
-    return carry, TracedBody(body, traced.consts, traced.out_tree), condition
+def _same(what: str, name: str, carry_tree: Any) -> Callable[[Any], None]:
+    """Checks that a body returns what it takes."""
+    return lambda out_tree: check_carry_structure(what, name, carry_tree, out_tree)
 
 
 def _check_condition(name: str, condition: TracedBody) -> None:
@@ -281,6 +273,17 @@ def parts(values: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], lis
 
 def while_impl(*args: Any, **params: Any) -> list[Any]:
     return run_compiled(while_p, args, params, params["body_jaxpr"])
+
+
+def while_steps(*args: Any, **params: Any) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    cond_consts, body_consts, carry = parts(args, params)
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    for i in itertools.count():
+        label = f"the condition before iteration {i} of the while_loop"
+        (goes_on,) = yield label, condition, [*cond_consts, *carry]
+        if not goes_on:
+            return
+        carry = yield f"iteration {i} of the while_loop", body, [*body_consts, *carry]
 
 
 def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
@@ -542,3 +545,4 @@ rules.vmap.register(while_p, while_vmap)
 rules.partial_eval.register(while_p, while_partial_eval)
 rules.dce.register(while_p, while_dce)
 rules.lower.register(while_p, while_lower)
+rules.steps.register(while_p, while_steps)

@@ -1,0 +1,310 @@
+"""`custom_linear_solve`: the solution of a linear system, with derivatives by the system itself.
+
+Where A x = b, the derivative solves A dx = db - dA x, and a cotangent solves the transposed system:
+no derivative goes through the steps of the solver. See Giles, "Collected matrix derivative results
+for forward and reverse mode algorithmic differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import tree
+from weft.control.bodies import rebuild, run_compiled, trace_body
+from weft.control.loops import leaf_types
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    Fix,
+    TreeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    api_boundary,
+)
+from weft.ops.arithmetic import neg
+from weft.ops.shape import move_dim
+from weft.ops.tangents import add_tangents, instantiate
+from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.staging import function_name
+from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.vmap import vmap_jaxpr
+
+__all__ = ["custom_linear_solve", "linear_solve_p"]
+
+linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
+
+Solver = Callable[[Callable[[Any], Any], Any], Any]
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+@api_boundary
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """`solve(matvec, b)`, the solution x of `matvec(x) == b`, with the derivatives of a solution.
+
+    `matvec` is linear and maps trees like `b` to trees like `b`; whatever it closes over may be
+    differentiated. `solve` may take any steps, a `while_loop` too: none is differentiated. Reverse
+    mode needs `transpose_solve`, which solves the transposed system in the same way, or
+    `symmetric=True`. With `has_aux`, solvers return `(x, aux)`. Raises TreeError or WeftTypeError
+    for a `matvec` or a solver whose result is not like `b`.
+
+    >>> import weft
+    >>> def halve(x0):
+    ...     return weft.lax.custom_linear_solve(
+    ...         lambda x: 2.0 * x, x0, lambda matvec, b: b / matvec(1.0), symmetric=True
+    ...     )
+    >>> halve(3.0), weft.grad(halve)(3.0)
+    (Array(1.5, dtype=float32, weak_type=True), Array(0.5, dtype=float32, weak_type=True))
+    """
+    for what, function in (("matvec", matvec), ("solve", solve)):
+        if not callable(function):
+            raise WeftTypeError(
+                f"custom_linear_solve takes a function as {what}",
+                operation="custom_linear_solve",
+                got=type(function).__name__,
+                wanted="a function",
+            )
+    leaves, b_tree = tree.flatten(b)
+    leaves = [user_value(x) for x in leaves]
+    types = leaf_types("custom_linear_solve", function_name(solve), "b", b, leaves)
+    if symmetric and transpose_solve is None:
+        transpose_solve = solve
+    in_tree = tree.treedef_tuple((b_tree,))
+
+    def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
+        found = trace_body("custom_linear_solve", function, in_tree, types)
+        _check_result(which, found, b_tree, types, aux)
+        return found
+
+    forward = traced(matvec, f"matvec {function_name(matvec)}")
+    system = System(forward.jaxpr, forward.consts)
+    found = traced(lambda x: solve(matvec, x), f"solve {function_name(solve)}", has_aux)
+    solver = System(found.jaxpr, found.consts)
+    system_t = solver_t = None
+    if transpose_solve is not None:
+        system_t = system if symmetric else System(transposed(forward.jaxpr, types), forward.consts)
+        vecmat = tree_function(system_t, b_tree)
+        chosen = transpose_solve
+        other = traced(
+            lambda x: chosen(vecmat, x), f"transpose_solve {function_name(chosen)}", has_aux
+        )
+        solver_t = System(other.jaxpr, other.consts)
+    outs = bind_solve(Solve(system, system_t, solver, solver_t), leaves)
+    return found.out_tree.unflatten(outs)
+
+
+def _check_result(which: str, found: Any, b_tree: Any, types: Any, has_aux: bool) -> None:
+    """Raises TreeError or WeftTypeError where a result is not like the right-hand side."""
+    out_tree = found.out_tree
+    if has_aux:
+        node = out_tree.node_data()
+        if node is None or node[0] is not tuple or len(out_tree.children()) != 2:
+            raise TreeError(
+                f"custom_linear_solve with has_aux=True: {which} returns no pair",
+                operation="custom_linear_solve",
+                got=str(out_tree),
+                wanted="a tuple (x, aux)",
+                fix=Fix("pair", "return (x, aux), or leave has_aux out", {}),
+            )
+        out_tree = out_tree.children()[0]
+    if out_tree != b_tree:
+        raise TreeError(
+            f"custom_linear_solve: {which} returns another structure than b has",
+            operation="custom_linear_solve",
+            got=str(out_tree),
+            wanted=str(b_tree),
+            fix=Fix("same_structure", "return a tree like b", {}),
+        )
+    paths = [p for p, _ in tree.leaves_with_path(b_tree.unflatten([0] * len(types)))]
+    for path, got, wanted in zip(paths, found.jaxpr.out_types, types, strict=False):
+        if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+            raise WeftTypeError(
+                f"custom_linear_solve: {which} returns another type than b has at "
+                f"b{tree.keystr(path)}",
+                operation="custom_linear_solve",
+                got=str(got),
+                wanted=str(wanted),
+                fix=Fix("convert", "return arrays of the shapes and dtypes of b", {}),
+            )
+
+
+def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:
+    """A linear program as a function of trees."""
+    return lambda x: in_tree.unflatten(
+        eval_jaxpr(system.jaxpr, (), *system.consts, *in_tree.flatten_up_to(x))
+    )
+
+
+def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
+    """The program of the transposed system, with the same constants."""
+    n, m = len(jaxpr.inputs) - len(types), len(types)
+    program, reached = transpose_jaxpr(jaxpr, (*(False,) * n, *(True,) * m), (True,) * m)
+
+    def function(*values: Any) -> list[Any]:
+        found = iter(eval_jaxpr(program, (), *values))
+        return [
+            next(found) if flag else instantiate(Zero(type))
+            for flag, type in zip(reached, types, strict=True)
+        ]
+
+    return rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose")
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A program and the values of its first inputs."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Solve:
+    """The system, its transpose, and what solves each; the transposes may be missing."""
+
+    matvec: System
+    vecmat: System | None
+    solve: System
+    transpose_solve: System | None
+
+    def parts(self) -> tuple[System | None, ...]:
+        """The four programs."""
+        return self.matvec, self.vecmat, self.solve, self.transpose_solve
+
+    def transpose(self) -> Solve:
+        """The transposed system."""
+        if self.vecmat is None or self.transpose_solve is None:
+            raise WeftNotImplementedError(
+                "reverse-mode differentiation of custom_linear_solve needs a solver of the "
+                "transposed system",
+                operation="custom_linear_solve",
+                got="no transpose_solve",
+                wanted="transpose_solve=, or symmetric=True",
+                fix=Fix("transpose_solve", "pass transpose_solve=, or symmetric=True", {}),
+            )
+        return Solve(self.vecmat, self.matvec, self.transpose_solve, self.solve)
+
+
+def bind_solve(solve: Solve, b: Sequence[Any]) -> list[Any]:
+    parts = solve.parts()
+    consts = [x for part in parts if part is not None for x in part.consts]
+    return list(
+        linear_solve_p.bind(
+            *consts,
+            *b,
+            jaxprs=tuple(part and part.jaxpr for part in parts),
+            num_consts=tuple(len(part.consts) if part else 0 for part in parts),
+        )
+    )
+
+
+def unbind(operands: Sequence[Any], jaxprs: Any, num_consts: Any) -> tuple[Solve, list[Any]]:
+    """The four programs with their constants, and the right-hand side."""
+    parts: list[System | None] = []
+    start = 0
+    for jaxpr, n in zip(jaxprs, num_consts, strict=True):
+        parts.append(None if jaxpr is None else System(jaxpr, list(operands[start : start + n])))
+        start += n
+    return Solve(*parts), list(operands[start:])  # type: ignore[arg-type]
+
+
+def linear_solve_impl(*args: Any, **params: Any) -> list[Any]:
+    return run_compiled(linear_solve_p, args, params, params["jaxprs"][2])
+
+
+def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[ArrayType]:
+    found: list[ArrayType] = jaxprs[2].out_types
+    return found
+
+
+def linear_solve_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    outs = list(linear_solve_p.bind(*primals, **params))
+    solve, b = unbind(primals, **params)
+    moved, b_t = unbind(tangents, **params)
+    n = len(b)
+    x = outs[:n]
+    consts_t = moved.matvec.consts
+    nonzero = (*(type(t) is not Zero for t in consts_t), *(False,) * n)
+    right = b_t
+    if any(nonzero):
+        program, marks = jvp_jaxpr(solve.matvec.jaxpr, nonzero)
+        given = [t for t in consts_t if type(t) is not Zero]
+        found = iter(eval_jaxpr(program, (), *solve.matvec.consts, *x, *given)[n:])
+        right = [
+            add_tangents(t, neg(next(found))) if flag else t
+            for t, flag in zip(b_t, marks, strict=True)
+        ]
+    zero = [Zero(type_of(out).tangent()) for out in outs]
+    if all(type(t) is Zero for t in right):
+        return outs, zero
+    return outs, [*bind_solve(solve, [instantiate(t) for t in right])[:n], *zero[n:]]
+
+
+def linear_solve_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+    solve, b = unbind(operands, **params)
+    n = len(operands) - len(b)
+    if any(type(x) is LinearOperand for x in operands[:n]):
+        raise WeftTypeError(
+            "custom_linear_solve is transposed, and is linear in its right-hand side only",
+            operation="custom_linear_solve",
+            got="a system that depends on the arguments",
+            wanted="a system that does not",
+            fix=Fix("linearize", "linearize first: weft.linearize(f, x)[1]", {}),
+        )
+    ct_x = [instantiate(ct) for ct in cotangents[: len(b)]]
+    found = bind_solve(solve.transpose(), ct_x)
+    given = iter(found[: len(b)])
+    return [None] * n + [
+        ct if type(x) is LinearOperand else None for x, ct in zip(b, given, strict=True)
+    ]
+
+
+def linear_solve_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    solve, b = unbind(args, **params)
+    of, of_b = unbind(dims, **params)
+    n = len(b)
+    parts = []
+    for part, part_dims in zip(solve.parts(), of.parts(), strict=True):
+        if part is None or part_dims is None:
+            parts.append(None)
+            continue
+        in_dims = (*part_dims.consts, *(0,) * n)
+        jaxpr, _ = vmap_jaxpr(part.jaxpr, axis, in_dims, True)
+        parts.append(System(jaxpr, part.consts))
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(b, of_b, strict=True)]
+    outs = bind_solve(Solve(*parts), rows)  # type: ignore[arg-type]
+    return outs, [0] * len(outs)
+
+
+def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: Any) -> list[Any]:
+    solve, b = unbind(operands, jaxprs, num_consts)
+    values = [*solve.solve.consts, *b]
+    return list(context.lower_jaxpr(solve.solve.jaxpr, values, "linear_solve"))
+
+
+rules.impl.register(linear_solve_p, linear_solve_impl)
+rules.type_rule.register(linear_solve_p, linear_solve_type)
+rules.jvp.register(linear_solve_p, linear_solve_jvp)
+rules.transpose.register(linear_solve_p, linear_solve_transpose)
+rules.vmap.register(linear_solve_p, linear_solve_vmap)
+rules.lower.register(linear_solve_p, linear_solve_lower)
