@@ -489,7 +489,7 @@ def test_analyses():
     )
     assert executable.cost_analysis()["flops"] >= 2 * 64**3
     stats = executable.memory_stats()
-    assert (stats.argument_bytes, stats.output_bytes) == (x.nbytes, x.nbytes)
+    assert (stats.argument_size_in_bytes, stats.output_size_in_bytes) == (x.nbytes, x.nbytes)
     assert "dot" in executable.as_text() and "HloModule" in executable.as_text()
     assert executable.parameter_layouts() == executable.output_layouts() == [DeviceLayout((0, 1))]
     assert isinstance(executable.fingerprint, str) and executable.fingerprint

@@ -98,7 +98,7 @@ def test_the_fake_implements_the_whole_seam():
         again = compile.deserialize(executable.serialize(), CompileOptions(), [type_of(x)])
         assert again.as_text() == executable.as_text()
         assert again.fingerprint == executable.fingerprint
-        assert executable.memory_stats().output_bytes == 12
+        assert executable.memory_stats().output_size_in_bytes == 12
         assert executable.cost_analysis()["flops"] == 0
         assert executable.output_layouts() == [DeviceLayout((0,))]
         assert executable.parameter_layouts() == []

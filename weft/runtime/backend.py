@@ -57,12 +57,12 @@ class CompileOptions:
 class MemoryStats:
     """What a compiled program needs on each device, in bytes."""
 
-    argument_bytes: int
-    output_bytes: int
-    temporary_bytes: int
-    alias_bytes: int
-    generated_code_bytes: int
-    peak_bytes: int
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    alias_size_in_bytes: int
+    generated_code_size_in_bytes: int
+    peak_memory_in_bytes: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

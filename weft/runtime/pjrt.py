@@ -23,11 +23,14 @@ from weft.runtime.backend import Backend, CompileOptions, Executable
 from weft.runtime.mlir import ArrayTypeLike, ir
 from weft.runtime.native import extension
 
-__all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "start"]
+__all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
 
 Buffer = Any
 Device = Any
 Placement = Any
+
+plugin_apis: list[Any] = []
+"""The plugins that this process has loaded through weft, as the profiler wants to know them."""
 
 _CUDA_MODULES = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
 
@@ -219,7 +222,7 @@ def cuda_plugin() -> Path | None:
 
 def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
     if not extension.pjrt_plugin_loaded("cuda"):
-        extension.load_pjrt_plugin("cuda", str(plugin), None)
+        plugin_apis.append(extension.load_pjrt_plugin("cuda", str(plugin), None))
     if not extension.pjrt_plugin_initialized("cuda"):
         extension.initialize_pjrt_plugin("cuda")
     options: dict[str, Any] = {"platform_name": "cuda", **_memory_options()}

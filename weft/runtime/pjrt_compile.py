@@ -83,12 +83,12 @@ class JaxlibExecutable(Executable):
     def memory_stats(self) -> MemoryStats:
         found = self.loaded.get_compiled_memory_stats()
         return MemoryStats(
-            argument_bytes=found.argument_size_in_bytes,
-            output_bytes=found.output_size_in_bytes,
-            temporary_bytes=found.temp_size_in_bytes,
-            alias_bytes=found.alias_size_in_bytes,
-            generated_code_bytes=found.generated_code_size_in_bytes,
-            peak_bytes=found.peak_memory_in_bytes,
+            argument_size_in_bytes=found.argument_size_in_bytes,
+            output_size_in_bytes=found.output_size_in_bytes,
+            temp_size_in_bytes=found.temp_size_in_bytes,
+            alias_size_in_bytes=found.alias_size_in_bytes,
+            generated_code_size_in_bytes=found.generated_code_size_in_bytes,
+            peak_memory_in_bytes=found.peak_memory_in_bytes,
         )
 
     def parameter_layouts(self) -> list[DeviceLayout]:

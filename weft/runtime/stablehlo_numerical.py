@@ -16,7 +16,7 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from numpy.typing import DTypeLike
 
 from weft.runtime import stablehlo_attributes as attrs
-from weft.runtime.mlir import context, element_type, ir, op, op1, ranked, tensor_type
+from weft.runtime.mlir import attribute, context, element_type, ir, op, op1, ranked, tensor_type
 
 # ---- products ----------------------------------------------------------------------------------
 
@@ -238,6 +238,30 @@ def custom_call(
     return op("stablehlo.custom_call", operands, result_types, config)
 
 
+def callback(
+    index: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
+) -> list[ir.Value]:
+    """Calls a Python function of the process, number `index` of those the module is compiled with.
+
+    On the CPU only. Operands and results are in row-major order. It counts as having side effects
+    even where it has none, because XLA would else be free to run it when its result is not used, as
+    it does with branches that are not taken and with what it moves out of loops.
+    """
+    return custom_call(
+        "xla_ffi_python_cpu_callback",
+        operands,
+        result_types,
+        backend_config={"index": np.uint64(index)},
+        has_side_effect=True,
+        operand_layouts=[_row_major(value.type) for value in operands],
+        result_layouts=[_row_major(kind) for kind in result_types],
+    )
+
+
+def _row_major(kind: ir.Type) -> list[int]:
+    return list(reversed(range(kind.rank)))
+
+
 def _layouts(layouts: Sequence[Sequence[int]]) -> ir.Attribute:
     return ir.ArrayAttr.get([_layout(tuple(layout)) for layout in layouts], context())
 
@@ -246,5 +270,7 @@ def _layouts(layouts: Sequence[Sequence[int]]) -> ir.Attribute:
 def _layout(minor_to_major: tuple[int, ...]) -> ir.Attribute:
     index = ir.IndexType.get(context())
     kind = ranked((len(minor_to_major),), index)
+    if not minor_to_major:  # The constructor takes no empty list.
+        return attribute("dense<> : tensor<0xindex>")
     entries = [ir.IntegerAttr.get(index, axis) for axis in minor_to_major]
     return ir.DenseElementsAttr.get(entries, kind)
