@@ -43,6 +43,7 @@ LAYER_OF = {
     "weft.tree": "leaves",
     "weft.tree_nodes": "leaves",
     "weft.tree_difference": "leaves",
+    "weft.function_keys": "leaves",
     "weft.pretty": "leaves",
     # The pytree registry is jaxlib's, so it lives behind the seam and needs nothing else of it.
     "weft.runtime.pytree": "leaves",
@@ -67,6 +68,8 @@ LAYER_OF = {
     "weft.autodiff": "api",
     "weft.batching": "api",
     "weft.jacobian": "api",
+    "weft.implicit": "api",
+    "weft.profiling": "api",
     "weft.tools": "tools",
     "weft.launch": "tools",
     "weft.testing": "testing",

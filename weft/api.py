@@ -100,6 +100,21 @@ def _both_forms(
     return tuple(sorted(full_numbers)), tuple(sorted(full_names))
 
 
+def _limit(max_traces: Any) -> int | None:
+    if max_traces is None:
+        return None
+    whole = isinstance(max_traces, (int, np.integer)) and not isinstance(max_traces, bool)
+    if not whole or max_traces < 1:
+        raise (WeftValueError if whole else WeftTypeError)(
+            "jit: max_traces says how many times a function may be traced",
+            operation="jit",
+            got=f"max_traces={max_traces!r:.100}",
+            wanted="an int of at least 1, or None for no limit",
+            fix=Fix("max_traces", "pass max_traces=1", {"max_traces": 1}),
+        )
+    return int(max_traces)
+
+
 def _options(
     fun: Callable[..., Any],
     static_given: tuple[Any, Any],
@@ -107,6 +122,7 @@ def _options(
     keep_unused: bool,
     inline: bool,
     compiler_options: Mapping[str, Any] | None,
+    max_traces: int | None,
 ) -> Options:
     """What `jit` was told, checked, with argument numbers and names completed by each other."""
     static, donated = (
@@ -126,7 +142,12 @@ def _options(
             fix=Fix("choose", "make each argument static or donated, not both", {}),
         )
     return Options(
-        *static, *donated, keep_unused, inline, tuple(sorted((compiler_options or {}).items()))
+        *static,
+        *donated,
+        keep_unused,
+        inline,
+        tuple(sorted((compiler_options or {}).items())),
+        _limit(max_traces),
     )
 
 
@@ -142,6 +163,7 @@ def jit(
     compiler_options: Mapping[str, Any] | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
+    max_traces: int | None = None,
 ) -> Any:
     """Compiles a function: it is traced once per types of its arguments and runs as one program.
 
@@ -151,7 +173,9 @@ def jit(
     `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
     `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
     results: each leaf a device, a SingleDeviceSharding or None, where arguments are taken to and
-    results go.
+    results go. With `max_traces` a call that needs one trace more than that raises WeftValueError,
+    saying what changed. A function made anew, with equal code and equal values around it, is not
+    traced or compiled again.
     Also usable as a decorator, with or without arguments.
 
     >>> import weft, weft.numpy as wnp
@@ -170,6 +194,7 @@ def jit(
             compiler_options=compiler_options,
             in_shardings=in_shardings,
             out_shardings=out_shardings,
+            max_traces=max_traces,
         )
     if not callable(fun):
         raise WeftTypeError(
@@ -185,6 +210,7 @@ def jit(
         keep_unused,
         inline,
         compiler_options,
+        max_traces,
     )
     if in_shardings is None and out_shardings is None:
         return Jitted(fun, options)

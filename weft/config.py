@@ -16,7 +16,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Settings", "enable_x64", "override", "settings", "update"]
+__all__ = [
+    "Settings",
+    "debug_infs",
+    "debug_nans",
+    "enable_x64",
+    "override",
+    "settings",
+    "update",
+]
 
 
 # Compared and hashed by identity, which is free in a cache key: equal settings are one object.
@@ -36,6 +44,14 @@ class Settings:
     default_matmul_precision: str | None = None
     # "strict" refuses to mix types that differ; for code that wants to say every conversion.
     numpy_dtype_promotion: str = "standard"
+    # Looking at every result costs time, and some programs compute with NaNs or infinities.
+    debug_nans: bool = False
+    debug_infs: bool = False
+
+    @property
+    def looks_at_results(self) -> bool:
+        """Whether results are searched for NaNs or infinities."""
+        return self.debug_nans or self.debug_infs
 
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
@@ -88,6 +104,11 @@ def _from_environment() -> Settings:
 
 
 _global = _intern(_from_environment())
+# How many blocks of code, in any thread, have settings of their own that look at results.
+_looking_blocks = 0
+# Whether results may have to be looked at somewhere in this process. Reading it is all that an
+# operation pays where nobody asked: which settings are in force takes much longer to find out.
+looking = _global.looks_at_results
 _local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar(
     "weft_settings", default=None
 )
@@ -106,9 +127,17 @@ def update(name: str, value: Any) -> None:
     global _global
     _check(name, value)
     _global = _intern(dataclasses.replace(_global, **{name: value}))
+    _count_looking(0)
     inner = _local.get()
     if inner is not None:
         _local.set(_intern(dataclasses.replace(inner, **{name: value})))
+
+
+def _count_looking(change: int) -> None:
+    global looking, _looking_blocks
+    with _lock:
+        _looking_blocks += change
+        looking = _looking_blocks > 0 or _global.looks_at_results
 
 
 @contextlib.contextmanager
@@ -116,13 +145,57 @@ def override(**changes: Any) -> Iterator[None]:
     """Changes settings within a `with` block, in this thread or task only."""
     for name, value in changes.items():
         _check(name, value)
-    token = _local.set(_intern(dataclasses.replace(settings(), **changes)))
+    inner = _intern(dataclasses.replace(settings(), **changes))
+    token = _local.set(inner)
+    counted = int(inner.looks_at_results)
+    _count_looking(counted)
     try:
         yield
     finally:
         _local.reset(token)
+        _count_looking(-counted)
 
 
 def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which numbers that ask for no width get 64 bits (or 32 with False)."""
     return override(enable_x64=enabled)
+
+
+def debug_nans(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+    """A `with` block in which an operation whose result holds a NaN raises NonFiniteError.
+
+    An operation that is evaluated at once is looked at as it runs, inside `grad` and `vmap` as
+    well. A compiled program is looked at by its results: NaNs that it masks raise nothing. Where a
+    result holds one, the recorded program runs again, operation by operation, to find the first
+    that this NaN came from (callbacks run again too), and nothing that is donated is overwritten.
+    The error names the operation, its operands, the user's line, iterations of loops, branches, and
+    the backward pass. Integers are never looked at, nor is reading elements by an index.
+
+    `weft.config.update("debug_nans", True)` or `WEFT_DEBUG_NANS=1` do the same everywhere.
+
+    >>> import weft
+    >>> with weft.debug_nans():
+    ...     weft.numpy.log(-1.0)
+    Traceback (most recent call last):
+        ...
+    weft.errors.NonFiniteError: log made a NaN
+      ...
+    """
+    return override(debug_nans=enabled)
+
+
+def debug_infs(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+    """A `with` block in which an operation whose result holds an infinity raises NonFiniteError.
+
+    Everything else is as for `debug_nans`; constants that are infinite on purpose count too, such
+    as those of a mask that is made outside of compiled functions.
+
+    >>> import weft
+    >>> with weft.debug_infs():
+    ...     weft.numpy.exp(1000.0)
+    Traceback (most recent call last):
+        ...
+    weft.errors.NonFiniteError: exp made an infinity
+      ...
+    """
+    return override(debug_infs=enabled)

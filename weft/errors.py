@@ -28,6 +28,8 @@ __all__ = [
     "LeakedTracerError",
     "MissingRuleError",
     "NonConcreteBooleanIndexError",
+    "NonFiniteError",
+    "ProfilerError",
     "ShapeError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
@@ -108,7 +110,7 @@ class WeftError(Exception):
         self.operation = operation
         self.got = got
         self.wanted = wanted
-        self.where = source.current() if where is None else where
+        self.where = source.here() if where is None else where
         self.fix = fix
         # Where weft itself handles an error (a cache without the entry) and finds the user's, the
         # first says nothing to the user. One that the user handles stays in sight.
@@ -135,7 +137,7 @@ class WeftError(Exception):
                 lines.append(f"  {label}: {_indented(value)}")
         location = self.location
         if location is not None:
-            lines.append(f"  at {location}")
+            lines.append(f"  {source.placed(location)}")
         if self.fix is not None:
             lines.append(f"  Fix: {_indented(self.fix.text)}")
         return "\n".join(lines)
@@ -218,6 +220,52 @@ class LeakedTracerError(WeftTypeError):
 
 class DeletedArrayError(WeftError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
+
+
+class NonFiniteError(WeftError, FloatingPointError):
+    """An operation made a NaN or an infinity, with `debug_nans` or `debug_infs`.
+
+    `kind` is "NaN" or "infinity"; `within` names the loops (with the iteration), branches and
+    jitted functions around the operation, the innermost first; `backward` says whether it belongs
+    to a backward pass, and `device` where its result lies.
+    """
+
+    kind: str
+    within: tuple[str, ...]
+    backward: bool
+    device: str | None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "NaN",
+        within: tuple[str, ...] = (),
+        backward: bool = False,
+        device: str | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(message, **fields)
+        self.kind = kind
+        self.within = within
+        self.backward = backward
+        self.device = device
+
+    def __str__(self) -> str:
+        first, *rest = super().__str__().split("\n  Fix: ")
+        around = [f"  within {place}" for place in self.within]
+        if self.device is not None:
+            around.append(f"  on {self.device}")
+        return "\n  Fix: ".join(["\n".join([first, *around]), *rest])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rebuild, (cls, message, fields) = super().__reduce__()
+        own = {name: getattr(self, name) for name in ("kind", "within", "backward", "device")}
+        return rebuild, (cls, message, fields | own)
+
+
+class ProfilerError(WeftError, RuntimeError):
+    """A profile was started while one was being taken, or stopped where none was."""
 
 
 class WeftNotImplementedError(WeftError, NotImplementedError):

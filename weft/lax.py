@@ -10,6 +10,7 @@ from weft.control.linear_solve import custom_linear_solve
 from weft.control.loops import map, scan
 from weft.control.reduction import reduce, reduce_window
 from weft.control.while_loop import fori_loop, while_loop
+from weft.implicit import custom_root
 from weft.ops.argreduce import argmax, argmin
 from weft.ops.arithmetic import (
     abs,
@@ -226,6 +227,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "custom_linear_solve",
+    "custom_root",
     "digamma",
     "div",
     "dot",

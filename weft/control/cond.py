@@ -3,21 +3,25 @@
 The branches are programs of the same inputs and results; what any of them closes over is an
 operand of all. A transformation transforms every branch and then joins what differs between them:
 which results have tangents, which residuals they leave, which of them are mapped. Under `vmap` a
-mapped index turns the conditional into a selection between the results of all branches.
+mapped index turns the conditional into a selection between the results of all branches; where a
+branch has effects, into a loop that runs for each element the branch it takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, tree
 from weft.array import as_array
+from weft.control.bodies import rebuild, trace_body
+from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
-from weft.control.jitted import check_results
 from weft.control.residuals import Places
+from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -33,15 +37,12 @@ from weft.errors import (
 )
 from weft.ops.arithmetic import eq, ne
 from weft.ops.convert import convert_element_type
-from weft.ops.selection import clamp, select
-from weft.ops.shape import broadcast_in_dim
+from weft.ops.selection import clamp
 from weft.ops.tangents import instantiate
-from weft.runtime import stablehlo
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
-from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.vmap import vmap_jaxpr
 
@@ -130,39 +131,32 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     return _bind_branches("switch", index, branches, operands, names)
 
 
+_traces = TraceCache(512)
+
+
 def _bind_branches(
     what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
 ) -> Any:
     leaves, in_tree = tree.flatten(operands)
     leaves = [user_value(x) for x in leaves]
     in_types = [type_of(x) for x in leaves]
-    traced = [_trace_branch(what, f, in_tree, in_types) for f in functions]
+    traced = [
+        cached_trace(
+            _traces, f, (what, in_tree, *in_types), partial(trace_body, what, f, in_tree, in_types)
+        )
+        for f in functions
+    ]
     _check_branches(what, traced, names)
-    jaxprs, consts = _share_consts([(jaxpr, consts) for jaxpr, consts, _ in traced])
+    jaxprs, consts = _share_consts(traced)
     outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)
-    return traced[0][2].unflatten(outs)
-
-
-def _trace_branch(
-    what: str, function: Any, in_tree: Any, in_types: Sequence[ArrayType]
-) -> tuple[Jaxpr, list[Any], Any]:
-    name = function_name(function)
-    trees: list[Any] = []
-
-    def flat(*values: Any) -> list[Any]:
-        out = function(*in_tree.unflatten(values))
-        outs, out_tree = tree.flatten(out)
-        trees.append(out_tree)
-        return check_results(out, outs, f"{what} of {name}")
-
-    jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation=what, name=name)
-    return jaxpr, consts, trees[0]
+    return traced[0].out_tree.unflatten(outs)
 
 
 def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
     """Raises WeftTypeError or TreeError where the results of the branches differ."""
-    first, _, first_tree = traced[0]
-    for (jaxpr, _, out_tree), name in zip(traced[1:], names[1:], strict=True):
+    first, first_tree = traced[0].jaxpr, traced[0].out_tree
+    for body, name in zip(traced[1:], names[1:], strict=True):
+        jaxpr, out_tree = body.jaxpr, body.out_tree
         if out_tree != first_tree:
             raise TreeError(
                 f"{what}: the branches return different structures",
@@ -190,19 +184,28 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
             )
 
 
-def _share_consts(traced: Sequence[tuple[Jaxpr, list[Any]]]) -> tuple[Branches, list[Any]]:
+def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
     """The branches with the closed-over values of all as their first inputs."""
     union: dict[int, Any] = {}
-    for _, consts in traced:
-        union.update((id(value), value) for value in consts)
-    values = list(union.values())
-    jaxprs = []
-    for jaxpr, consts in traced:
-        own = dict(zip(map(id, consts), jaxpr.inputs, strict=False))
-        inputs = [own.get(id(value)) or Var(type_of(value)) for value in values]
-        inputs += jaxpr.inputs[jaxpr.num_consts :]
-        jaxprs.append(Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name))
-    return tuple(jaxprs), values
+    for body in traced:
+        union.update((id(value), value) for value in body.consts)
+    place = {identity: i for i, identity in enumerate(union)}
+    own = tuple(tuple(place[id(value)] for value in body.consts) for body in traced)
+    types = [type_of(value) for value in union.values()]
+
+    def make() -> tuple[Branches, None]:
+        jaxprs = []
+        for body, places in zip(traced, own, strict=True):
+            jaxpr, n = body.jaxpr, len(places)
+            at = dict(zip(places, jaxpr.inputs[:n], strict=True))
+            inputs = [at[i] if i in at else Var(type) for i, type in enumerate(types)]
+            inputs += jaxpr.inputs[n:]
+            jaxprs.append(Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name))
+        return tuple(jaxprs), None
+
+    programs = tuple(body.jaxpr for body in traced)
+    branches, _ = derive(programs, ("shared", own, tuple(types)), make)
+    return branches, list(union.values())
 
 
 # ---- the primitive -----------------------------------------------------------------------------
@@ -224,6 +227,13 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
         else as_array(x)
         for x, t in zip(outs, types, strict=True)
     ]
+
+
+def cond_steps(
+    index: Any, *operands: Any, branches: Branches
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    chosen = min(max(int(index), 0), len(branches) - 1)
+    yield f"branch {chosen} of the conditional", branches[chosen], operands
 
 
 def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[ArrayType]:
@@ -309,7 +319,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
             outs = eval_jaxpr(splits[b].primal, (), *values)
             return [*outs[:n], *places.fill(b, [outs[i] for i in computed[b]])]
 
-        return rebuild(function, in_types, branches[b].name)
+        return rebuild(function, in_types, branches[b].name, "cond")
 
     def linear_branch(b: int) -> Jaxpr:
         k = len(from_inputs)
@@ -325,18 +335,11 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
 
         tangent_types = [t.tangent() for t, flag in zip(in_types, nonzero, strict=True) if flag]
         types = [in_types[i] for i in from_inputs] + places.types + tangent_types
-        return rebuild(function, types, branches[b].name)
+        return rebuild(function, types, branches[b].name, "cond")
 
     every = range(len(branches))
     linear = tuple(linear_branch(b) for b in every)
     return tuple(primal_branch(b) for b in every), (marks, linear, from_inputs, n)
-
-
-def rebuild(function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str) -> Jaxpr:
-    """The program of a function that evaluates other programs, which close over nothing."""
-    jaxpr, consts = trace_to_jaxpr(function, types, transformation="cond", name=name)
-    assert not consts, "a program has no closed-over values besides its inputs"
-    return jaxpr
 
 
 def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches) -> list[Any]:
@@ -368,7 +371,7 @@ def _transpose_branches(
             found = [next(outs) if flag else Zero(t) for flag, t in zip(own, wanted, strict=True)]
             return [instantiate(x) for x, keep in zip(found, marks, strict=True) if keep]
 
-        return rebuild(function, jaxpr.in_types, jaxpr.name)
+        return rebuild(function, jaxpr.in_types, jaxpr.name, "cond")
 
     return tuple(branch(jaxpr, own) for jaxpr, own in transposed), marks
 
@@ -381,6 +384,9 @@ def cond_vmap(
         programs, marks = _vmap_branches(axis, rest, branches, None)
         outs = cond_p.bind(index, *operands, branches=programs)
         return outs, [0 if flag else None for flag in marks]
+    if any(jaxpr.effects for jaxpr in branches):
+        # All branches at once would have the effects of those not taken.
+        return one_by_one(axis, args, dims, lambda *xs: cond_p.bind(*xs, branches=branches), "cond")
     every = (True,) * len(branches[0].outputs)
     programs, _ = _vmap_branches(axis, rest, branches, every)
     results = [eval_jaxpr(jaxpr, (), *operands) for jaxpr in programs]
@@ -388,11 +394,7 @@ def cond_vmap(
     for column in zip(*results, strict=True):
         out = column[-1]
         for i in range(len(branches) - 2, -1, -1):
-            chosen = eq(index, np.int32(i))
-            shape = type_of(out).shape
-            if len(shape) > 1 and not hasattr(type_of(out).dtype, "key_shape"):
-                chosen = broadcast_in_dim(chosen, shape, (0,))
-            out = select(chosen, column[i], out)
+            out = select_rows(eq(index, np.int32(i)), column[i], out)
         found.append(out)
     return found, [0] * len(found)
 
@@ -422,7 +424,7 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
             outs = eval_jaxpr(splits[b].known, (), *values)
             return [*outs[:n], *places.fill(b, outs[n:])]
 
-        return rebuild(function, splits[b].known.in_types, branches[b].name)
+        return rebuild(function, splits[b].known.in_types, branches[b].name, "cond")
 
     def unknown_branch(b: int) -> Jaxpr:
         k = len(places.types)
@@ -432,7 +434,7 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
             return eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
 
         rest = [t for t, flag in zip(branches[b].in_types, flags, strict=True) if flag]
-        return rebuild(function, places.types + rest, branches[b].name)
+        return rebuild(function, places.types + rest, branches[b].name, "cond")
 
     every = range(len(branches))
     index, *operands = eqn.inputs
@@ -484,9 +486,8 @@ def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> 
     def body(b: int) -> Callable[[], list[Any]]:
         return lambda: context.lower_jaxpr(branches[b], operands, f"branch_{b}")
 
-    return list(
-        stablehlo.case(index, [body(b) for b in range(len(branches))], context.result_ir_types())
-    )
+    every = [body(b) for b in range(len(branches))]
+    return list(context.case(index, every, context.result_ir_types()))
 
 
 rules.impl.register(cond_p, cond_impl)
@@ -498,3 +499,4 @@ rules.vmap.register(cond_p, cond_vmap)
 rules.partial_eval.register(cond_p, cond_partial_eval)
 rules.dce.register(cond_p, cond_dce)
 rules.lower.register(cond_p, cond_lower)
+rules.steps.register(cond_p, cond_steps)

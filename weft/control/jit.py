@@ -6,9 +6,10 @@ jaxpr. Each transformed program is derived once and remembered on the program it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft import config
 from weft.array import Array, as_array
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var
@@ -50,8 +51,16 @@ def jit_program(
 
 def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> list[Array]:
     arrays = [as_array(x) for x in args]
+    if config.looking:
+        donated = ()  # Where a result is not finite, the operands are needed once more.
     program = jit_program(jaxpr, name, donated, operand_device(arrays, f"jit of {name}"))
     return list(run_program(program, arrays))
+
+
+def jit_steps(
+    *args: Any, jaxpr: Jaxpr, name: str, donated: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    yield f"the jit of {name}", jaxpr, args
 
 
 def jit_type(
@@ -181,3 +190,4 @@ rules.vmap.register(jit_p, jit_vmap)
 rules.partial_eval.register(jit_p, jit_partial_eval)
 rules.dce.register(jit_p, jit_dce)
 rules.lower.register(jit_p, jit_lower)
+rules.steps.register(jit_p, jit_steps)

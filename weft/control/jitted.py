@@ -18,12 +18,15 @@ from typing import Any
 from weft import config, tree
 from weft import source as sources
 from weft.array import Array, array_of, as_array, donatable
+from weft.control.checking import look_at_call
 from weft.control.jit import jit_p, jit_program
+from weft.control.trace_cache import TraceCache, cached_trace
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
+from weft.function_keys import register_parts
 from weft.runtime import pytree
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.eval import explain_failure, operand_device
@@ -47,6 +50,7 @@ class Options:
     keep_unused: bool = False
     inline: bool = False
     compiler_options: tuple[tuple[str, Any], ...] = ()
+    max_traces: int | None = None
 
     @property
     def simple(self) -> bool:
@@ -159,8 +163,35 @@ class Entry:
         return found
 
 
+class CheckedEntry:
+    """An entry whose results are searched for NaNs or infinities after each call."""
+
+    __slots__ = ("entry", "jaxpr", "name", "names")
+
+    def __init__(self, entry: Entry, jaxpr: Jaxpr, name: str, names: Sequence[str]) -> None:
+        self.entry = entry
+        self.jaxpr = jaxpr
+        self.name = name
+        # What messages call the inputs of the program.
+        self.names = dict(zip(jaxpr.inputs, names, strict=True))
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Runs the program. Raises NonFiniteError where a result is not as the settings ask for."""
+        entry = self.entry
+        out = entry.run(leaves)
+        inputs = [as_array(user_value(x)) for x in leaves]
+        if entry.kept is not None:
+            inputs = [*entry.consts, *(inputs[i] for i in entry.kept)]
+        look_at_call(self.name, self.jaxpr, inputs, tree.leaves(out), self.names)
+        return out
+
+
 # What `trace` calls; `control.stages`, which lies above, sets it.
 _stages: list[Callable[..., Any]] = []
+
+# A jitted function made anew of an equal function starts with the traces of the one before, and so
+# with what was compiled of them. Compiled programs are large: fewer than of loop bodies.
+_shared = TraceCache(256)
 
 
 def _signature(value: Any) -> Any:
@@ -182,8 +213,9 @@ class Jitted:
         self._flatten: Any = None
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
-        self._entries: dict[Any, Entry] = {}
+        self._entries: dict[Any, Entry | CheckedEntry] = {}
         self._traces: dict[Any, TracedCall] = {}
+        self._traced_times = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -221,8 +253,10 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forgets all traces and compiled programs."""
+        _shared.discard(self._traces.values())
         self._entries.clear()
         self._traces.clear()
+        self._traced_times = 0
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
@@ -269,13 +303,16 @@ class Jitted:
             )
         return traced.out_tree.unflatten(outs)
 
-    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> Entry:
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> Entry | CheckedEntry:
         traced = self._traced(static, [x.type for x in arrays], in_tree)
         jaxpr = traced.jaxpr
         n = jaxpr.num_consts
         used = (True,) * len(jaxpr.outputs)
         consts = [as_array(x) for x in traced.consts]
         donated = (False,) * n + self._donated(in_tree)
+        looking = _settings().looks_at_results
+        if looking:
+            donated = (False,) * len(donated)  # The search for a NaN needs the operands again.
         kept: list[int] | None = None
         if self._options.keep_unused:
             reads = (True,) * len(jaxpr.inputs)
@@ -293,20 +330,41 @@ class Jitted:
         )
         donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
         in_types = [x.type for x in arrays]
-        return Entry(program, consts, kept, donated_leaves, in_types, traced.out_tree)
+        entry = Entry(program, consts, kept, donated_leaves, in_types, traced.out_tree)
+        if looking:
+            names = input_names(self._function, in_tree, n, reads)
+            return CheckedEntry(entry, jaxpr, self._name, names)
+        return entry
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
         key = (static, in_tree, _settings(), axis_environment(), *in_types)
         found = self._traces.get(key)
         if found is not None:
             return found
-        if _settings().explain_cache_misses:
-            self._explain(key)
-        traced = self.trace_call(static, in_types, in_tree)
+        limit = self._options.max_traces
+        if limit is not None and self._traced_times >= limit:
+            raise self._too_many(key)
+        traced = cached_trace(
+            _shared,
+            self._function,
+            (tuple(place for place, _ in static), in_tree, self._options, self._name, *in_types),
+            lambda: self._first_trace(key, static, in_types, in_tree),
+            tuple(value.value for _, value in static),
+        )
+        self._traced_times += 1
         # Values of an enclosing trace may differ at the next call: they cannot be remembered.
         if not any(isinstance(value, Tracer) for value in traced.consts):
             self._traces[key] = traced
         return traced
+
+    def _first_trace(
+        self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any
+    ) -> TracedCall:
+        if _settings().explain_cache_misses:
+            again = "again" if self._traces else "for the first time"
+            reason = f": {self._change(key)}" if self._traces else ""
+            _log.warning("tracing %s %s%s", self._name, again, reason)
+        return self.trace_call(static, in_types, in_tree)
 
     def trace_call(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
         """Traces the function for leaves of the given types."""
@@ -393,11 +451,25 @@ class Jitted:
                 )
         return WeftTypeError(str(error))
 
-    def _explain(self, key: Any) -> None:
+    def _too_many(self, key: Any) -> WeftValueError:
+        """The error for one trace more than `max_traces`, saying what changed."""
+        limit = self._options.max_traces
+        return WeftValueError(
+            f"jit of {self._name}: called in a way that needs trace {self._traced_times + 1}, "
+            f"and max_traces={limit}",
+            operation=f"jit of {self._name}",
+            got=self._change(key),
+            wanted=f"calls that are served by {limit} trace" + ("s" if limit != 1 else ""),
+            fix=Fix(
+                "max_traces",
+                "call it with arguments of the types it was traced for, or raise max_traces",
+                {"max_traces": self._traced_times + 1},
+            ),
+        )
+
+    def _change(self, key: Any) -> str:
+        """In what a call differs from the one traced before that is most like it."""
         static, in_tree, settings, axes, *types = key
-        if not self._traces:
-            _log.warning("tracing %s for the first time", self._name)
-            return
         reasons = []
         for old in self._traces:
             static0, tree0, settings0, axes0, *types0 = old
@@ -418,7 +490,9 @@ class Jitted:
             if axes != axes0:
                 reason.append(f"bound axes {axes} instead of {axes0}")
             reasons.append("; ".join(reason))
-        _log.warning("tracing %s again: %s", self._name, min(reasons, key=len))
+        if not reasons:
+            return "values of an enclosing transformation that it closes over, anew at every call"
+        return min(reasons, key=len)
 
 
 class _Static:
@@ -478,6 +552,14 @@ def argument_path(function: Any, path: Sequence[Any]) -> str:
     return f"{name}{tree.keystr(tuple(rest))}"
 
 
+def input_names(function: Any, in_tree: Any, num_consts: int, reads: Sequence[bool]) -> list[str]:
+    """How a message calls the inputs that are read: closed-over arrays, then argument leaves."""
+    dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
+    names = ["a closed-over array"] * num_consts
+    names += [argument_path(function, path) for path, _ in tree.leaves_with_path(dummy)]
+    return [name for name, use in zip(names, reads, strict=True) if use]
+
+
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
     """The leaves of a function's result. Raises WeftTypeError naming the one that is no array."""
     for i, leaf in enumerate(leaves):
@@ -498,3 +580,7 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
 def closed(traced: TracedCall) -> ClosedJaxpr:
     """The program of a traced call with its closed-over values."""
     return ClosedJaxpr(traced.jaxpr, traced.consts)
+
+
+# By what it does; its caches are no part of that.
+register_parts(Jitted, lambda found: (found._function, found._options, found._name))

@@ -34,7 +34,7 @@ from weft.transforms.staging import function_name
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.vmap import vmap_jaxpr
 
-__all__ = ["custom_linear_solve", "linear_solve_p"]
+__all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
 
 linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
 
@@ -86,7 +86,7 @@ def custom_linear_solve(
 
     def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
         found = trace_body("custom_linear_solve", function, in_tree, types)
-        _check_result(which, found, b_tree, types, aux)
+        check_like("custom_linear_solve", which, found, "b", (b_tree, types), aux)
         return found
 
     forward = traced(matvec, f"matvec {function_name(matvec)}")
@@ -106,38 +106,46 @@ def custom_linear_solve(
     return found.out_tree.unflatten(outs)
 
 
-def _check_result(which: str, found: Any, b_tree: Any, types: Any, has_aux: bool) -> None:
-    """Raises TreeError or WeftTypeError where a result is not like the right-hand side."""
-    out_tree = found.out_tree
+def check_like(
+    operation: str, which: str, traced: Any, given: str, wanted: Any, has_aux: bool = False
+) -> None:
+    """Raises TreeError or WeftTypeError where what a traced function returns is not like the
+    argument called `given`, whose structure and types are `wanted`."""
+    out_tree = traced.out_tree
+    wanted_tree, types = wanted
     if has_aux:
         node = out_tree.node_data()
         if node is None or node[0] is not tuple or len(out_tree.children()) != 2:
             raise TreeError(
-                f"custom_linear_solve with has_aux=True: {which} returns no pair",
-                operation="custom_linear_solve",
+                f"{operation} with has_aux=True: {which} returns no pair",
+                operation=operation,
                 got=str(out_tree),
                 wanted="a tuple (x, aux)",
                 fix=Fix("pair", "return (x, aux), or leave has_aux out", {}),
             )
         out_tree = out_tree.children()[0]
-    if out_tree != b_tree:
+    if out_tree != wanted_tree:
         raise TreeError(
-            f"custom_linear_solve: {which} returns another structure than b has",
-            operation="custom_linear_solve",
+            f"{operation}: {which} returns another structure than {given} has",
+            operation=operation,
             got=str(out_tree),
-            wanted=str(b_tree),
-            fix=Fix("same_structure", "return a tree like b", {}),
+            wanted=str(wanted_tree),
+            fix=Fix("same_structure", f"return a tree like {given}", {}),
         )
-    paths = [p for p, _ in tree.leaves_with_path(b_tree.unflatten([0] * len(types)))]
-    for path, got, wanted in zip(paths, found.jaxpr.out_types, types, strict=False):
-        if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+    paths = [p for p, _ in tree.leaves_with_path(wanted_tree.unflatten([0] * len(types)))]
+    for path, got, like in zip(paths, traced.jaxpr.out_types, types, strict=False):
+        if (got.shape, got.dtype) != (like.shape, like.dtype):
             raise WeftTypeError(
-                f"custom_linear_solve: {which} returns another type than b has at "
-                f"b{tree.keystr(path)}",
-                operation="custom_linear_solve",
+                f"{operation}: {which} returns another type than {given} has at "
+                f"{given}{tree.keystr(path)}",
+                operation=operation,
                 got=str(got),
-                wanted=str(wanted),
-                fix=Fix("convert", "return arrays of the shapes and dtypes of b", {}),
+                wanted=str(like),
+                fix=Fix(
+                    "convert",
+                    f"return arrays of the shapes and dtypes of {given}, or convert it",
+                    {"dtype": got.dtype, "shape": got.shape},
+                ),
             )
 
 

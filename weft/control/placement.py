@@ -17,6 +17,7 @@ from weft.control.jitted import Jitted, Options
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
+from weft.function_keys import register_parts
 from weft.runtime import buffers
 from weft.sharding import SingleDeviceSharding
 
@@ -126,3 +127,15 @@ class PlacedJitted(Jitted):
                 wanted=f"an array on {device}, or one that was put nowhere on purpose",
                 fix=Fix("device_put", f"pass weft.device_put(x, {device})", {"device": device}),
             )
+
+
+register_parts(
+    PlacedJitted,
+    lambda found: (
+        found._function,
+        found._options,
+        found._name,
+        found._in_shardings,
+        found._out_shardings,
+    ),
+)

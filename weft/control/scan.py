@@ -11,7 +11,7 @@ loop. The transposed loop runs the other way and adds up the cotangents of its c
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import dtypes
@@ -24,6 +24,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
+from weft.ops.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.extended import physical_type
 from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents, instantiate, zeros
@@ -104,6 +105,18 @@ def fixpoint(start: Flags, step: Callable[[Flags], Sequence[bool]]) -> Flags:
 
 def scan_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
     return run_compiled(scan_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
+
+
+def scan_steps(
+    *args: Any, jaxpr: Jaxpr, **params: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    loop = Loop(**params)
+    consts, carry, xs = loop.split(args)
+    order = range(loop.length)
+    for i in reversed(order) if loop.reverse else order:
+        row = [dynamic_index_in_dim(x, i, keepdims=False) for x in xs]
+        outs = yield f"iteration {i} of the scan", jaxpr, [*consts, *carry, *row]
+        carry = outs[: loop.num_carry]
 
 
 def scan_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
@@ -627,7 +640,7 @@ def scan_lower(context: Any, *operands: Any, jaxpr: Jaxpr, **params: Any) -> lis
 
     if whole_rounds > 1:
         end = number(whole_rounds * unroll)
-        _, *state = stablehlo.while_(
+        _, *state = context.while_(
             [number(0), *state], lambda v: stablehlo.compare(v[0], end, "LT"), one_round
         )
     elif whole_rounds == 1:
@@ -660,3 +673,4 @@ rules.vmap.register(scan_p, scan_vmap)
 rules.partial_eval.register(scan_p, scan_partial_eval)
 rules.dce.register(scan_p, scan_dce)
 rules.lower.register(scan_p, scan_lower)
+rules.steps.register(scan_p, scan_steps)

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft import tree
+from weft import config, tree
 from weft.array import as_array
 from weft.control.jit import jit_program
-from weft.control.jitted import Entry, Jitted, TracedCall, _stages, closed
+from weft.control.jitted import (
+    CheckedEntry,
+    Entry,
+    Jitted,
+    TracedCall,
+    _stages,
+    closed,
+    input_names,
+)
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import ShapeDtypeStruct, type_of, user_value
@@ -98,13 +106,21 @@ class Compiled:
         jaxpr = live(traced)
         consts = [as_array(x) for x in traced.consts]
         n = jaxpr.num_consts
+        name = stage._function._name
         donated = (False,) * n + stage._donated
-        program = jit_program(
-            jaxpr, stage._function._name, donated, operand_device(consts, "compile")
-        )
+        looking = config.settings().looks_at_results
+        if looking:
+            donated = (False,) * len(donated)  # The search for a NaN needs the operands again.
+        program = jit_program(jaxpr, name, donated, operand_device(consts, "compile"))
         kept = list(range(len(jaxpr.inputs) - n)) if n else None
-        places = [i for i, flag in enumerate(stage._donated) if flag]
-        self._entry = Entry(program, consts, kept, places, jaxpr.in_avals, traced.out_tree)
+        places = [i for i, flag in enumerate(donated[n:]) if flag]
+        self._program = program
+        entry = Entry(program, consts, kept, places, jaxpr.in_avals, traced.out_tree)
+        self._entry: Entry | CheckedEntry = entry
+        if looking:
+            reads = (True,) * len(jaxpr.inputs)
+            names = input_names(stage._function._function, stage._in_tree, n, reads)
+            self._entry = CheckedEntry(entry, jaxpr, name, names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self._stage._function._name
@@ -139,15 +155,15 @@ class Compiled:
 
     def as_text(self) -> str:
         """The optimised program, as XLA shows it."""
-        return str(self._entry.program.executable.as_text())
+        return str(self._program.executable.as_text())
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the cost: "flops", "bytes accessed", …"""
-        return dict(self._entry.program.executable.cost_analysis())
+        return dict(self._program.executable.cost_analysis())
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, results and temporaries."""
-        return self._entry.program.executable.memory_stats()
+        return self._program.executable.memory_stats()
 
 
 _stages.append(trace)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from weft.control.bodies import (
     trace_body,
     trace_loop_body,
 )
+from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.loops import leaf_types, scan
 from weft.control.scan import fixpoint, marked, same_array
@@ -47,10 +49,8 @@ from weft.errors import (
 from weft.ops.arithmetic import add, lt
 from weft.ops.convert import convert_element_type
 from weft.ops.reduce import reduce_or
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, move_dim
+from weft.ops.shape import move_dim
 from weft.ops.tangents import instantiate
-from weft.runtime import stablehlo
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
@@ -398,7 +398,7 @@ def while_vmap(
     test, (test_dim,) = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)))
     if test_dim is not None:
         if condition.effects or body.effects:
-            return one_by_one(axis, args, dims, params)
+            return one_by_one(axis, args, dims, partial(while_p.bind, **params), "while")
         carried = (True,) * len(carry)
         test, _ = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)), (True,))
     mapped, _ = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
@@ -437,30 +437,6 @@ def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr
 
     found: tuple[Jaxpr, Jaxpr] = body.derived(("selecting", test, cond_nconsts), make)
     return found
-
-
-def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
-    """For each element along the first dimension, a row of one or of the other."""
-    shape = type_of(on_true).shape
-    if len(shape) > 1:
-        which = broadcast_in_dim(which, shape, (0,))
-    return select(which, on_true, on_false)
-
-
-def one_by_one(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
-) -> tuple[list[Any], list[int | None]]:
-    """The loops of all elements, one after the other, so that each has its own effects."""
-    flags = [d is not None for d in dims]
-    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True) if d is not None]
-
-    def step(_: None, given: Any) -> tuple[None, Any]:
-        mapped = iter(given)
-        values = [next(mapped) if flag else x for x, flag in zip(args, flags, strict=True)]
-        return None, while_p.bind(*values, **params)
-
-    outs = scan(step, None, rows, axis.size)[1]
-    return outs, [0] * len(outs)
 
 
 def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
@@ -533,7 +509,7 @@ def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
     def body(state: list[Any]) -> list[Any]:
         return context.lower_jaxpr(params["body_jaxpr"], [*body_consts, *state], "while")
 
-    return list(stablehlo.while_(carry, condition, body))
+    return list(context.while_(carry, condition, body))
 
 
 rules.impl.register(while_p, while_impl)

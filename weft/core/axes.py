@@ -68,6 +68,8 @@ def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:
         return True
     if primitive.memoise:
         return False
+    if "function" in params:
+        return True  # What a Python function refers to is not known before it runs.
     return any(_program_names_axis(jaxpr, name) for jaxpr in jaxprs_in(params))
 
 

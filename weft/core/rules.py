@@ -16,6 +16,9 @@ Signatures (params are keyword arguments in every rule):
 - `lower(context, *values, **params) -> value or list of values` in StableHLO.
 - `stage(args, params) -> (args, params)`: for primitives that hold Python functions. Called before
   an application is recorded: it traces the functions, whose closed-over values become operands.
+- `steps(*args, **params)`: for primitives that hold jaxprs, a generator that says how to evaluate
+  an application program by program. It yields (label, jaxpr, inputs), is sent the results of each,
+  and labels them for people: "iteration 7 of the scan", "branch 1 of the cond".
 - `effects(params) -> frozenset`: what an application does besides computing its results. The
   effects of programs among the parameters are added by themselves.
 """
@@ -43,6 +46,7 @@ __all__ = [
     "not_linear",
     "partial_eval",
     "stage",
+    "steps",
     "transpose",
     "type_rule",
     "vmap",
@@ -98,6 +102,7 @@ dce = Table(
 lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
 # Looked up with `get`: only primitives that turn `memoise` off can have one.
 stage = Table("staging", "weft.core.rules.stage.register({}_p, rule)")
+steps = Table("stepwise evaluation", "weft.core.rules.steps.register({}_p, rule)")
 effects = Table("effects", "weft.core.rules.effects.register({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.

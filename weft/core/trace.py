@@ -277,6 +277,10 @@ def leaked(tracer: Tracer) -> LeakedTracerError:
             "return_value",
             "return the value from the transformed function instead of storing it in a global, "
             "an attribute or a list",
-            {"transformation": tracer._trace.name, "function": tracer._trace.function},
+            {
+                "transformation": tracer._trace.name,
+                "function": tracer._trace.function,
+                "alive": tracer._trace.alive,
+            },
         ),
     )

@@ -94,6 +94,10 @@ class Compiled:
         traced = self.traced([type_of(x) for x in arrays], static)
         if len(traced.jaxpr.eqns) <= _FEW:
             return self.function(*arrays, **static)
+        return self.bound(traced, arrays)
+
+    def bound(self, traced: Traced, arrays: Sequence[Any]) -> Any:
+        """The call as one equation."""
         name = self.function.__name__
         outs = jit_p.bind(*traced.consts, *arrays, jaxpr=traced.jaxpr, name=name, donated=())
         return outs[0] if traced.single else tuple(outs)
@@ -147,6 +151,9 @@ class Compiled:
         token = current_variable.set(bottom_trace())
         try:
             values = [as_array(x) for x in arrays]
+            if _settings().looks_at_results:
+                # As an equation it is looked at, and searched for where a NaN came from.
+                return self.bound(self.traced([x.type for x in values], static), values)
             outs = run_program(self.program(values, static), values)
         finally:
             current_variable.reset(token)

@@ -37,7 +37,7 @@ class CompileOptions:
     `fast_compile` is for programs of one operation, where compiling costs more than optimizing
     saves. `compiler_options` are XLA's own, by name, and may be given as a mapping.
     `host_callbacks` are the Python functions that the module's callback operations call by index,
-    each from NumPy arrays to a tuple of NumPy arrays.
+    each from NumPy arrays to a tuple of NumPy arrays; they live as long as the executable does.
     """
 
     num_partitions: int = 1
@@ -95,6 +95,14 @@ class Executable(abc.ABC):
         Raises DeletedArrayError for an argument that was deleted or donated, and WeftError for what
         fails at once (such as a callback on the CPU); what fails later is raised where results are
         waited for.
+        """
+
+    @abc.abstractmethod
+    def run_to_end(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Runs the program and waits for it, for the arguments before it and for effects too.
+
+        For programs that call Python functions: an exception that one of them raises is raised
+        here, with its traceback. Otherwise raises what `run` does.
         """
 
     @property

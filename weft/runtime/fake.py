@@ -121,6 +121,9 @@ class FakeExecutable(Executable):
     def run(self, buffers: Sequence[FakeBuffer]) -> list[FakeBuffer]:
         return self._execute(buffers).consume_with_handlers(self.handlers)
 
+    def run_to_end(self, buffers: Sequence[FakeBuffer]) -> list[FakeBuffer]:
+        return self.run(buffers)
+
     @property
     def fingerprint(self) -> str:
         return f"fake-{hash(self.text) & 0xFFFFFFFF:08x}"

@@ -43,7 +43,7 @@ def callable_from_xla(function: Callable[..., Any]) -> Callable[..., Any]:
             if target is None:
                 raise RuntimeError("the program of this callback is gone")
             return target(*arrays)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 (none of them may get lost)
             number = next(_numbers)
             _raised[number] = error
             if len(_raised) > _LIMIT:  # Of several at a time only one can be told.
@@ -59,7 +59,7 @@ def callable_from_xla(function: Callable[..., Any]) -> Callable[..., Any]:
 def _text(error: BaseException) -> str:
     try:
         return str(error)[:1000]
-    except Exception:  # The class is the user's.
+    except Exception:  # noqa: BLE001 (the class is the user's)
         return "(no text)"
 
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from weft.errors import Fix, WeftError, WeftValueError
+from weft.runtime import host_callbacks
 from weft.runtime.backend import CompileOptions, DeviceLayout, Executable, MemoryStats, OptionValue
 from weft.runtime.layouts import device_layout
 from weft.runtime.mlir import ArrayTypeLike, bytecode, ir, private_copy, verify
 from weft.runtime.native import extension, version
-from weft.runtime.pjrt_buffers import RuntimeFault, fault
+from weft.runtime.pjrt_buffers import RuntimeFault, block_until_ready, fault
 from weft.runtime.placement import device_list, single
 
 Device = Any
@@ -63,6 +64,24 @@ class JaxlibExecutable(Executable):
         except RuntimeFault as error:
             raise fault(error, buffers) from error
         return results
+
+    def run_to_end(self, buffers: Sequence[Any]) -> list[Any]:
+        # With all arguments there, XLA runs a program with callbacks in the calling thread. Were it
+        # to wait for one, it would take a thread of its few, which a callback that computes needs.
+        block_until_ready(buffers)
+        with host_callbacks.running():
+            try:
+                started = self.loaded.execute_sharded(buffers, with_tokens=True)
+                token = started.consume_token()
+                results: list[Any] = started.consume_with_handlers(self.handlers)
+                token.block_until_ready()
+                extension.batched_block_until_ready(results)
+                return results
+            except RuntimeFault as error:
+                raised = host_callbacks.callback_exception(error)
+                if raised is None:
+                    raise fault(error, buffers) from error
+        raise raised  # Out here: in the handler it would be chained to the text of itself.
 
     @property
     def fingerprint(self) -> str:
@@ -147,7 +166,7 @@ def compile_module(
             # XLA works on the module while other threads run: it must not see our MLIR context.
             if options.host_callbacks:
                 loaded = client.compile_and_load(
-                    private_copy(module), native_devices, native, list(options.host_callbacks)
+                    private_copy(module), native_devices, native, for_xla(options)
                 )
             else:
                 loaded = client.compile_and_load(bytecode(module), native_devices, native)
@@ -167,7 +186,7 @@ def deserialize(
 ) -> JaxlibExecutable:
     """Loads a serialized program; WeftValueError if XLA does not take the bytes."""
     placements = result_placements(options, out_types, devices, out_placements)
-    callbacks = {"host_callbacks": list(options.host_callbacks)} if options.host_callbacks else {}
+    callbacks = {"host_callbacks": for_xla(options)} if options.host_callbacks else {}
     try:
         loaded = client.deserialize_executable(
             data, device_list(tuple(devices)), native_options(options, devices), **callbacks
@@ -179,6 +198,11 @@ def deserialize(
             fix=Fix("recompile", "compile the program again with this release of jaxlib"),
         ) from error
     return JaxlibExecutable(loaded, options, out_types, placements)
+
+
+def for_xla(options: CompileOptions) -> list[Any]:
+    """The host callbacks as XLA is given them."""
+    return [host_callbacks.callable_from_xla(function) for function in options.host_callbacks]
 
 
 def result_placements(

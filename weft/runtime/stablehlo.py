@@ -121,6 +121,7 @@ from weft.runtime.stablehlo_elementwise import (
 from weft.runtime.stablehlo_numerical import (
     ConvDimensions,
     call,
+    callback,
     cholesky,
     convolution,
     custom_call,
@@ -185,6 +186,7 @@ __all__ = [
     "bitcast_convert",
     "broadcast_in_dim",
     "call",
+    "callback",
     "case",
     "cbrt",
     "ceil",

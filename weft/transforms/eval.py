@@ -6,9 +6,10 @@ runs it afterwards is one dictionary look-up and one call of the runtime.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft import config
 from weft import source as sources
 from weft.array import Array, as_array, deleted
 from weft.core import rules
@@ -30,11 +31,20 @@ from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
 from weft.transforms.lower import lower_to_module
 
-__all__ = ["EvalTrace", "compile_program", "operand_device", "run_program"]
+__all__ = ["EvalTrace", "compile_program", "operand_device", "run_program", "set_look"]
 
 
 # Operands and results of a one-operation program with so many elements or fewer are "small".
 _SMALL = 1 << 15
+
+
+# Evaluates where results may have to be looked at; the module that does so lies above this one.
+_look: list[Callable[..., Any]] = []
+
+
+def set_look(look: Callable[..., Any]) -> None:
+    """Sets what evaluates applications while `debug_nans` or `debug_infs` is on somewhere."""
+    _look[:] = [look]
 
 
 class EvalTrace(Trace):
@@ -45,6 +55,8 @@ class EvalTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        if config.looking:
+            return _look[0](self, primitive, args, params)
         try:
             key = [x.signature for x in args]
             if params:
@@ -195,17 +207,45 @@ def compile_program(
     backend = client.backend()
     lowered = lower_to_module(jaxpr, name, backend.platform, donated)
     target = device if device is not None else client.backend().default_device
-    executable = backend.compile(
-        lowered.module.ir,
-        compile.CompileOptions(fast_compile=fast_compile, compiler_options=compiler_options or ()),
-        [physical_type(type) for type in jaxpr.out_types],
-        [target],
+    options = compile.CompileOptions(
+        fast_compile=fast_compile,
+        compiler_options=compiler_options or (),
+        host_callbacks=tuple(lowered.callbacks),
     )
+    out_types = [physical_type(type) for type in jaxpr.out_types]
+    executable = backend.compile(lowered.module.ir, options, out_types, [target])
     program = Program(executable, jaxpr.out_types, device, multiple_results)
+    if lowered.callbacks:
+        program.execute = waiting(executable)
     if target is not backend.default_device:
         in_types = [physical_type(type) for type in jaxpr.in_types]
         program.execute = moving(program.execute, in_types, device)
     return program
+
+
+class Finished:
+    """The results of a program that has ended, in the form of one that has started."""
+
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[Any]) -> None:
+        self.results = results
+
+    def consume_with_handlers(self, handlers: Sequence[Any]) -> list[Any]:
+        """The buffers."""
+        return self.results
+
+
+def waiting(executable: Any) -> Callable[[Sequence[Any]], Finished]:
+    """What runs a program with callbacks: it comes back when everything has happened.
+
+    So effects of one call come before those of the next, and exceptions reach the caller.
+    """
+
+    def run(operands: Sequence[Any]) -> Finished:
+        return Finished(executable.run_to_end(operands))
+
+    return run
 
 
 def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:

@@ -25,6 +25,7 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, type_of
+from weft.ops.constants import embedded
 from weft.ops.tangents import add_tangents, instantiate
 from weft.transforms.staging import trace_to_jaxpr
 
@@ -157,8 +158,7 @@ def jvp_jaxpr(
             t.tangent() for t, flag in zip(jaxpr.in_types, nonzero, strict=True) if flag
         ]
         out, consts = trace_to_jaxpr(function, types, transformation="jvp", name=jaxpr.name)
-        assert not consts, "a program has no closed-over values besides its inputs"
-        return out, tuple(nonzero_out)
+        return embedded(out, consts), tuple(nonzero_out)
 
     found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("jvp", nonzero, instantiate_out), make)
     return found

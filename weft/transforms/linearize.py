@@ -27,12 +27,13 @@ from weft.core.trace import (
     reset_current,
     set_current,
 )
-from weft.core.types import type_of
+from weft.core.types import ArrayType, type_of
+from weft.ops.constants import embedded
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_equations
 from weft.transforms.staging import StagingTrace, StagingTracer
 
-__all__ = ["Linearized", "LinearizeTrace", "linearize_flat", "linearize_jaxpr"]
+__all__ = ["LinearizeTrace", "Linearized", "linearize_flat", "linearize_jaxpr", "record_linear"]
 
 
 class LinearizeTracer(Tracer):
@@ -165,6 +166,26 @@ def linearize_flat(
     return [x for x, _ in pairs], [t for _, t in pairs], linear
 
 
+def record_linear(
+    function: Callable[..., Sequence[Any]],
+    in_types: Sequence[ArrayType],
+    transformation: str,
+    name: str = "",
+) -> tuple[list[Any], StagingTrace]:
+    """Runs a function that is linear in its inputs: what touches these is recorded, the rest is
+    computed. Answers with the results and the trace that holds the linear program."""
+    linear = StagingTrace(None, transformation, name)
+    trace = _RuleTrace(current_trace(), linear)
+    inputs = [linear.new_input(type) for type in in_types]
+    token = set_current(trace)
+    try:
+        return list(function(*inputs)), linear
+    finally:
+        reset_current(token)
+        trace.finish()
+        linear.finish()
+
+
 class Linearized:
     """A program split in two: `primal` computes results and residuals, `linear` the tangents.
 
@@ -220,9 +241,10 @@ def _linearize_jaxpr(
     inputs = [primal.new_input(type) for type in jaxpr.in_types]
     token = set_current(primal)
     try:
-        outs, tangents, linear = linearize_flat(
-            lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero, "linearize", jaxpr.name
-        )
+        with sources.new_program():
+            outs, tangents, linear = linearize_flat(
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero, "linearize", jaxpr.name
+            )
     finally:
         reset_current(token)
     wanted = instantiate_out or (False,) * len(outs)
@@ -258,5 +280,5 @@ def _linearize_jaxpr(
             extra.append(atom)
         sources_of.append(position[atom])
     primal_jaxpr, consts = primal.build(out_atoms + extra, jaxpr.name)
-    assert not consts, "a program has no closed-over values besides its inputs"
+    primal_jaxpr = embedded(primal_jaxpr, consts)
     return Linearized(primal_jaxpr, linear_jaxpr, nonzero_out, sources_of, len(outs))

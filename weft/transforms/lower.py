@@ -2,15 +2,22 @@
 
 Every operation carries a location with the user's line and the names of the transformations and the
 primitive. A program inside an equation becomes a function of the module, emitted once.
+
+Ordered effects are kept in order by data: each of them takes a number from the one before it and
+gives one to the next. The number goes through loops, conditionals and called functions like any
+other value, which XLA's tokens, made for this, do not do on every backend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from weft import source as sources
 from weft.core import rules
+from weft.core.effects import any_ordered
 from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
 from weft.ops.extended import physical_type
@@ -23,7 +30,7 @@ __all__ = ["LoweringContext", "ModuleContext", "lower_to_module"]
 class ModuleContext:
     """What is common to the lowering of one module."""
 
-    __slots__ = ("callbacks", "functions", "locations", "module", "platform")
+    __slots__ = ("callbacks", "functions", "locations", "module", "order", "platform")
 
     def __init__(self, module: Any, platform: str) -> None:
         self.module = module
@@ -31,7 +38,10 @@ class ModuleContext:
         self.functions: dict[Any, str] = {}
         # Keyed by the identity of the code object: hashing one reads its whole bytecode.
         self.locations: dict[Any, Any] = {}
+        # The Python functions that the module's callbacks call, by index.
         self.callbacks: list[Any] = []
+        # The number that the next ordered effect takes; None before the first one of a function.
+        self.order: Any = None
 
     def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
         """The MLIR location of an equation."""
@@ -49,11 +59,12 @@ class ModuleContext:
 class LoweringContext:
     """What a lowering rule is told: the types of operands and results, and the module.
 
-    `primitive` and `params` are those of the equation; `lower_jaxpr` and `call_jaxpr` emit programs
-    that the equation holds.
+    `primitive` and `effects` are those of the equation; `lower_jaxpr` and `call_jaxpr` emit
+    programs that the equation holds. Loops and conditionals are emitted with `while_` and `case`,
+    which carry the order of effects along where the equation has ordered ones.
     """
 
-    __slots__ = ("in_types", "module", "out_types", "primitive", "scope")
+    __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope")
 
     def __init__(
         self,
@@ -62,7 +73,9 @@ class LoweringContext:
         in_types: Sequence[ArrayType],
         out_types: Sequence[ArrayType],
         scope: str,
+        effects: frozenset[Any] = frozenset(),
     ) -> None:
+        self.effects = effects
         self.module = module
         self.primitive = primitive
         self.in_types = in_types
@@ -90,7 +103,77 @@ class LoweringContext:
         if symbol is None:
             symbol = lower_function(self.module, jaxpr, name, public=False)
             self.module.functions[key] = symbol
-        return stablehlo.call(symbol, values, ir_types(jaxpr.out_types))
+        types = ir_types(jaxpr.out_types)
+        if not any_ordered(jaxpr.effects):
+            return stablehlo.call(symbol, values, types)
+        order = self.order()
+        *outs, last = stablehlo.call(symbol, [*values, order], [*types, order.type])
+        self.set_order(last)
+        return outs
+
+    # -- effects ----------------------------------------------------------------------------------
+
+    def order(self) -> Any:
+        """The number (a scalar of 32 bits) that the next ordered effect has to take."""
+        if self.module.order is None:
+            self.module.order = stablehlo.constant(0, (), np.int32)
+        return self.module.order
+
+    def set_order(self, number: Any) -> None:
+        """Says which number came out of the last ordered effect."""
+        self.module.order = number
+
+    def add_callback(self, function: Callable[..., Any]) -> int:
+        """Adds a Python function that the program may call: its index among them.
+
+        It is called with NumPy arrays and returns a tuple of NumPy arrays.
+        """
+        self.module.callbacks.append(function)
+        return len(self.module.callbacks) - 1
+
+    def while_(
+        self,
+        operands: Sequence[Any],
+        condition: Callable[[list[Any]], Any],
+        body: Callable[[list[Any]], Sequence[Any]],
+    ) -> list[Any]:
+        """Like `stablehlo.while_`; the order of effects goes in, through every step, and out."""
+        if not any_ordered(self.effects):
+            return list(stablehlo.while_(operands, condition, body))
+
+        def ordered_condition(state: list[Any]) -> Any:
+            # What comes out of the condition goes nowhere: the body starts when it has ended.
+            self.set_order(state[-1])
+            return condition(state[:-1])
+
+        def ordered_body(state: list[Any]) -> Sequence[Any]:
+            self.set_order(state[-1])
+            outs = body(state[:-1])
+            return [*outs, self.order()]
+
+        found = stablehlo.while_([*operands, self.order()], ordered_condition, ordered_body)
+        self.set_order(found[-1])
+        return list(found[:-1])
+
+    def case(
+        self, index: Any, branches: Sequence[Callable[[], Sequence[Any]]], types: Sequence[Any]
+    ) -> list[Any]:
+        """Like `stablehlo.case`; the order of effects goes into every branch and comes out."""
+        if not any_ordered(self.effects):
+            return list(stablehlo.case(index, branches, types))
+        order = self.order()
+
+        def ordered(branch: Callable[[], Sequence[Any]]) -> Callable[[], Sequence[Any]]:
+            def body() -> Sequence[Any]:
+                self.set_order(order)
+                outs = branch()
+                return [*outs, self.order()]
+
+            return body
+
+        found = stablehlo.case(index, [ordered(b) for b in branches], [*types, order.type])
+        self.set_order(found[-1])
+        return list(found[:-1])
 
 
 def ir_types(types: Sequence[ArrayType]) -> list[Any]:
@@ -120,21 +203,33 @@ def lower_function(
     scope: str = "",
     donated: Sequence[bool] | None = None,
 ) -> str:
-    """Emits a program as a function and answers with its symbol."""
+    """Emits a program as a function and answers with its symbol.
+
+    A function that is called and has ordered effects takes the order after its other arguments and
+    gives it after its other results.
+    """
     attributes = None
     if donated is not None and any(donated):
         donor = {"jax.buffer_donor": stablehlo_attributes.boolean(True)}
         attributes = [donor if flag else None for flag in donated]
+    order = [stablehlo.tensor_type((), np.int32)]
+    if public or not any_ordered(jaxpr.effects):
+        order = []
     function = context.module.function(
         name,
-        ir_types(jaxpr.in_types),
-        ir_types(jaxpr.out_types),
+        ir_types(jaxpr.in_types) + order,
+        ir_types(jaxpr.out_types) + order,
         public=public,
         arg_attributes=attributes,
     )
+    outside = context.order
     with function:
         scope = scope or f"jit({name})"
-        function.return_(lower_equations(context, jaxpr, function.arguments, scope))
+        values = function.arguments[: len(jaxpr.inputs)]
+        context.order = function.arguments[-1] if order else None
+        outs = lower_equations(context, jaxpr, values, scope)
+        function.return_([*outs, context.order] if order else outs)
+    context.order = outside
     return str(function.name)
 
 
@@ -157,7 +252,11 @@ def lower_equations(
     try:
         for eqn in jaxpr.eqns:
             primitive = eqn.primitive
-            location = context.location(eqn.source, scope, primitive.name)
+            source = eqn.source
+            around = scope
+            if source is not None and len(source) == 3:
+                around = f"{scope}/{source[2].path}" if scope else source[2].path
+            location = context.location(source, around, primitive.name)
             if location is not current:
                 if entered is not None:
                     entered.__exit__(None, None, None)
@@ -169,7 +268,8 @@ def lower_equations(
                 primitive,
                 [atom.type for atom in eqn.inputs],
                 [var.type for var in eqn.outputs],
-                scope,
+                around,
+                eqn.effects,
             )
             rule = for_platform.get((primitive, platform)) if for_platform else None
             out = (rule or lower_rules[primitive])(rule_context, *inputs, **eqn.params)

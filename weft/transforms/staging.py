@@ -177,7 +177,7 @@ def trace_to_jaxpr(
     tracers = [trace.new_input(type, created) for type in in_types]
     token = set_current(trace)
     try:
-        with collection_paused():
+        with collection_paused(), sources.new_program():
             outs = function(*tracers)
             return trace.build([trace.atom(out) for out in outs], name)
     finally:

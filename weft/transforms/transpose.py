@@ -14,6 +14,7 @@ from weft import source as sources
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
 from weft.core.rules import LinearOperand, Zero
+from weft.ops.constants import embedded
 from weft.ops.tangents import add_tangents, instantiate
 from weft.transforms.staging import trace_to_jaxpr
 
@@ -83,7 +84,7 @@ def backward_pass(
             else (LinearOperand(x.type, primitive.name) if x in linear else env[x])
             for x in eqn.inputs
         ]
-        with sources.override(eqn.source):
+        with sources.backward(eqn.source):
             found = rules.transpose[primitive](cts, *operands, **eqn.params)
             for atom, cotangent in zip(eqn.inputs, found, strict=True):
                 accumulate(atom, cotangent)
@@ -119,8 +120,7 @@ def transpose_jaxpr(
             atom.type for atom, flag in zip(jaxpr.outputs, nonzero, strict=True) if flag
         ]
         out, consts = trace_to_jaxpr(function, types, transformation="transpose", name=jaxpr.name)
-        assert not consts, "a program has no closed-over values besides its inputs"
-        return out, tuple(nonzero_in)
+        return embedded(out, consts), tuple(nonzero_in)
 
     found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("transpose", linear, nonzero), make)
     return found

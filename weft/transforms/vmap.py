@@ -25,6 +25,7 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, type_of
+from weft.ops.constants import embedded
 from weft.ops.shape import move_dim
 from weft.transforms.staging import trace_to_jaxpr
 
@@ -168,8 +169,7 @@ def vmap_jaxpr(
             for type, dim in zip(jaxpr.in_types, dims, strict=True)
         ]
         out, consts = trace_to_jaxpr(function, types, transformation="vmap", name=jaxpr.name)
-        assert not consts, "a program has no closed-over values besides its inputs"
-        return out, tuple(dims_out)
+        return embedded(out, consts), tuple(dims_out)
 
     key = ("vmap", axis.key(), dims, instantiate_out)
     found: tuple[Jaxpr, tuple[Dim, ...]] = jaxpr.derived(key, make)

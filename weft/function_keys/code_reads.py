@@ -1,0 +1,138 @@
+"""What a code object takes from outside itself: the global names it reads, with the attributes it
+takes from them, the modules it imports and the outer variables it assigns.
+
+It is read off the bytecode, of nested functions too, once per code object.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from types import CodeType, ModuleType
+
+from weft import source
+
+__all__ = ["CodeReads", "code_reads", "is_library_file", "is_library_module"]
+
+_GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ATTRIBUTE_READS = {"LOAD_ATTR", "LOAD_METHOD"}
+_OUTER_WRITES = {"STORE_DEREF", "DELETE_DEREF"}
+_GLOBAL_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+
+
+class CodeReads:
+    """What one code object reads and writes outside itself.
+
+    Equal code objects of one file have one `CodeReads`, so it can stand for the code in a key: two
+    of them are compared by identity.
+
+    reads: each global name with the chain of attributes taken from it at once, such as
+    `("numpy", ("linalg", "norm"))`; imports: the modules that import statements in it name, None
+    for a relative one; free: the names of the closure's cells; assigned: those of them that the
+    code assigns; assigns_globals: whether it assigns global names; library: whether it is part of
+    the standard library, of weft or of an installed package.
+    """
+
+    __slots__ = (
+        "assigned",
+        "assigns_globals",
+        "code",
+        "free",
+        "imports",
+        "library",
+        "reads",
+    )
+
+    def __init__(self, code: CodeType) -> None:
+        reads: dict[tuple[str, tuple[str, ...]], None] = {}
+        imports: dict[str | None, None] = {}
+        assigned: set[str] = set()
+        self.assigns_globals = False
+        for inner in _with_nested(code):
+            instructions = [x for x in dis.get_instructions(inner) if x.opname != "EXTENDED_ARG"]
+            for i, instruction in enumerate(instructions):
+                operation, name = instruction.opname, instruction.argval
+                if operation in _GLOBAL_READS:
+                    reads[name, _attributes(instructions, i + 1)] = None
+                elif operation in _OUTER_WRITES:
+                    assigned.add(name)
+                elif operation in _GLOBAL_WRITES:
+                    self.assigns_globals = True
+                elif operation == "IMPORT_NAME":
+                    # The level of the import is the constant pushed two instructions before.
+                    imports[None if instructions[i - 2].argval else name] = None
+        self.code = code
+        self.free = code.co_freevars
+        self.reads = tuple(reads)
+        self.imports = tuple(imports)
+        self.assigned = frozenset(assigned.intersection(self.free))
+        self.library = is_library_file(code.co_filename)
+
+
+def _with_nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_nested(constant)
+
+
+def _attributes(instructions: list[dis.Instruction], start: int) -> tuple[str, ...]:
+    end = start
+    while end < len(instructions) and instructions[end].opname in _ATTRIBUTE_READS:
+        end += 1
+    return tuple(str(instruction.argval) for instruction in instructions[start:end])
+
+
+# By identity, which is cheaper to look up than a code object is to hash; the code is kept beside,
+# so that its identity is not given to another. And by content: code that was compiled again.
+_by_identity: dict[int, tuple[CodeType, CodeReads]] = {}
+_by_content: dict[tuple[str, CodeType], CodeReads] = {}
+_MOST = 8192
+
+
+def code_reads(code: CodeType) -> CodeReads:
+    """What a code object reads and writes outside itself, found once."""
+    known = _by_identity.get(id(code))
+    if known is not None:
+        return known[1]
+    # Code objects compare everything but the name of their file, and of constants also the class
+    # and the sign of a zero.
+    place = (code.co_filename, code)
+    found = _by_content.get(place)
+    if found is None:
+        if len(_by_identity) >= _MOST:
+            _by_identity.clear()
+            _by_content.clear()
+        found = _by_content.setdefault(place, CodeReads(code))
+    _by_identity[id(code)] = (code, found)
+    return found
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return tuple({os.path.join(f, "") for path in folders for f in (path, os.path.realpath(path))})
+
+
+@functools.cache
+def is_library_file(path: str) -> bool:
+    """Whether a file belongs to the standard library, to weft or to an installed package."""
+    return (
+        source.is_internal(path)
+        or path.startswith(("<frozen ", *_library_folders()))
+        or any(f"{os.sep}{name}{os.sep}" in path for name in ("site-packages", "dist-packages"))
+    )
+
+
+def is_library_module(module: ModuleType) -> bool:
+    """Whether a module belongs to the standard library, to weft or to an installed package."""
+    names = module.__dict__
+    path = names.get("__file__")
+    if isinstance(path, str):
+        return is_library_file(path)
+    return names.get("__name__") in sys.builtin_module_names

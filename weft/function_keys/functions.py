@@ -1,0 +1,158 @@
+"""What stands in a key for functions: their code, and every value that the code can reach."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import types
+from collections.abc import Hashable
+from typing import Any
+
+from weft.function_keys.code_reads import CodeReads, code_reads, is_library_module
+from weft.function_keys.objects import class_
+from weft.function_keys.snapshot import NoKey, Snapshot
+from weft.function_keys.values import ABSENT
+
+__all__ = ["bound_method", "builtin_function", "function", "module", "partial"]
+
+_MISSING: Any = object()
+_BUILTIN = ("builtin",)
+_BUILTINS = dict(vars(builtins))
+# What these read is not seen.
+_READ_ANYTHING = frozenset(
+    id(_BUILTINS[name])
+    for name in ("__import__", "eval", "exec", "globals", "input", "locals", "open", "vars")
+)
+
+
+def function(snapshot: Snapshot, value: types.FunctionType) -> Hashable:
+    again = snapshot.again(value)
+    if again is not None:
+        return again
+    reads = code_reads(value.__code__)
+    closure = value.__closure__
+    cells: Any = None
+    if closure is not None:
+        cells = tuple(
+            [
+                _cell(snapshot, cell, name in reads.assigned)
+                for cell, name in zip(closure, reads.free, strict=True)
+            ]
+        )
+    defaults, keywords, attributes = value.__defaults__, value.__kwdefaults__, value.__dict__
+    more: Any = None
+    if defaults or keywords or attributes:
+        more = (
+            snapshot.parts(defaults or ()),
+            snapshot.pairs((keywords or {}).items()),
+            snapshot.pairs(attributes.items()),
+        )
+    if reads.library or not (reads.reads or reads.imports):
+        return (reads, cells, more)
+    return (reads, cells, more, _globals(snapshot, value, reads))
+
+
+def _cell(snapshot: Snapshot, cell: types.CellType, assigned: bool) -> Any:
+    guards = len(snapshot.guards)
+    try:
+        content = cell.cell_contents
+    except ValueError:  # not assigned yet
+        return ABSENT
+    part = snapshot.part(content)
+    if assigned:
+        snapshot.witness(cell, guards)
+    return part
+
+
+def _globals(snapshot: Snapshot, value: types.FunctionType, reads: CodeReads) -> Hashable:
+    names, defaults = value.__globals__, value.__builtins__  # type: ignore[attr-defined]
+    for imported in reads.imports:
+        found = None if imported is None else sys.modules.get(imported)
+        if found is None or not is_library_module(found):
+            raise NoKey
+    if reads.assigns_globals:
+        snapshot.witness(names, -1)
+    parts: list[Any] = []
+    for name, path in reads.reads:
+        found = names.get(name, _MISSING)
+        if found is _MISSING:
+            found = defaults.get(name, _MISSING)
+            if found is _MISSING:
+                parts.append(ABSENT)
+                continue
+            if found is _BUILTINS.get(name) and id(found) not in _READ_ANYTHING:
+                parts.append(_BUILTIN)
+                continue
+        if isinstance(found, types.ModuleType):
+            parts.append(_attribute(snapshot, found, path))
+        else:
+            parts.append(snapshot.part(found))
+    return tuple(parts)
+
+
+def _attribute(snapshot: Snapshot, start: types.ModuleType, path: tuple[str, ...]) -> Hashable:
+    """What stands at the end of `start.a.b`, or at the first object there that is no module."""
+    value: Any = start
+    for name in path:
+        found = value.__dict__.get(name, _MISSING)
+        if found is _MISSING:
+            # A module may compute its attributes; those of libraries are taken to be constant.
+            if not is_library_module(value):
+                raise NoKey
+            return (snapshot.identity(value), name)
+        owner, value = value, found
+        if not isinstance(value, types.ModuleType):
+            # What it closes over cannot change without the library's doing: short of looking in.
+            if type(value) is types.FunctionType and is_library_module(owner):
+                return snapshot.identity(value)
+            break
+    part: Hashable = snapshot.part(value)
+    return part
+
+
+def module(snapshot: Snapshot, value: types.ModuleType) -> Hashable:
+    # Used otherwise than by reading its attributes: what is read of it cannot be known.
+    if not is_library_module(value):
+        raise NoKey
+    return snapshot.identity(value)
+
+
+def bound_method(snapshot: Snapshot, value: types.MethodType) -> Hashable:
+    return ("method", snapshot.part(value.__func__), snapshot.part(value.__self__))
+
+
+def builtin_function(snapshot: Snapshot, value: types.BuiltinFunctionType) -> Hashable:
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        if id(value) in _READ_ANYTHING:
+            raise NoKey
+        return snapshot.identity(value)
+    return ("method", value.__name__, snapshot.part(owner))
+
+
+def wrapped(snapshot: Snapshot, value: Any) -> Hashable:
+    """A static method, a class method, or what `functools.lru_cache` gives."""
+    return (type(value).__name__, snapshot.part(value.__wrapped__))
+
+
+def property_(snapshot: Snapshot, value: property) -> Hashable:
+    return ("property", snapshot.parts((value.fget, value.fset, value.fdel)))
+
+
+def partial(snapshot: Snapshot, value: functools.partial[Any]) -> Hashable:
+    again = snapshot.again(value)
+    if again is not None:
+        return again
+    return (
+        "partial",
+        class_(snapshot, type(value)),
+        snapshot.part(value.func),
+        snapshot.parts(value.args),
+        snapshot.pairs(value.keywords.items()),
+        snapshot.pairs(value.__dict__.items()),
+    )
+
+
+def code(snapshot: Snapshot, value: types.CodeType) -> Hashable:
+    return ("code", code_reads(value))

@@ -1,0 +1,165 @@
+"""What stands in a key for classes and their objects: identity, and what of them can change."""
+
+from __future__ import annotations
+
+import enum
+import sys
+import types
+from collections.abc import Hashable
+from typing import Any
+
+from weft.function_keys.code_reads import code_reads, is_library_module
+from weft.function_keys.snapshot import NoKey, Reading, Snapshot
+from weft.function_keys.values import ABSENT, refuse
+
+__all__ = ["class_", "compares_values", "derived", "native", "native_base", "object_", "state"]
+
+_HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
+# In the namespace of a class, and no part of what its methods do.
+_BOOKKEEPING = frozenset(
+    """
+    __abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__
+    __dataclass_fields__ __dataclass_params__ __dict__ __doc__ __firstlineno__ __match_args__
+    __module__ __orig_bases__ __parameters__ __protocol_attrs__ __qualname__ __slots__
+    __static_attributes__ __type_params__ __weakref__ _abc_impl _field_defaults
+    """.split()
+)
+
+
+def _is_library(cls: type) -> bool:
+    name = cls.__module__
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module is not None and is_library_module(module)
+
+
+def class_(snapshot: Snapshot, cls: type) -> Hashable:
+    """A class by identity; one of the user's also by its methods and attributes, inherited too."""
+    if not cls.__flags__ & _HEAP_TYPE:
+        return ("class", cls)
+    again = snapshot.again(cls)
+    if again is not None:
+        return again
+    who = snapshot.identity(cls)
+    # The members of an enum refer to one another, and its class shall not change.
+    if _is_library(cls) or issubclass(cls, enum.Enum):
+        return who
+    parts: list[Any] = []
+    for base in cls.__mro__:
+        if not base.__flags__ & _HEAP_TYPE or _is_library(base):
+            continue
+        for name, value in list(base.__dict__.items()):
+            if name not in _BOOKKEEPING:
+                parts.append(name)
+                parts.append(_attribute(snapshot, name, value))
+    return (who, tuple(parts))
+
+
+def _attribute(snapshot: Snapshot, name: str, value: Any) -> Hashable:
+    kind = type(value)
+    if kind is types.FunctionType:
+        code = value.__code__
+        # Methods that a decorator wrote, as for dataclasses.
+        if code.co_filename == "<string>" and name[:2] == "__" and not code_reads(code).reads:
+            return snapshot.identity(value)
+    elif hasattr(kind, "__get__") and not kind.__flags__ & _HEAP_TYPE and kind not in _DESCRIPTORS:
+        return ("slot", kind)
+    return snapshot.part(value)
+
+
+_DESCRIPTORS = (classmethod, staticmethod, property)
+
+
+def state(snapshot: Snapshot, value: Any) -> Hashable:
+    """The attributes of an object, from its `__dict__` and its slots."""
+    cls = type(value)
+    parts: list[Any] = []
+    if cls.__dictoffset__:
+        parts += snapshot.pairs(object.__getattribute__(value, "__dict__").items())
+    for base in cls.__mro__:
+        if not base.__dict__.get("__slots__"):
+            continue
+        for member in list(base.__dict__.values()):
+            if isinstance(member, types.MemberDescriptorType):
+                try:
+                    parts.append(snapshot.part(member.__get__(value)))
+                except AttributeError:  # not assigned yet
+                    parts.append(ABSENT)
+    return tuple(parts)
+
+
+def object_(snapshot: Snapshot, value: Any) -> Hashable:
+    """An object of a class written in Python, all of whose state can be seen."""
+    again = snapshot.again(value)
+    if again is not None:
+        return again
+    cls, guards = type(value), len(snapshot.guards)
+    # Without an identity that is safe to compare, an object counts by its state alone.
+    identified = cls.__weakrefoffset__ and not compares_values(cls)
+    part = (
+        "object",
+        snapshot.identity(value) if identified else None,
+        class_(snapshot, cls),
+        state(snapshot, value),
+    )
+    if not identified:
+        snapshot.witness(value, guards)
+    return part
+
+
+def derived(content: Reading) -> Reading:
+    """The reading of a class derived from a builtin one: content, class and attributes."""
+
+    def reading(snapshot: Snapshot, value: Any) -> Hashable:
+        return (
+            content(snapshot, value),
+            class_(snapshot, type(value)),
+            state(snapshot, value),
+        )
+
+    return reading
+
+
+def compares_values(cls: type) -> bool:
+    """Whether a class defines when its objects are equal."""
+    hashed, equal = getattr(cls, "__hash__", None), getattr(cls, "__eq__", None)
+    return hashed not in (None, object.__hash__) and equal is not object.__eq__
+
+
+def native_base(cls: type) -> type:
+    """The nearest ancestor that is written in C: `object` where all of an object is seen."""
+    for base in cls.__mro__:
+        made = base.__dict__.get("__new__")
+        if not base.__flags__ & _HEAP_TYPE or (
+            isinstance(made, types.BuiltinFunctionType) and made.__self__ is base
+        ):
+            return base
+    return object
+
+
+def by_value(snapshot: Snapshot, value: Any) -> Hashable:
+    """An object by its own equality."""
+    try:
+        hash(value)
+    except (TypeError, ValueError):
+        raise NoKey from None
+    return ("value", class_(snapshot, type(value)), value)
+
+
+def native(cls: type) -> Reading:
+    """The reading of objects that have state which only C sees."""
+    if hasattr(cls, "__next__") or hasattr(cls, "__setitem__"):
+        return refuse
+    if compares_values(cls):
+        return derived(by_value) if cls.__dictoffset__ else by_value
+    return _opaque
+
+
+def _opaque(snapshot: Snapshot, value: Any) -> Hashable:
+    # Functions of extension modules are told by having a name and no object that they act on.
+    if (
+        callable(value)
+        and isinstance(getattr(value, "__name__", None), str)
+        and getattr(value, "__self__", None) is None
+    ):
+        return snapshot.identity(value)
+    raise NoKey
