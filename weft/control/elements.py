@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.control.bodies import rebuild
-from weft.control.scan import Loop, bind_scan
+from weft.control.loop_parts import Loop
+from weft.control.scan import bind_scan
 from weft.core.rules import AxisData
 from weft.core.types import type_of
 from weft.ops.selection import select

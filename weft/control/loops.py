@@ -8,7 +8,8 @@ from typing import Any
 
 from weft import tree
 from weft.control.bodies import check_carry_structure, trace_loop_body
-from weft.control.scan import Loop, bind_scan
+from weft.control.loop_parts import Loop
+from weft.control.scan import bind_scan
 from weft.control.trace_cache import TraceCache, cached_trace
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value

@@ -17,7 +17,7 @@ from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body
 from weft.control.checkpoint_policies import Policy, saveable
 from weft.control.jit import jit_p, scatter
-from weft.control.scan import marked
+from weft.control.loop_parts import marked
 from weft.control.trace_cache import TraceCache, cached_trace
 from weft.core import rules
 from weft.core.check import checked
@@ -27,7 +27,7 @@ from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import stablehlo
-from weft.transforms.dce import dce_jaxpr
+from weft.transforms.dce import dce_jaxpr, silenced_equation
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
@@ -218,7 +218,10 @@ def computed_again(
     needed = set(wanted)
     eqns: list[Equation] = []
     saved: list[Var] = []
-    for eqn in reversed(jaxpr.eqns):
+    for whole in reversed(jaxpr.eqns):
+        eqn = silenced_equation(whole)
+        if eqn is None:
+            continue
         flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)
         anew = False
         for var, flag in zip(eqn.outputs, flags, strict=True):

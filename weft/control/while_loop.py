@@ -30,8 +30,9 @@ from weft.control.bodies import (
 )
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
+from weft.control.loop_parts import fixpoint, marked
 from weft.control.loops import leaf_types, scan
-from weft.control.scan import fixpoint, marked, same_array
+from weft.control.scan import same_array
 from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
@@ -51,7 +52,7 @@ from weft.ops.convert import convert_element_type
 from weft.ops.reduce import reduce_or
 from weft.ops.shape import move_dim
 from weft.ops.tangents import instantiate
-from weft.transforms.dce import dce_jaxpr
+from weft.transforms.dce import dce_jaxpr, silenced
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import function_name
@@ -359,8 +360,27 @@ def while_linearize(
     # The number of steps is not known, so there is no place for their residuals: the linear
     # program is the whole loop with tangents, from the same first values.
     outs = list(while_p.bind(*primals, **params))
-    found, carried = tangent_loop(primals, tangents, params)
+    quiet = {name: silenced(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
+    if any(jaxpr.effects for jaxpr in quiet.values()):
+        raise _acts_twice(params)
+    found, carried = tangent_loop(primals, tangents, params | quiet)
     return outs, scatter(carried, found[len(carried) :], [type_of(x) for x in outs])
+
+
+def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
+    effects = params["body_jaxpr"].effects | params["cond_jaxpr"].effects
+    return WeftNotImplementedError(
+        "a while_loop that calls the host with io_callback is linearized: its linear part runs "
+        "the loop again, and would act a second time",
+        operation="while_loop",
+        got=f"a loop with the effects {', '.join(sorted(map(str, effects)))}",
+        wanted="a loop without effects other than debug.print and debug.callback",
+        fix=Fix(
+            "forward",
+            "differentiate with weft.jvp, use weft.lax.scan, or take the io_callback out",
+            {},
+        ),
+    )
 
 
 def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:

@@ -1,14 +1,21 @@
-"""Dead-code elimination: drops the equations whose results nobody reads, through inner programs."""
+"""Dead-code elimination: drops the equations whose results nobody reads, through inner programs.
+
+What a program prints is dropped from one that computes something a second time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from weft.core import rules
 from weft.core.check import checked
+from weft.core.effects import DEBUG, ORDERED_DEBUG
 from weft.core.jaxpr import Equation, Jaxpr, Var
 
-__all__ = ["dce_equations", "dce_jaxpr"]
+__all__ = ["dce_equations", "dce_jaxpr", "silenced", "silenced_equation"]
+
+_WATCHING = frozenset({DEBUG, ORDERED_DEBUG})
 
 
 def dce_equations(
@@ -54,3 +61,35 @@ def dce_jaxpr(
 
     found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("dce", used, keep_inputs), make)
     return found
+
+
+def silenced(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without the equations that only print, in the programs inside it as well.
+
+    For a derivative that runs a part of the program again: the user's program prints once.
+    """
+    if not jaxpr.effects & _WATCHING:
+        return jaxpr
+
+    def make() -> Jaxpr:
+        found = [silenced_equation(eqn) for eqn in jaxpr.eqns]
+        eqns = [eqn for eqn in found if eqn is not None]
+        return checked(Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name))
+
+    made: Jaxpr = jaxpr.derived("silenced", make)
+    return made
+
+
+def silenced_equation(eqn: Equation) -> Equation | None:
+    """The equation without what prints, or None where nothing else is left of it."""
+    if not eqn.effects & _WATCHING:
+        return eqn
+    if not eqn.outputs and eqn.effects <= _WATCHING:
+        return None
+
+    def quiet(value: Any) -> Any:
+        if isinstance(value, Jaxpr):
+            return silenced(value)
+        return tuple(map(quiet, value)) if isinstance(value, tuple) else value
+
+    return eqn.replace(params={name: quiet(value) for name, value in eqn.params.items()})
