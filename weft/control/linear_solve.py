@@ -291,7 +291,7 @@ def linear_solve_vmap(
     solve, b = unbind(args, **params)
     of, of_b = unbind(dims, **params)
     n = len(b)
-    parts = []
+    parts: list[System | None] = []
     for part, part_dims in zip(solve.parts(), of.parts(), strict=True):
         if part is None or part_dims is None:
             parts.append(None)

@@ -9,7 +9,7 @@ its constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from weft import dtypes
@@ -69,7 +69,7 @@ def scan_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
 
 def scan_steps(
     *args: Any, jaxpr: Jaxpr, **params: Any
-) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
     loop = Loop(**params)
     consts, carry, xs = loop.split(args)
     order = range(loop.length)
@@ -242,7 +242,8 @@ def split_known(jaxpr: Jaxpr, loop: Loop, unknown: Flags) -> tuple[Any, Any, Fla
     split = partial_eval_jaxpr(jaxpr, (*consts, *carried, *xs), (*carried, *no_ys))
     results = split.unknown_out.count(False)
     known_loop = loop.with_counts(consts.count(False), carried.count(False))
-    plan = plan_residuals(split.known, known_loop, results, split.known.outputs[results:])
+    residuals: list[Any] = split.known.outputs[results:]
+    plan = plan_residuals(split.known, known_loop, results, residuals)
     return split, plan, carried
 
 

@@ -10,7 +10,7 @@ their values. Where the body has effects, elements run one after the other inste
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -276,7 +276,9 @@ def while_impl(*args: Any, **params: Any) -> list[Any]:
     return run_compiled(while_p, args, params, params["body_jaxpr"])
 
 
-def while_steps(*args: Any, **params: Any) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+def while_steps(
+    *args: Any, **params: Any
+) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
     cond_consts, body_consts, carry = parts(args, params)
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     for i in itertools.count():
