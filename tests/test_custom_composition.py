@@ -109,8 +109,6 @@ def vjp_inside_jvp():
     return f
 
 
-
-
 def jvp_inside_vjp_by_recomputing():
     inner = with_jvp()
     f = weft.custom_vjp(lambda x, y: inner(x, y))

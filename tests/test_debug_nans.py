@@ -15,6 +15,9 @@ import weft
 import weft.numpy as wnp
 from weft import config, errors
 from weft.config import debug_infs, debug_nans
+from weft.control.callbacks import io_callback
+from weft.control.custom_jvp import custom_jvp
+from weft.control.custom_vjp import custom_vjp
 from weft.control.loops import scan
 from weft.control.remat import checkpoint
 from weft.control.while_loop import fori_loop, while_loop
@@ -351,6 +354,62 @@ def test_tangents_are_looked_at():
     assert line_of("kink") in error.location
 
 
+@custom_vjp
+def scaled(x):
+    return x * 2.0
+
+
+scaled.defvjp(
+    lambda x: (x * 2.0, x),
+    lambda x, ct: (ct * wnp.log(x),),  # bwd
+)
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, weft.jit])
+@pytest.mark.parametrize("inner", [lambda f: f, weft.jit])
+def test_a_backward_rule_of_the_users_is_named_by_its_own_line(outer, inner):
+    error = failure(outer(weft.grad(inner(lambda x: scaled(x)))), -1.0)
+    assert error.operation == "log"
+    assert error.backward
+    assert line_of("bwd") in error.location
+
+
+@custom_jvp
+def shifted(x):
+    return wnp.sqrt(x - 1.0)  # custom function
+
+
+@shifted.defjvp
+def shifted_jvp(primals, tangents):
+    return shifted(*primals), tangents[0] * wnp.sqrt(-primals[0])  # jvp rule
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, weft.jit])
+def test_functions_with_derivatives_of_their_own_are_searched(outer):
+    error = failure(outer(shifted), 0.0)
+    assert error.operation == "sqrt"
+    assert line_of("custom function") in error.location
+    error = failure(outer(weft.grad(shifted)), 4.0)
+    assert error.operation == "sqrt"
+    assert line_of("jvp rule") in error.location
+
+
+def test_solvers_are_searched():
+    def solve(b):
+        return weft.lax.custom_linear_solve(
+            lambda x: -x,
+            b,
+            lambda matvec, b: wnp.sqrt(matvec(b)),  # solver
+            symmetric=True,
+        )
+
+    for function in (solve, weft.jit(solve)):
+        error = failure(function, np.ones(2, F32))
+        assert error.operation == "sqrt"
+        assert line_of("solver") in error.location
+        assert error.within[0].startswith("the solver of the custom_linear_solve at ")
+
+
 # ---- infinities --------------------------------------------------------------------------------
 
 
@@ -473,6 +532,22 @@ def test_samplers_are_looked_at():
     with debug_nans():
         weft.random.normal(key, (3,))
     assert failure(lambda: weft.random.uniform(key, (3,), minval=np.nan)).kind == "NaN"
+
+
+def test_what_acts_on_the_world_is_not_evaluated_again():
+    calls = []
+
+    def tell(x):
+        calls.append(1)
+        return x
+
+    def f(x):
+        return wnp.log(io_callback(tell, weft.ShapeDtypeStruct((), F32), x))
+
+    for count, function in enumerate([weft.jit(f), weft.jit(weft.jit(f))], 1):
+        error = failure(function, wnp.asarray(F32(-1.0)))
+        assert len(calls) == count
+        assert "io_callback" in error.got
 
 
 def test_an_error_can_be_pickled():

@@ -199,7 +199,9 @@ def test_errors_name_the_scope_also_inside_of_a_loop():
 
     with pytest.raises(errors.WeftError) as caught:
         weft.jit(f)(np.ones((2, 3), np.float32))
-    assert re.search(r"test_named_scope.py:\d+ in .*body, scope outer/inner$", caught.value.location)
+    assert re.search(
+        r"test_named_scope.py:\d+ in .*body, scope outer/inner$", caught.value.location
+    )
 
 
 def test_errors_of_the_backward_pass_say_so():

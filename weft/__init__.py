@@ -12,14 +12,19 @@ from weft.api import block_until_ready, device_get, device_put, eval_shape, jit,
 from weft.array import Array
 from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.batching import vmap
-from weft.config import enable_x64
+from weft.config import debug_infs, debug_nans, enable_x64
 from weft.control import checkpoint_policies, stages
+from weft.control.callbacks import effects_barrier, io_callback, pure_callback
 from weft.control.checkpoint_policies import checkpoint_name
+from weft.control.custom_jvp import custom_jvp
+from weft.control.custom_vjp import custom_vjp
 from weft.control.remat import checkpoint
 from weft.control.remat import checkpoint as remat
 from weft.core.types import ShapeDtypeStruct
+from weft.custom_gradients import closure_convert, custom_gradient
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
+from weft.profiling import named_scope
 from weft.runtime.client import (
     default_backend,
     device_count,
@@ -40,19 +45,29 @@ __all__ = [
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",
+    "closure_convert",
     "config",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+    "debug",
+    "debug_infs",
+    "debug_nans",
     "default_backend",
     "device_count",
     "device_get",
     "device_put",
     "devices",
     "dtypes",
+    "effects_barrier",
     "enable_x64",
     "eval_shape",
+    "experimental",
     "extend",
     "float0",
     "grad",
     "hessian",
+    "io_callback",
     "jacfwd",
     "jacobian",
     "jacrev",
@@ -64,10 +79,13 @@ __all__ = [
     "local_device_count",
     "local_devices",
     "make_jaxpr",
+    "named_scope",
     "nn",
     "numpy",
     "process_count",
     "process_index",
+    "profiler",
+    "pure_callback",
     "random",
     "remat",
     "sharding",
@@ -80,7 +98,17 @@ __all__ = [
 ]
 
 # Imported when they are first used, so that `import weft` stays cheap.
-_LAZY = ("ad_checkpoint", "extend", "nn", "random", "testing", "tree_util")
+_LAZY = (
+    "ad_checkpoint",
+    "debug",
+    "experimental",
+    "extend",
+    "nn",
+    "profiler",
+    "random",
+    "testing",
+    "tree_util",
+)
 
 
 def __getattr__(name: str) -> Any:

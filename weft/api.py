@@ -125,6 +125,13 @@ def _options(
     max_traces: int | None,
 ) -> Options:
     """What `jit` was told, checked, with argument numbers and names completed by each other."""
+    if not callable(fun):
+        raise WeftTypeError(
+            f"jit takes a function first, not {type(fun).__name__}",
+            operation="jit",
+            got=f"{fun!r:.100}",
+            wanted="a callable",
+        )
     static, donated = (
         _both_forms(
             fun,
@@ -195,13 +202,6 @@ def jit(
             in_shardings=in_shardings,
             out_shardings=out_shardings,
             max_traces=max_traces,
-        )
-    if not callable(fun):
-        raise WeftTypeError(
-            f"jit takes a function first, not {type(fun).__name__}",
-            operation="jit",
-            got=f"{fun!r:.100}",
-            wanted="a callable",
         )
     options = _options(
         fun,

@@ -351,7 +351,8 @@ def linear_program(
 @api_boundary
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The result of `fun(*primals)` and the function from a cotangent of the result to those of the
-    primals (a tuple, one per primal).
+    primals (a tuple, one per primal). That function is a tree of what it keeps for the backward
+    pass.
 
     >>> import weft, weft.numpy as wnp
     >>> y, f_vjp = weft.vjp(wnp.sin, 0.0)
@@ -377,8 +378,12 @@ def vjp_with_aux(
     in_types = [type_of(x) for x in leaves]
     out_types = [type_of(x) for x in outs]
 
+    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
+    variables = [var for var, _ in linear.consts.values()]
+    residuals = [value for _, value in linear.consts.values()]
+
     @api_boundary
-    def pullback(cotangent: Any) -> Any:
+    def pullback(residuals: list[Any], cotangent: Any) -> Any:
         """The cotangents of the primals, given that of the result."""
         given, structure = tree.flatten(cotangent)
         if structure != out_tree:
@@ -396,8 +401,7 @@ def vjp_with_aux(
                 leaf = fitted(leaf, wanted.tangent(), f"{what}, cotangent{tree.keystr(path)}")
             if type(tangent) is not Zero:
                 cts.append(leaf)
-        outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
-        known = dict(linear.consts.values())
+        known = dict(zip(variables, residuals, strict=True))
         found = iter(backward_pass(linear.eqns, linear.inputs, known, outputs, cts))
         results = [
             next(found) if flag else Zero(type.tangent())
@@ -405,7 +409,9 @@ def vjp_with_aux(
         ]
         return in_tree.unflatten([concrete(instantiate(x)) for x in results])
 
-    return out_tree.unflatten(outs), pullback, aux
+    # A tree with the residuals as its leaves, so that it can be returned from a transformed
+    # function, and be what a forward rule of `custom_vjp` hands on to the backward rule.
+    return out_tree.unflatten(outs), tree.Partial(pullback, residuals), aux
 
 
 # ---- grad --------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def annotate_function(
     >>> load(3)
     [0, 1, 2]
     """
-    text: str = name or getattr(func, "__qualname__", type(func).__name__)
+    text: str = name or str(getattr(func, "__qualname__", type(func).__name__))
 
     @functools.wraps(func)
     def annotated(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -95,7 +95,7 @@ def current() -> Source | None:
         if not known:
             if active is None:
                 return code, frame.f_lasti
-            return code, frame.f_lasti, active  # type: ignore[return-value]
+            return code, frame.f_lasti, active
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
@@ -156,13 +156,19 @@ class override(_Activation):
     def __init__(self, source: Source | None) -> None:
         self._source = source
 
+    def __enter__(self) -> None:
+        # Interpreters do this for every equation; without a scope there is nothing to put together.
+        source = self._source
+        if source is not None and _active.get() is None:
+            self._token = _active.set(source)
+        else:
+            super().__enter__()
+
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         source = self._source
         if source is None:
             return active
-        if active is None:
-            return source
-        outer = active if type(active) is Scope else scope_of(active)
+        outer = scope_of(active)
         if outer is None:
             return source
         return source[0], source[1], _nested(outer, scope_of(source))
@@ -176,6 +182,13 @@ class backward(override):
     """Like `override`, for what a backward pass computes on behalf of the recorded equation."""
 
     __slots__ = ()
+
+    def __enter__(self) -> None:
+        source = self._source
+        if source is not None and len(source) == 2 and _active.get() is None:
+            self._token = _active.set((source[0], source[1], _BACKWARD))
+        else:
+            _Activation.__enter__(self)
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         source = self._source

@@ -27,7 +27,6 @@ from weft.core import rules
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
-from weft.core.trace import Tracer
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import (
     Fix,
@@ -203,14 +202,14 @@ class HostCall:
         leaves, in_tree = tree.flatten((args, kwargs))
         operands, static = [], []
         for i, leaf in enumerate(leaves):
-            if primitive is debug_callback_p and not isinstance(
-                leaf, (Array, Tracer, np.ndarray, np.generic)
-            ):
-                static.append((i, leaf))
-                continue
             try:
                 of = type_of(user_value(leaf))
-            except WeftTypeError:
+            except (WeftTypeError, OverflowError) as error:
+                if primitive is debug_callback_p:  # It may show anything.
+                    static.append((i, leaf))
+                    continue
+                if isinstance(error, OverflowError):
+                    raise
                 raise self.no_array(leaf, tree.leaves_with_path((args, kwargs))[i][0]) from None
             if of.dtype == dtypes.float0:  # There is nothing to hand over but the shape.
                 static.append((i, np.zeros(of.shape, dtypes.float0)))

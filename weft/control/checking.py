@@ -19,7 +19,8 @@ from weft.array import as_array
 from weft.control.jit import jit_p
 from weft.control.nonfinite import Watch, nonfinite_error, watch_of
 from weft.core import rules
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, last_uses
+from weft.core.effects import IO, ORDERED_IO
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, effects_of, last_uses
 from weft.core.primitive import Primitive
 from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import user_value
@@ -42,7 +43,7 @@ def look_at_primitive(
     settings = config.settings()
     if not settings.looks_at_results:
         return trace.first_time(primitive, args, params)
-    if primitive not in rules.steps:
+    if primitive not in rules.steps or "function" in params:
         # An operation with a Python function inside runs it here: its operations are looked at
         # one by one, like any others.
         outs = trace.first_time(primitive, args, params)
@@ -54,6 +55,8 @@ def look_at_primitive(
     outs = evaluate(primitive, args, params)
     search = Search(watch_of(settings))
     if any(search.watch.finds(x) for x in outs):
+        if _acts(effects_of(primitive, params)):
+            raise nonfinite_error(search.watch, primitive.name, args, outs, (), note=ACTS)
         with using_trace(trace), _not_looking():
             search.inside(primitive, args, params, outs, ())
     return outs
@@ -73,6 +76,8 @@ def look_at_call(
     if not any(search.watch.finds(x) for x in outs):
         return
     line = sources.placed(sources.describe(sources.current()))
+    if _acts(jaxpr.effects):
+        raise nonfinite_error(search.watch, f"jit of {name}", inputs, outs, (), note=ACTS)
     within = (f"the jit of {name}, called {line}",)
     with using_trace(bottom_trace()), _not_looking():
         if not search.program(jaxpr, inputs, within):
@@ -81,6 +86,12 @@ def look_at_call(
 
 # XLA may fuse operations and so compute other numbers than they give one by one.
 VANISHED = "evaluated one operation at a time it stays away, so no operation can be named"
+ACTS = "it holds an io_callback, so it is not evaluated again and no operation can be named"
+
+
+def _acts(effects: frozenset[Any]) -> bool:
+    """Whether evaluating again would act on the world outside a second time."""
+    return IO in effects or ORDERED_IO in effects
 
 
 def _not_looking() -> Any:

@@ -96,7 +96,7 @@ class TracedValues:
                 *(item.__kwdefaults__ or {}).values(),
             ]
         if kind is tuple or kind is list:
-            return item  # type: ignore[no-any-return]
+            return item
         if kind is dict:
             return list(item.values())
         if kind is MethodType:

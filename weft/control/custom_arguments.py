@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft import source as sources
 from weft.array import Array, as_array
 from weft.control.closures import TracedValues
 from weft.control.jitted import check_results
@@ -32,6 +33,7 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.ops.convert import convert_element_type
+from weft.ops.shape import broadcast_in_dim_p
 from weft.ops.tangents import zeros
 from weft.transforms.staging import function_name
 
@@ -44,6 +46,7 @@ __all__ = [
     "check_structure",
     "fitted",
     "is_float0",
+    "vector",
     "without_rule",
 ]
 
@@ -118,6 +121,9 @@ class CustomFunction:
         # How many arguments a call has, where that is known before.
         self._count = None if star or self._signature is None else len(self._names)
         self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
@@ -345,7 +351,9 @@ class Application:
     def called(self, which: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Calls one of the functions; traced values that could not be found are explained."""
         try:
-            return function(*args)
+            # Its lines are the user's own, also where a recorded program runs again.
+            with sources.user_frames():
+                return function(*args)
         except LeakedTracerError as error:
             if error.fix is None or not error.fix.data.get("alive"):
                 raise
@@ -444,6 +452,13 @@ def is_float0(value: Any) -> bool:
 def array_of_zero(value: Any) -> Any:
     """An array of zeros for a `SymbolicZero`; any other value itself."""
     return zeros(value._type) if type(value) is SymbolicZero else value
+
+
+def vector(value: Any) -> Any:
+    """A tangent or cotangent as rules get it: a number as an array."""
+    if isinstance(value, (Array, Tracer, np.ndarray)):
+        return value
+    return broadcast_in_dim_p.bind(value, shape=(), broadcast_dimensions=())
 
 
 def check_rule(what: str, rule: Any) -> None:

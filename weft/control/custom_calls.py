@@ -9,7 +9,7 @@ ordinary rules, through the function: the derivative is the sum of the two.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.array import as_array
@@ -140,6 +140,12 @@ def custom_impl(*operands: Any, **params: Any) -> list[Any]:
     return [as_array(x) for x in body_of(params)(*operands)]
 
 
+def custom_steps(
+    primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    yield f"the {primitive.name} of {name}", jaxpr, operands
+
+
 def custom_type(*types: ArrayType, jaxpr: Jaxpr, name: str, **others: Any) -> list[ArrayType]:
     wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
     if [(t.shape, t.dtype) for t in types] != wanted:
@@ -267,4 +273,5 @@ def custom_primitive(name: str) -> Primitive:
     rules.transpose.register(made, custom_transpose)
     rules.vmap.register(made, functools.partial(custom_vmap, made))
     rules.lower.register(made, custom_lower)
+    rules.steps.register(made, functools.partial(custom_steps, made))
     return made

@@ -21,6 +21,7 @@ from weft.control.custom_arguments import (
     check_structure,
     fitted,
     is_float0,
+    vector,
     without_rule,
 )
 from weft.control.custom_calls import Derived, Dims, Rule, custom_primitive, mapped_at_front
@@ -185,7 +186,7 @@ class JVPRule(Rule):
         given = [
             (SymbolicZero(t.type) if self.symbolic_zeros else instantiate(t))
             if type(t) is Zero
-            else t
+            else vector(t)
             for t in tangents
         ]
         unflatten = application.in_tree.unflatten

@@ -7,7 +7,7 @@ the rule does to cotangents is recorded, and the record is run backwards.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,6 +178,13 @@ def tangents_impl(*operands: Any, **params: Any) -> list[Any]:
     return eval_jaxpr(forward_program([x.type for x in arrays], **params), (), *arrays)
 
 
+def tangents_steps(
+    *operands: Any, pullback: Pullback, **params: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    program = forward_program([type_of(x) for x in operands], pullback, **params)
+    yield f"the forward derivative of the custom_vjp of {pullback.function}", program, operands
+
+
 def tangents_type(*types: ArrayType, out_types: Types, **params: Any) -> list[ArrayType]:
     return list(out_types)
 
@@ -238,3 +245,4 @@ rules.linearize.register(custom_vjp_tangents_p, functools.partial(tangents_deriv
 rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
 rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)
 rules.lower.register(custom_vjp_tangents_p, tangents_lower)
+rules.steps.register(custom_vjp_tangents_p, tangents_steps)

@@ -22,6 +22,7 @@ from weft.control.custom_arguments import (
     check_structure,
     fitted,
     is_float0,
+    vector,
     without_rule,
 )
 from weft.control.custom_calls import Derived, Dims, Rule, custom_primitive, mapped_at_front
@@ -302,7 +303,7 @@ class UsersPullback(Pullback):
 
     def cotangent(self, ct: Any) -> Any:
         if type(ct) is not Zero:
-            return ct
+            return vector(ct)
         return SymbolicZero(ct.type) if self.symbolic_zeros else zeros(ct.type)
 
     def checked(self, found: Any) -> list[Any]:

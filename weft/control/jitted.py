@@ -124,14 +124,13 @@ class Entry:
             buffers = [x._buffer for x in self.consts] + [buffers[i] for i in self.kept]
         try:
             outs = self.execute(buffers).consume_with_handlers(self.handlers)
-        except Exception:
-            explain_failure(leaves)
-            explain_failure(self.consts)
+        except Exception as error:
+            explain_failure(leaves, error)
+            explain_failure(self.consts, error)
+            self.note_donation(leaves)
             raise
         if self.donated:
-            source = sources.current()
-            for i in self.donated:
-                leaves[i]._donated_at = source
+            self.note_donation(leaves)
         if self.single:
             return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
         return self.out_tree.unflatten(
@@ -142,6 +141,12 @@ class Entry:
                 )
             ]
         )
+
+    def note_donation(self, leaves: Sequence[Any]) -> None:
+        """Notes on the donated arrays where that was."""
+        source = sources.current()
+        for i in self.donated:
+            leaves[i]._donated_at = source
 
     def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
         """The leaves, the donated ones as arrays that nothing else in the call refers to."""

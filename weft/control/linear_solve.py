@@ -8,7 +8,7 @@ for forward and reverse mode algorithmic differentiation" (2008).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import tree
@@ -236,6 +236,13 @@ def linear_solve_impl(*args: Any, **params: Any) -> list[Any]:
     return run_compiled(linear_solve_p, args, params, params["jaxprs"][2])
 
 
+def linear_solve_steps(
+    *args: Any, jaxprs: Any, num_consts: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    solve, b = unbind(args, jaxprs, num_consts)
+    yield "the solver of the custom_linear_solve", solve.solve.jaxpr, [*solve.solve.consts, *b]
+
+
 def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[ArrayType]:
     found: list[ArrayType] = jaxprs[2].out_types
     return found
@@ -316,3 +323,4 @@ rules.jvp.register(linear_solve_p, linear_solve_jvp)
 rules.transpose.register(linear_solve_p, linear_solve_transpose)
 rules.vmap.register(linear_solve_p, linear_solve_vmap)
 rules.lower.register(linear_solve_p, linear_solve_lower)
+rules.steps.register(linear_solve_p, linear_solve_steps)

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft import tree
 from weft.control.bodies import check_carry_structure, trace_loop_body
+from weft.control.jitted import check_results
 from weft.control.loop_parts import Loop
 from weft.control.scan import bind_scan
 from weft.control.trace_cache import TraceCache, cached_trace
@@ -156,9 +157,9 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
         raise WeftValueError(
             f"{what} of {name}: nothing says how many steps there are",
             operation=what,
-            got="xs without arrays, and no length",
-            wanted="length=, or arrays in xs",
-            fix=Fix("length", "pass length=…", {}),
+            got="xs without arrays" + (", and no length" if what == "scan" else ""),
+            wanted="length=, or arrays in xs" if what == "scan" else "arrays in xs",
+            fix=Fix("length", "pass length=…" if what == "scan" else "use weft.lax.scan", {}),
         )
     return lengths.pop()
 
@@ -166,16 +167,32 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
 def _unroll(unroll: int | bool, length: int) -> int:
     if unroll is True:
         return max(1, length)
-    steps = operator.index(unroll) if unroll is not False else 1
-    if steps < 1:
-        raise WeftValueError(
-            "scan takes at least one step per round",
-            operation="scan",
-            got=f"unroll={unroll}",
-            wanted="a positive int, or True for all steps",
-            fix=Fix("unroll", "pass unroll=1", {"unroll": 1}),
-        )
+    steps = 1 if unroll is False else _positive("scan", "unroll", unroll, "an int or a bool")
     return max(1, min(steps, length))
+
+
+def _positive(what: str, name: str, value: Any, wanted: str) -> int:
+    """An argument as a positive number. Raises WeftTypeError or WeftValueError for another."""
+    fix = Fix(name, f"pass {name}=1", {name: 1})
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise WeftTypeError(
+            f"{what}: {name} is {wanted}",
+            operation=what,
+            got=f"{name}={value!r:.100}",
+            wanted="a number that is known when the loop is traced",
+            fix=fix,
+        ) from error
+    if number < 1:
+        raise WeftValueError(
+            f"{what}: {name} is at least 1",
+            operation=what,
+            got=f"{name}={value!r:.100}",
+            wanted=f"{wanted}, positive where it is a number",
+            fix=fix,
+        )
+    return number
 
 
 def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
@@ -212,15 +229,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     length = _length("map", name, xs, types, None)
     if batch_size is None:
         return _map_elements(f, leaves, in_tree, length)
-    size = operator.index(batch_size)
-    if size < 1:
-        raise WeftValueError(
-            f"map of {name}: the batch size is not positive",
-            operation="map",
-            got=f"batch_size={batch_size}",
-            wanted="a positive int, or None",
-            fix=Fix("batch_size", "pass batch_size=1", {"batch_size": 1}),
-        )
+    size = _positive("map", "batch_size", batch_size, "an int or None")
     rounds, left = divmod(length, size)
     parts = []
     if rounds or not length:
@@ -243,29 +252,35 @@ def _rows(x: Any, start: int, stop: int) -> Any:
 
 
 def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int) -> Any:
-    def body(_: None, x: Any) -> tuple[None, Any]:
-        return None, f(x)
+    name = function_name(f)
 
-    body.__name__ = function_name(f)
+    def body(_: None, x: Any) -> tuple[None, Any]:
+        out = f(x)
+        check_results(out, tree.leaves(out), f"map of {name}")
+        return None, out
+
+    body.__name__ = name
     return scan(body, None, in_tree.unflatten(leaves), length)[1]
 
 
 def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
     """`f` of `size` elements at once."""
+    name = function_name(f)
 
     def batched(xs: Any) -> Any:
         leaves, in_tree = tree.flatten(xs)
         trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
-            outs, out_tree = tree.flatten(f(in_tree.unflatten(values)))
+            out = f(in_tree.unflatten(values))
+            outs, out_tree = tree.flatten(out)
             trees.append(out_tree)
-            return [user_value(x) for x in outs]
+            return check_results(out, outs, f"map of {name}")
 
         axis = AxisData(None, size)
-        outs, dims = vmap_flat(flat, axis, leaves, [0] * len(leaves), function_name(f))
+        outs, dims = vmap_flat(flat, axis, leaves, [0] * len(leaves), name)
         moved = [move_dim(x, d, 0, size) for x, d in zip(outs, dims, strict=True)]
         return trees[-1].unflatten(moved)
 
-    batched.__name__ = function_name(f)
+    batched.__name__ = name
     return batched

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from weft import config
 from weft.array import Array
 from weft.core.axes import axis_environment
-from weft.core.jaxpr import Jaxpr
+from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.rules import LinearOperand
 from weft.core.trace import Tracer
 from weft.function_keys import Key, function_key, register_by_identity, register_uncacheable
@@ -153,13 +153,15 @@ class TraceCache:
 
         They differ where tracing changed something that the function refers to: a counter of
         traces, a list of names. Then it is remembered under both, but only for functions that refer
-        to the very same objects: another would have its own counter changed. Nothing is remembered
-        where there is no key any more, as after a traced value was put somewhere.
+        to the very same objects: another would have its own counter changed. The same holds for
+        programs that call Python when they run. Nothing is remembered where there is no key any
+        more, as after a traced value was put somewhere.
         """
         if after is None or any(isinstance(value, Tracer) for value in traced.consts):
             return
         if before.parts == after.parts:
-            self._store(_Entry(before, None, traced), parts)
+            witnesses = before.witnesses if _calls_python(traced.jaxpr) else None
+            self._store(_Entry(before, witnesses, traced), parts)
             return
         for key in (before, after):
             self._store(_Entry(key, key.witnesses, traced), parts)
@@ -198,6 +200,22 @@ class TraceCache:
                 # At the same place there may be a newer one by now.
                 if entry is not None and entry.key is key():
                     dropped.append(self._entries.pop(place, None))
+
+
+def _calls_python(jaxpr: Jaxpr) -> bool:
+    """Whether a program holds functions of the user: callbacks, rules of custom derivatives."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.memoise:
+            continue
+        if not all(isinstance(value, _PLAIN) for value in eqn.params.values()):
+            return True
+        if any(map(_calls_python, jaxprs_in(eqn.params))):
+            return True
+    return False
+
+
+# What a primitive that holds programs has among its parameters besides functions.
+_PLAIN = (Jaxpr, tuple, str, int, bool, type(None))
 
 
 def _died(

@@ -14,10 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from weft import dtypes, tree
-from weft.array import Array
 from weft.control.bodies import (
     check_carry_structure,
     close_carry,
@@ -38,6 +35,7 @@ from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
@@ -173,25 +171,18 @@ def fori_loop(
             got=type(body_fun).__name__,
             wanted="a function of the index and the carried values",
         )
-    lower, upper, dtype, weak = _bounds(user_value(lower), user_value(upper))
     name = function_name(body_fun)
-    first, last = _known(lower), _known(upper)
+    lower, upper = user_value(lower), user_value(upper)
+    dtype, weak = _bounds_type(lower, upper)
+    first, last = (_known(name, bound, dtype) for bound in (lower, upper))
     if first is not None and last is not None:
-        if first + max(0, last - first) > np.iinfo(dtype).max:
-            raise WeftValueError(
-                f"fori_loop of {name}: the bounds do not fit in {dtype}",
-                operation="fori_loop",
-                got=f"{first} to {last}",
-                wanted=f"numbers of {dtype}",
-                fix=Fix("enable_x64", "give the bounds as int64 arrays, or set enable_x64", {}),
-            )
 
         def step(carry: Any, _: None) -> tuple[Any, None]:
             i, val = carry
             return (add(i, dtype.type(1)) if not weak else add(i, 1), body_fun(i, val)), None
 
         step.__name__ = name
-        carry = (lower, init_val)
+        carry = (first if weak else dtype.type(first), init_val)
         length = max(0, last - first)
         return scan(step, carry, None, length, unroll=1 if unroll is None else unroll)[0][1]
     if unroll is not None:
@@ -211,11 +202,17 @@ def fori_loop(
         return add(i, dtype.type(1)) if not weak else add(i, 1), end, body_fun(i, val)
 
     advance.__name__ = name
-    return while_loop(go_on, advance, (lower, upper, init_val))[2]
+    types = [type_of(x) for x in (lower, upper)]
+    bounds = (
+        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
+        for x, t in zip((lower, upper), types, strict=True)
+    )
+    return while_loop(go_on, advance, (*bounds, init_val))[2]
 
 
-def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, Any, bool]:
-    """The bounds in one dtype, and that dtype. Raises WeftTypeError unless they are integers."""
+def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
+    """The dtype of the index, and whether it yields. Raises WeftTypeError for other bounds than
+    integer scalars."""
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
         if type.shape or type.dtype not in dtypes.INTEGER:
@@ -226,19 +223,26 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, Any, bool]:
                 wanted="i32[]",
                 fix=Fix("convert", "convert the bound to an integer", {"bound": which}),
             )
-    dtype, weak = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
-    lower, upper = (
-        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
-        for x, t in zip((lower, upper), types, strict=True)
-    )
-    return lower, upper, dtype, weak
+    found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
+    return found
 
 
-def _known(bound: Any) -> int | None:
-    """A bound as a number, or None where only its type is known."""
-    if isinstance(bound, (int, np.generic, Array)):
-        return int(bound)
-    return None
+def _known(name: str, bound: Any, dtype: Any) -> int | None:
+    """A bound as a number, or None where only its type is known. Raises WeftValueError for a number
+    that is none of the index's dtype."""
+    value = bound.concrete() if isinstance(bound, Tracer) else bound
+    if value is None:
+        return None
+    limits = dtypes.iinfo(dtype)
+    if not limits.min <= int(value) <= limits.max:
+        raise WeftValueError(
+            f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other",
+            operation="fori_loop",
+            got=str(int(value)),
+            wanted=f"a number from {limits.min} to {limits.max}",
+            fix=Fix("convert", "give both bounds a wider dtype", {"dtype": dtype}),
+        )
+    return int(value)
 
 
 # ---- the primitive -----------------------------------------------------------------------------

@@ -42,8 +42,10 @@ def function(snapshot: Snapshot, value: types.FunctionType) -> Hashable:
         )
     defaults, keywords, attributes = value.__defaults__, value.__kwdefaults__, value.__dict__
     more: Any = None
-    if defaults or keywords or attributes:
+    renamed = value.__name__ != reads.code.co_name
+    if defaults or keywords or attributes or renamed:
         more = (
+            value.__name__,
             snapshot.parts(defaults or ()),
             snapshot.pairs((keywords or {}).items()),
             snapshot.pairs(attributes.items()),

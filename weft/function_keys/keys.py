@@ -199,7 +199,7 @@ def choose_reading(cls: type) -> Reading:
             return reading
     if of_weft:
         return values.identity
-    return objects.object_ if objects.native_base(cls) is object else objects.native(cls)
+    return objects.native(cls) if objects.hides_state(cls) else objects.object_
 
 
 choose[:] = [choose_reading]

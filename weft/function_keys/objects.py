@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import struct
 import sys
 import types
 from collections.abc import Hashable
@@ -12,9 +13,10 @@ from weft.function_keys.code_reads import code_reads, is_library_module
 from weft.function_keys.snapshot import NoKey, Reading, Snapshot
 from weft.function_keys.values import ABSENT, refuse
 
-__all__ = ["class_", "compares_values", "derived", "native", "native_base", "object_", "state"]
+__all__ = ["class_", "compares_values", "derived", "hides_state", "native", "object_", "state"]
 
 _HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
+_POINTER = struct.calcsize("P")
 # In the namespace of a class, and no part of what its methods do.
 _BOOKKEEPING = frozenset(
     """
@@ -76,15 +78,18 @@ def state(snapshot: Snapshot, value: Any) -> Hashable:
     if cls.__dictoffset__:
         parts += snapshot.pairs(object.__getattribute__(value, "__dict__").items())
     for base in cls.__mro__:
-        if not base.__dict__.get("__slots__"):
-            continue
-        for member in list(base.__dict__.values()):
-            if isinstance(member, types.MemberDescriptorType):
-                try:
-                    parts.append(snapshot.part(member.__get__(value)))
-                except AttributeError:  # not assigned yet
-                    parts.append(ABSENT)
+        for slot in _slots(base):
+            try:
+                parts.append(snapshot.part(slot.__get__(value)))
+            except AttributeError:  # not assigned yet
+                parts.append(ABSENT)
     return tuple(parts)
+
+
+def _slots(cls: type) -> list[types.MemberDescriptorType]:
+    if not cls.__dict__.get("__slots__"):
+        return []
+    return [x for x in list(cls.__dict__.values()) if isinstance(x, types.MemberDescriptorType)]
 
 
 def object_(snapshot: Snapshot, value: Any) -> Hashable:
@@ -93,8 +98,10 @@ def object_(snapshot: Snapshot, value: Any) -> Hashable:
     if again is not None:
         return again
     cls, guards = type(value), len(snapshot.guards)
-    # Without an identity that is safe to compare, an object counts by its state alone.
-    identified = cls.__weakrefoffset__ and not compares_values(cls)
+    # Where an object cannot be referred to weakly, it counts by its state alone; one without any is
+    # a mark, and it is held, since nothing else hangs on it.
+    mark = not cls.__dictoffset__ and not any(map(_slots, cls.__mro__))
+    identified = (cls.__weakrefoffset__ or mark) and not compares_values(cls)
     part = (
         "object",
         snapshot.identity(value) if identified else None,
@@ -125,15 +132,12 @@ def compares_values(cls: type) -> bool:
     return hashed not in (None, object.__hash__) and equal is not object.__eq__
 
 
-def native_base(cls: type) -> type:
-    """The nearest ancestor that is written in C: `object` where all of an object is seen."""
-    for base in cls.__mro__:
-        made = base.__dict__.get("__new__")
-        if not base.__flags__ & _HEAP_TYPE or (
-            isinstance(made, types.BuiltinFunctionType) and made.__self__ is base
-        ):
-            return base
-    return object
+def hides_state(cls: type) -> bool:
+    """Whether objects of a class are larger than what Python sees of them: their slots, `__dict__`
+    and weak references. Then the rest is known to C only."""
+    seen = (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0)
+    seen += sum(len(_slots(base)) for base in cls.__mro__)
+    return bool(cls.__itemsize__) or cls.__basicsize__ > object.__basicsize__ + seen * _POINTER
 
 
 def by_value(snapshot: Snapshot, value: Any) -> Hashable:

@@ -26,7 +26,7 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, user_value
-from weft.errors import Fix, WeftValueError
+from weft.errors import DeletedArrayError, Fix, WeftValueError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
 from weft.transforms.lower import lower_to_module
@@ -62,19 +62,19 @@ class EvalTrace(Trace):
             if params:
                 key.append(tuple(params.items()))
             program = primitive.eager_cache[tuple(key)]
-            outs = program.execute([x._buffer for x in args]).consume_with_handlers(
-                program.handlers
-            )
+            operands = [x._buffer for x in args]
         except (AttributeError, KeyError, TypeError):
-            pass  # Not here: errors of the slow path are not to be chained to this one.
-        except Exception:
-            explain_failure(args)
+            program = None  # Errors of the slow path are not to be chained to this one.
+        if program is None:
+            return self.first_time(primitive, args, params)
+        try:
+            outs = program.execute(operands).consume_with_handlers(program.handlers)
+        except Exception as error:
+            explain_failure(args, error)
             raise
-        else:
-            if program.single:
-                return Array(outs[0], program.out_type, program.out_signature)
-            return program.wrap(outs)
-        return self.first_time(primitive, args, params)
+        if program.single:
+            return Array(outs[0], program.out_type, program.out_signature)
+        return program.wrap(outs)
 
     process_call = function_as_parameter
 
@@ -150,8 +150,15 @@ class Program:
         ]
 
 
-def explain_failure(args: Sequence[Any]) -> None:
-    """Raises the error that fits, if an operand has been deleted."""
+def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None:
+    """Raises the error that fits, if an operand has been deleted.
+
+    An error that is not the runtime's own was raised by a callback, and says itself what happened:
+    an operand that is gone was donated to that call.
+    """
+    if error is not None:
+        if not isinstance(error, (DeletedArrayError, client.backend().runtime_fault)):
+            return
     for value in args:
         if type(value) is Array and value.is_deleted():
             raise deleted(value) from None
@@ -161,8 +168,8 @@ def run_program(program: Program, arrays: Sequence[Array]) -> Any:
     """Runs a compiled program on arrays."""
     try:
         outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(program.handlers)
-    except Exception:
-        explain_failure(arrays)
+    except Exception as error:
+        explain_failure(arrays, error)
         raise
     found = program.wrap(outs)
     return found[0] if program.single else found

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from weft.core import rules
 from weft.core.check import checked
+from weft.core.effects import any_ordered
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.types import ArrayType
 from weft.transforms.dce import dce_equations
@@ -71,23 +72,31 @@ def _partial_eval(
     pending = {v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag}
     known_eqns: list[Equation] = []
     unknown_eqns: list[Equation] = []
+    # Whether an ordered effect has been put off: those after it have to be put off, too.
+    put_off = False
     for eqn in jaxpr.eqns:
         flags = [type(x) is Var and x in pending for x in eqn.inputs]
-        if not any(flags):
+        if put_off and any_ordered(eqn.effects):
+            unknown_eqns.append(eqn)
+            pending.update(eqn.outputs)
+        elif not any(flags):
             known_eqns.append(eqn)
         elif eqn.primitive in rules.partial_eval:
-            split = rules.partial_eval[eqn.primitive](eqn, flags)
+            split = without_reordering(eqn, rules.partial_eval[eqn.primitive](eqn, flags))
+            rest = split.unknown
+            put_off = put_off or (rest is not None and any_ordered(rest.effects))
             known_eqns.extend(split.before)
             if split.known is not None:
                 known_eqns.append(split.known)
-            if split.unknown is not None:
-                unknown_eqns.append(split.unknown)
+            if rest is not None:
+                unknown_eqns.append(rest)
             pending.update(
                 v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag
             )
         else:
             unknown_eqns.append(eqn)
             pending.update(eqn.outputs)
+            put_off = put_off or any_ordered(eqn.effects)
     unknown_out = tuple(
         force or (type(x) is Var and x in pending)
         for x, force in zip(jaxpr.outputs, force_unknown, strict=True)
@@ -105,3 +114,12 @@ def _partial_eval(
     later = Jaxpr([*residuals, *unknown_inputs], unknown_eqns, later_outputs, 0, jaxpr.name)
     types = [v.type for v in residuals]
     return PartiallyEvaluated(checked(known), checked(later), unknown_out, types)
+
+
+def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
+    """A split, unless both parts have ordered effects: then all of the equation is unknown, since
+    the effects of a loop's steps alternate between the parts."""
+    parts = (split.known, split.unknown)
+    if all(part is not None and any_ordered(part.effects) for part in parts):
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    return split

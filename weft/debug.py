@@ -1,0 +1,7 @@
+"""Looking into programs while they run: `print`, `callback`, `breakpoint`."""
+
+from weft.debugging import debug_breakpoint as breakpoint
+from weft.debugging import debug_callback as callback
+from weft.debugging import debug_print as print
+
+__all__ = ["breakpoint", "callback", "print"]
