@@ -2,8 +2,7 @@
 
 Each transformation is written as an operator from functions R^3 -> R^3 to functions R^3 -> R^3, so
 that any sequence of them can be applied to any base function. The reference is a small forward-mode
-differentiation in NumPy with dual numbers of its own (nested to any order), itself compared with
-finite differences below.
+differentiation in NumPy (`dual_numbers`), itself compared with finite differences below.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from dual_numbers import Dual, Reference, forward, stack
 from weft import lax
 
 POINT = np.array([0.3, -0.7, 0.5])
@@ -24,86 +24,6 @@ WEIGHTS = np.array([0.5, 1.0, -1.5])
 SCALES = np.array([1.0, 0.5])
 MATRIX = np.array([[0.2, -0.5, 0.3], [0.7, 0.1, -0.4], [-0.3, 0.6, 0.5]])
 OFFSET = np.array([0.1, -0.2, 0.3])
-
-
-# ---- the reference -----------------------------------------------------------------------------
-
-
-class Dual:
-    """a + b e with e e = 0; `a` and `b` are NumPy arrays or duals of an inner derivative."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, a, b):
-        self.a, self.b = a, b
-
-    def __add__(self, other):
-        return (
-            Dual(self.a + other.a, self.b + other.b)
-            if isinstance(other, Dual)
-            else Dual(self.a + other, self.b)
-        )
-
-    def __mul__(self, other):
-        if isinstance(other, Dual):
-            return Dual(self.a * other.a, self.a * other.b + self.b * other.a)
-        return Dual(self.a * other, self.b * other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self):
-        return Dual(-self.a, -self.b)
-
-    def __sub__(self, other):
-        return self + (-other)
-
-    def __rsub__(self, other):
-        return -self + other
-
-    def __getitem__(self, index):
-        return Dual(self.a[index], self.b[index])
-
-
-def lift(function, derivative):
-    def lifted(x):
-        if isinstance(x, Dual):
-            return Dual(lifted(x.a), derivative(x.a) * x.b)
-        return function(x)
-
-    return lifted
-
-
-class Reference:
-    """The operations that the base functions use, on NumPy arrays and duals."""
-
-    sin = staticmethod(lift(np.sin, lambda x: Reference.cos(x)))
-    cos = staticmethod(lift(np.cos, lambda x: -Reference.sin(x)))
-    exp = staticmethod(lift(np.exp, lambda x: Reference.exp(x)))
-    tanh = staticmethod(lift(np.tanh, lambda x: 1.0 - Reference.tanh(x) * Reference.tanh(x)))
-
-    @staticmethod
-    def sum(x):
-        return Dual(Reference.sum(x.a), Reference.sum(x.b)) if isinstance(x, Dual) else np.sum(x)
-
-    @staticmethod
-    def product(matrix, x):
-        if isinstance(x, Dual):
-            return Dual(Reference.product(matrix, x.a), Reference.product(matrix, x.b))
-        return matrix @ x
-
-    @staticmethod
-    def constant(value):
-        return value
-
-    @staticmethod
-    def jit(function):
-        return function
-
-    @staticmethod
-    def cond(positive, when, otherwise, x):
-        while isinstance(positive, Dual):
-            positive = positive.a
-        return when(x) if positive > 0 else otherwise(x)
 
 
 class Weft:
@@ -220,31 +140,6 @@ TRANSFORMATIONS = {
 MEANING = {"jit": "", "jvp": "F", "linearize": "F", "vjp": "R", "grad": "R", "vmap": "V"}
 
 
-def forward(f, x, direction):
-    token = Dual(x, promote(direction, x))
-    return tangent_of(f(token), x)
-
-
-def promote(value, like):
-    """A constant with as many levels of duals as `like`."""
-    return (
-        Dual(promote(value, like.a), zeros_like(like.b)) if isinstance(like, Dual) else value + 0.0
-    )
-
-
-def zeros_like(x):
-    return Dual(zeros_like(x.a), zeros_like(x.b)) if isinstance(x, Dual) else np.zeros_like(x)
-
-
-def depth(x):
-    return 1 + depth(x.a) if isinstance(x, Dual) else 0
-
-
-def tangent_of(out, x):
-    """The outermost tangent of a result; zero where the result has fewer levels (is constant)."""
-    return out.b if depth(out) > depth(x) else zeros_like(promote(np.zeros(3), x))
-
-
 def meaning(word, f):
     """The reference of a sequence of transformations, innermost first."""
     for letter in word:
@@ -254,13 +149,6 @@ def meaning(word, f):
 
 def reference_forward(f):
     return lambda x: forward(f, x, DIRECTION)
-
-
-def stack(columns):
-    if any(isinstance(c, Dual) for c in columns):
-        columns = [c if isinstance(c, Dual) else Dual(c, c * 0.0) for c in columns]
-        return Dual(stack([c.a for c in columns]), stack([c.b for c in columns]))
-    return np.stack(columns)
 
 
 def reference_reverse(f):

@@ -16,6 +16,7 @@ from weft.control.bodies import trace_body
 from weft.control.custom_jvp import custom_jvp
 from weft.control.linear_solve import check_like
 from weft.control.loops import leaf_types
+from weft.control.trace_cache import TracedBody
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.types import type_of, user_value
@@ -70,22 +71,31 @@ def custom_root(
     like = ("initial_guess", (x_tree, types))
     check_like("custom_root", f"f ({function_name(f)})", equation, *like)
     check_like("custom_root", f"solve ({function_name(solve)})", solver, *like, has_aux)
-    n = len(types)
+    found = _root(equation, solver, tangent_solve, x_tree, guess)
+    return solver.out_tree.unflatten(found)
+
+
+def _root(
+    equation: TracedBody, solver: TracedBody, tangent_solve: Any, x_tree: Any, guess: list[Any]
+) -> list[Any]:
+    """The results of the solver, with their derivatives."""
+    n = len(guess)
 
     def residual(consts: Any, x: Any) -> Any:
         return x_tree.unflatten(eval_jaxpr(equation.jaxpr, (), *consts, *x_tree.flatten_up_to(x)))
 
+    @custom_jvp
     def root(f_consts: Any, solve_consts: Any, start: Any) -> Any:
         return eval_jaxpr(solver.jaxpr, (), *solve_consts, *start)
 
+    @root.defjvp
     def root_jvp(primals: Any, tangents: Any) -> Any:
         consts = primals[0]
-        outs = differentiable(*primals)
+        outs = root(*primals)
         x = x_tree.unflatten(outs[:n])
         _, right = jvp(lambda *given: residual(given, x), tuple(consts), tuple(tangents[0]))
         _, along_x = linearize(lambda value: residual(consts, value), x)
-        solved = tangent_solve(along_x, tree.map(neg, right))
-        leaves, out_tree = tree.flatten(solved)
+        leaves, out_tree = tree.flatten(tangent_solve(along_x, tree.map(neg, right)))
         if out_tree != x_tree:
             raise TreeError(
                 f"custom_root: tangent_solve ({function_name(tangent_solve)}) returns another "
@@ -98,7 +108,4 @@ def custom_root(
         aux = [instantiate(Zero(type_of(out).tangent())) for out in outs[n:]]
         return outs, [*leaves, *aux]
 
-    differentiable = custom_jvp(root)
-    differentiable.defjvp(root_jvp)
-    found = differentiable(list(equation.consts), list(solver.consts), guess)
-    return solver.out_tree.unflatten(found)
+    return list(root(list(equation.consts), list(solver.consts), guess))

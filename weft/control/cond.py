@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.array import as_array
-from weft.control.bodies import rebuild, trace_body
+from weft.control.bodies import fit, rebuild, trace_body
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.residuals import Places
@@ -418,11 +418,17 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     splits = [partial_eval_jaxpr(jaxpr, flags, marks) for jaxpr in branches]
     places = Places([s.residual_types for s in splits])
     n = marks.count(False)
+    # The joined types, which a branch alone may not have: one may give a Python number.
+    known_types, later_types = (
+        [v.type for v, mark in zip(eqn.outputs, marks, strict=True) if mark is unknown_part]
+        for unknown_part in (False, True)
+    )
 
     def known_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             outs = eval_jaxpr(splits[b].known, (), *values)
-            return [*outs[:n], *places.fill(b, outs[n:])]
+            results = [fit(x, t) for x, t in zip(outs[:n], known_types, strict=True)]
+            return [*results, *places.fill(b, outs[n:])]
 
         return rebuild(function, splits[b].known.in_types, branches[b].name, "cond")
 
@@ -431,7 +437,8 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
 
         def function(*values: Any) -> list[Any]:
             own = places.pick(b, values[:k])
-            return eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
+            outs = eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
+            return [fit(x, t) for x, t in zip(outs, later_types, strict=True)]
 
         rest = [t for t, flag in zip(branches[b].in_types, flags, strict=True) if flag]
         return rebuild(function, places.types + rest, branches[b].name, "cond")

@@ -24,7 +24,7 @@ from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents
 from weft.transforms.dce import dce_equations
 from weft.transforms.jvp import jvp_flat
-from weft.transforms.linearize import linearize_flat
+from weft.transforms.linearize import linearize_flat, user_rule
 from weft.transforms.staging import trace_to_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.vmap import vmap_flat, vmap_jaxpr
@@ -194,7 +194,8 @@ def custom_derivative(
     own = tangents[first:]
     outs: list[Any] | None = None
     if any(type(t) is not Zero for t in own):
-        outs, found = (rule.jvp if forward else rule.linearize)(primals, own)
+        with user_rule():
+            outs, found = (rule.jvp if forward else rule.linearize)(primals, own)
     if any(type(t) is not Zero for t in tangents[:closed]):
         fixed = [Zero(type_of(x).tangent()) for x in primals[closed:]]
         derive = jvp_flat if forward else linearized

@@ -6,12 +6,14 @@ gives it the surroundings of an ordinary call, and holds its results to what was
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft import source as sources
 from weft.array import Array, put
 from weft.core.trace import bottom_trace, using_trace
@@ -45,7 +47,16 @@ class HostFunction:
     result shall have (None: the result is ignored).
     """
 
-    __slots__ = ("__weakref__", "function", "in_tree", "out_tree", "source", "static", "what")
+    __slots__ = (
+        "__weakref__",
+        "function",
+        "in_tree",
+        "out_tree",
+        "settings",
+        "source",
+        "static",
+        "what",
+    )
 
     def __init__(
         self,
@@ -61,6 +72,7 @@ class HostFunction:
         self.static = tuple(static)
         self.out_tree = out_tree
         self.source = sources.current()
+        self.settings = config.settings()
 
     def __repr__(self) -> str:
         return f"<{self.what}>"
@@ -77,10 +89,16 @@ class HostFunction:
         for place, value in self.static:
             leaves.insert(place, value)
         # A transformation may be active around the program that calls this; it is none of ours.
-        with using_trace(bottom_trace()), sources.user_frames():
+        with using_trace(bottom_trace()), sources.user_frames(), self.settings_in_force():
             args, kwargs = self.in_tree.unflatten(leaves)
             result = self.function(*args, **kwargs)
             return [] if self.out_tree is None else self.results(result, out_types)
+
+    def settings_in_force(self) -> contextlib.AbstractContextManager[object]:
+        """The settings under which the callback was traced, also in a thread of the runtime."""
+        if config.settings() is self.settings:
+            return contextlib.nullcontext()
+        return config.override(**dataclasses.asdict(self.settings))
 
     def results(self, result: Any, out_types: Sequence[ArrayType]) -> list[Stored]:
         """The leaves of a result, held to the types."""

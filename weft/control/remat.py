@@ -64,21 +64,7 @@ def checkpoint(
     >>> weft.grad(weft.checkpoint(lambda x: wnp.sin(wnp.sin(x))))(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    if not callable(fun):
-        raise WeftTypeError(
-            f"checkpoint takes a function first, not {type(fun).__name__}",
-            operation="checkpoint",
-            got=type(fun).__name__,
-            wanted="a function",
-        )
-    if policy is not None and not callable(policy):
-        raise WeftTypeError(
-            "checkpoint takes a function as its policy",
-            operation="checkpoint",
-            got=f"{policy!r:.100}",
-            wanted="one of weft.checkpoint_policies, or None",
-            fix=Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable", {}),
-        )
+    _check_arguments(fun, policy)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     name = function_name(fun)
 
@@ -107,6 +93,24 @@ def checkpoint(
         return traced.out_tree.unflatten(outs)
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
+
+
+def _check_arguments(fun: Any, policy: Any) -> None:
+    if not callable(fun):
+        raise WeftTypeError(
+            f"checkpoint takes a function first, not {type(fun).__name__}",
+            operation="checkpoint",
+            got=type(fun).__name__,
+            wanted="a function",
+        )
+    if policy is not None and not callable(policy):
+        raise WeftTypeError(
+            "checkpoint takes a function as its policy",
+            operation="checkpoint",
+            got=f"{policy!r:.100}",
+            wanted="one of weft.checkpoint_policies, or None",
+            fix=Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable", {}),
+        )
 
 
 def _place(i: int, args: tuple[Any, ...], name: str) -> int:

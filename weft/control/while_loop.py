@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from weft import dtypes, tree
+from weft.array import array_of
 from weft.control.bodies import (
     check_carry_structure,
     close_carry,
@@ -179,10 +180,10 @@ def fori_loop(
 
         def step(carry: Any, _: None) -> tuple[Any, None]:
             i, val = carry
-            return (add(i, dtype.type(1)) if not weak else add(i, 1), body_fun(i, val)), None
+            return (add(i, 1), body_fun(i, val)), None
 
         step.__name__ = name
-        carry = (first if weak else dtype.type(first), init_val)
+        carry = (first if weak else array_of(first, ArrayType((), dtype)), init_val)
         length = max(0, last - first)
         return scan(step, carry, None, length, unroll=1 if unroll is None else unroll)[0][1]
     if unroll is not None:
@@ -199,7 +200,7 @@ def fori_loop(
 
     def advance(carry: Any) -> Any:
         i, end, val = carry
-        return add(i, dtype.type(1)) if not weak else add(i, 1), end, body_fun(i, val)
+        return add(i, 1), end, body_fun(i, val)
 
     advance.__name__ = name
     types = [type_of(x) for x in (lower, upper)]

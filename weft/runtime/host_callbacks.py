@@ -15,7 +15,15 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["callable_from_xla", "callback_exception", "running", "wait_for_others"]
+from weft.errors import Fix, WeftError
+
+__all__ = [
+    "callable_from_xla",
+    "callback_exception",
+    "inside_callback",
+    "running",
+    "wait_for_others",
+]
 
 _LIMIT = 256
 _numbers = itertools.count(1)
@@ -70,22 +78,60 @@ def callback_exception(fault: Exception) -> BaseException | None:
 
 
 # ---- programs that are running -------------------------------------------------------------------
+#
+# A program may go on in one of the threads that XLA computes with, and a callback holds on to the
+# thread that it runs in. A callback that runs a program with callbacks waits for one that may need
+# another such thread. Where all are held by callbacks that wait, nothing moves again. So only half
+# as many programs as there are threads start outside of callbacks; the other half is for one level
+# inside of them, and a level below where none may be left is an error.
 
+_MOST = 8  # XLA queues 32 programs to a device, and those that wait have a place in the queue.
+_running: dict[int, tuple[int, threading.Event]] = {}
+_turns: dict[int, threading.BoundedSemaphore] = {}
 # Per thread: how many callbacks it is inside of.
 _inside = threading.local()
-_running: dict[int, tuple[int, threading.Event]] = {}
+
+
+def inside_callback() -> bool:
+    """Whether this thread runs a callback."""
+    return bool(getattr(_inside, "depth", 0))
 
 
 @contextlib.contextmanager
-def running() -> Iterator[None]:
-    """Around the run of a program that calls Python functions."""
-    number, done = next(_numbers), threading.Event()
-    _running[number] = (threading.get_ident(), done)
-    try:
-        yield
-    finally:
-        del _running[number]
-        done.set()
+def running(threads: int) -> Iterator[None]:
+    """Around the run of a program that calls Python functions; XLA computes with so many threads.
+
+    Waits while too many of them run in other threads. Raises WeftError where callbacks run programs
+    with callbacks so deep that there may be no thread left.
+    """
+    if not inside_callback():
+        turn: Any = _turns.get(threads)
+        if turn is None:
+            count = _MOST if threads == 1 else max(1, min(_MOST, threads // 2))
+            turn = _turns.setdefault(threads, threading.BoundedSemaphore(count))
+    elif threads == 1 or len(_running) < threads:  # One thread alone is never gone on in.
+        turn = contextlib.nullcontext()
+    else:
+        raise WeftError(
+            "a callback runs a program whose callback runs a program with a callback, deeper than "
+            "there are threads to compute with",
+            operation="callback",
+            got=f"{len(_running)} programs that wait for callbacks, and {threads} threads",
+            wanted="fewer of them at a time",
+            fix=Fix(
+                "nesting",
+                "call the inner function outside of jit, or give XLA more threads (NPROC=8)",
+                {"threads": threads},
+            ),
+        )
+    with turn:
+        number, done = next(_numbers), threading.Event()
+        _running[number] = (threading.get_ident(), done)
+        try:
+            yield
+        finally:
+            del _running[number]
+            done.set()
 
 
 def wait_for_others() -> None:
@@ -93,7 +139,7 @@ def wait_for_others() -> None:
 
     Inside a callback there is nothing that could be waited for: its own program is one of them.
     """
-    if getattr(_inside, "depth", 0):
+    if inside_callback():
         return
     own = threading.get_ident()
     for thread, done in list(_running.values()):

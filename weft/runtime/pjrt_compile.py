@@ -7,6 +7,8 @@ the partitioner (https://openxla.org/shardy).
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -66,10 +68,10 @@ class JaxlibExecutable(Executable):
         return results
 
     def run_to_end(self, buffers: Sequence[Any]) -> list[Any]:
-        # With all arguments there, XLA runs a program with callbacks in the calling thread. Were it
-        # to wait for one, it would take a thread of its few, which a callback that computes needs.
+        # With all arguments there, XLA starts a program with callbacks in the calling thread. Were
+        # it to wait for one, it would take a thread that a callback may need to compute.
         block_until_ready(buffers)
-        with host_callbacks.running():
+        with host_callbacks.running(thread_count(len(self.loaded.client.local_devices()))):
             try:
                 started = self.loaded.execute_sharded(buffers, with_tokens=True)
                 token = started.consume_token()
@@ -198,6 +200,17 @@ def deserialize(
             fix=Fix("recompile", "compile the program again with this release of jaxlib"),
         ) from error
     return JaxlibExecutable(loaded, options, out_types, placements)
+
+
+@functools.cache
+def thread_count(num_devices: int) -> int:
+    """How many threads XLA's CPU client computes with: as its own rule has it."""
+    asked = os.environ.get("PJRT_NPROC") or os.environ.get("NPROC")
+    if asked and asked.isdigit():
+        return max(int(asked), num_devices)
+    found = getattr(os, "sched_getaffinity", None)
+    cores = len(found(0)) if found is not None else os.cpu_count()
+    return max(cores or 1, num_devices)
 
 
 def for_xla(options: CompileOptions) -> list[Any]:

@@ -9,13 +9,14 @@ Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import source as sources
 from weft.core import rules
-from weft.core.check import checked
-from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr
+from weft.core.check import checked, result_types
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import (
@@ -26,14 +27,23 @@ from weft.core.trace import (
     function_as_parameter,
     reset_current,
     set_current,
+    using_trace,
 )
 from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, WeftTypeError
 from weft.ops.constants import embedded
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_equations
 from weft.transforms.staging import StagingTrace, StagingTracer
 
-__all__ = ["LinearizeTrace", "Linearized", "linearize_flat", "linearize_jaxpr", "record_linear"]
+__all__ = [
+    "LinearizeTrace",
+    "Linearized",
+    "linearize_flat",
+    "linearize_jaxpr",
+    "record_linear",
+    "user_rule",
+]
 
 
 class LinearizeTracer(Tracer):
@@ -73,10 +83,49 @@ class _RuleTrace(Trace):
         linear = self.linear
         for value in args:
             if type(value) is StagingTracer and value._trace is linear:
-                return linear.process_primitive(primitive, args, params)
+                return self.record(primitive, args, params)
         return self.parent.process_primitive(primitive, args, params)
 
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Interprets an application that touches a tangent."""
+        return self.linear.process_primitive(primitive, args, params)
+
     process_call = function_as_parameter
+
+
+class _UserRuleTrace(_RuleTrace):
+    """Current while a rule of the user's runs, which may apply a primitive that holds programs to
+    primals and tangents together (a jitted rule is one): what depends on primals only is computed,
+    the rest is recorded. weft's own rules bind linear programs, which need no splitting."""
+
+    __slots__ = ()
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        linear = self.linear
+        if primitive not in rules.partial_eval:
+            return linear.process_primitive(primitive, args, params)
+        unknown = [type(x) is StagingTracer and x._trace is linear for x in args]
+        inputs = [Var(type_of(x)) for x in args]
+        outputs = [Var(t) for t in result_types(primitive, tuple(v.type for v in inputs), params)]
+        eqn = Equation(primitive, inputs, params, outputs, sources.current())
+        found = rules.partial_eval[primitive](eqn, unknown)
+        env: dict[Any, Any] = dict(zip(inputs, args, strict=True))
+        known = [*found.before, *([] if found.known is None else [found.known])]
+        later = [] if found.unknown is None else [found.unknown]
+        for trace, eqns in ((self.parent, known), (linear, later)):
+            for part in eqns:
+                values = [x.value if isinstance(x, Literal) else env[x] for x in part.inputs]
+                outs = trace.process_primitive(part.primitive, values, part.params)
+                env.update(zip(part.outputs, outs, strict=True))
+        return [env[v] for v in outputs]
+
+
+def user_rule() -> Any:
+    """`with user_rule():` around a rule of the user's, which `linearize` may have called."""
+    trace = current_trace()
+    if type(trace) is _RuleTrace:
+        return using_trace(_UserRuleTrace(trace.parent, trace.linear))
+    return contextlib.nullcontext()
 
 
 class LinearizeTrace(Trace):
@@ -115,8 +164,22 @@ class LinearizeTrace(Trace):
         finally:
             reset_current(token)
         if primitive.multiple_results:
+            if not primitive.memoise:
+                self.check_primals(primitive, outs)
             return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
         return self.box(outs, tangents_out)
+
+    def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
+        """Raises WeftTypeError where a rule of the user's made a result depend on tangents."""
+        for value in outs:
+            if type(value) is StagingTracer and value._trace is self.linear:
+                raise WeftTypeError(
+                    f"a result of a rule for {primitive.name} depends on tangents",
+                    operation=primitive.name,
+                    got=f"a result of type {value.type}, made at {sources.describe(value.created)}",
+                    wanted="results computed from primals only; tangents may depend on both",
+                    fix=Fix("separate", "compute the result without the tangents", {}),
+                )
 
     process_call = function_as_parameter
 
