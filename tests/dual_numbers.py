@@ -21,7 +21,7 @@ class Dual:
         return (
             Dual(self.a + other.a, self.b + other.b)
             if isinstance(other, Dual)
-            else Dual(self.a + other, self.b)
+            else Dual(self.a + other, self.b + other * 0.0)  # which repeats b as it repeats a
         )
 
     def __mul__(self, other):
@@ -81,12 +81,18 @@ class Reference:
 
     @staticmethod
     def cond(positive, when, otherwise, x):
-        while isinstance(positive, Dual):
-            positive = positive.a
-        return when(x) if positive > 0 else otherwise(x)
+        return when(x) if value(positive) > 0 else otherwise(x)
+
+
+def value(x):
+    """The NumPy array that a value is without its derivatives."""
+    while isinstance(x, Dual):
+        x = x.a
+    return x
 
 
 def forward(f, x, direction):
+    """The derivative of `f` at `x` along a constant direction."""
     token = Dual(x, promote(direction, x))
     return tangent_of(f(token), x)
 
@@ -108,10 +114,11 @@ def depth(x):
 
 def tangent_of(out, x):
     """The outermost tangent of a result; zero where the result has fewer levels (is constant)."""
-    return out.b if depth(out) > depth(x) else zeros_like(promote(np.zeros(3), x))
+    return out.b if depth(out) > depth(x) else zeros_like(promote(value(out), x))
 
 
 def stack(columns):
+    """Values of one shape along a new first axis."""
     if any(isinstance(c, Dual) for c in columns):
         columns = [c if isinstance(c, Dual) else Dual(c, c * 0.0) for c in columns]
         return Dual(stack([c.a for c in columns]), stack([c.b for c in columns]))

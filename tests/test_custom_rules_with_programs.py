@@ -82,11 +82,10 @@ def test_forward_mode(rule):
     np.testing.assert_allclose(weft.linearize(f, 0.7)[1](2.0), 2 * np.cos(0.7), rtol=1e-6)
 
 
-@pytest.mark.parametrize("rule", REVERSIBLE, ids=lambda rule: rule.__name__)
+# Computing primal work again is what checkpoint is for: all rules but that one.
+@pytest.mark.parametrize("rule", REVERSIBLE[:-1], ids=lambda rule: rule.__name__)
 def test_the_linear_part_computes_no_primal_work(rule):
     _, linear = weft.linearize(function_with(rule), 0.7)
-    if rule is rematerialized:
-        pytest.skip("computing again is what checkpoint is for")
     assert "sin" not in str(linear.jaxpr) and "cos" not in str(linear.jaxpr)
 
 

@@ -215,10 +215,15 @@ class HostCall:
                 static.append((i, np.zeros(of.shape, dtypes.float0)))
             else:
                 operands.append(user_value(leaf))
-        function = HostFunction(self.what, self.function, in_tree, static, self.out_tree)
-        types = tuple(self.out_types)
+        empty = [i for i, t in enumerate(self.out_types) if t.dtype == dtypes.float0]
+        function = HostFunction(self.what, self.function, in_tree, static, self.out_tree, empty)
+        types = tuple(t for t in self.out_types if t.dtype != dtypes.float0)
         outs = primitive.bind(*operands, callback=function, result_types=types, **params)
-        return None if self.out_tree is None else self.out_tree.unflatten(outs)
+        if self.out_tree is None:
+            return None
+        for i in empty:
+            outs.insert(i, np.zeros(self.out_types[i].shape, dtypes.float0))
+        return self.out_tree.unflatten(outs)
 
     def no_array(self, leaf: Any, path: Any) -> WeftTypeError:
         """The error for a leaf of the arguments that is no array."""

@@ -44,11 +44,13 @@ class HostFunction:
 
     `what` is how messages call it; `in_tree` the structure of (args, kwargs), whose leaves are
     arrays but for those in `static`, pairs of place and value; `out_tree` the structure that its
-    result shall have (None: the result is ignored).
+    result shall have (None: the result is ignored), whose leaves at the places `empty` (of dtype
+    float0) are not looked at.
     """
 
     __slots__ = (
         "__weakref__",
+        "empty",
         "function",
         "in_tree",
         "out_tree",
@@ -65,8 +67,10 @@ class HostFunction:
         in_tree: Any,
         static: Sequence[tuple[int, Any]],
         out_tree: Any,
+        empty: Sequence[int] = (),
     ) -> None:
         self.what = what
+        self.empty = frozenset(empty)
         self.function = function
         self.in_tree = in_tree
         self.static = tuple(static)
@@ -121,7 +125,8 @@ class HostFunction:
                     {"structure": wanted},
                 ),
             )
-        return [self.result(leaves, i, type) for i, type in enumerate(out_types)]
+        places = [i for i in range(len(leaves)) if i not in self.empty]
+        return [self.result(leaves, i, t) for i, t in zip(places, out_types, strict=True)]
 
     def result(self, leaves: Sequence[Any], i: int, type: ArrayType) -> Stored:
         """One leaf of a result as it is stored, held to its type."""

@@ -15,6 +15,7 @@ import numpy as np
 from jaxlib.mlir.dialects import stablehlo as hlo
 from numpy.typing import DTypeLike
 
+from weft.errors import Fix, WeftNotImplementedError
 from weft.runtime import stablehlo_attributes as attrs
 from weft.runtime.mlir import attribute, context, element_type, ir, op, op1, ranked, tensor_type
 
@@ -246,7 +247,23 @@ def callback(
     On the CPU only. Operands and results are in row-major order. It counts as having side effects
     even where it has none, because XLA would else be free to run it when its result is not used, as
     it does with branches that are not taken and with what it moves out of loops.
+
+    Raises WeftNotImplementedError inside an operation that combines elements, such as a reduction:
+    compiling it would end the process.
     """
+    around = ir.InsertionPoint.current.block.owner.operation
+    while around is not None and around.name != "func.func":
+        if around.name not in _MAY_CALL:
+            raise WeftNotImplementedError(
+                "a callback in a function that combines elements, inside one operation of XLA",
+                operation=around.name,
+                got="a callback",
+                wanted="a function of arithmetic",
+                fix=Fix(
+                    "scan", "combine the elements with weft.lax.scan", {"operation": around.name}
+                ),
+            )
+        around = around.parent.operation if around.parent is not None else None
     return custom_call(
         "xla_ffi_python_cpu_callback",
         operands,
@@ -256,6 +273,9 @@ def callback(
         operand_layouts=[_row_major(value.type) for value in operands],
         result_layouts=[_row_major(kind) for kind in result_types],
     )
+
+
+_MAY_CALL = ("stablehlo.while", "stablehlo.case", "stablehlo.if", "sdy.manual_computation")
 
 
 def _row_major(kind: ir.Type) -> list[int]:
