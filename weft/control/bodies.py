@@ -9,19 +9,21 @@ where a number that yields to other dtypes did yield, since then the body may ta
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 from weft import dtypes, tree
 from weft.array import as_array
+from weft.control.closures import TracedValues
 from weft.control.jitted import check_results
-from weft.control.trace_cache import TracedBody
+from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core.axes import axis_length
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, TreeError, WeftTypeError
+from weft.core.types import ArrayType, Typed, type_of
+from weft.errors import ConcretizationError, Fix, TreeError, WeftTypeError
+from weft.function_keys import register_parts
 from weft.ops.collectives import pbroadcast_p
 from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
@@ -41,6 +43,7 @@ __all__ = [
     "run_compiled",
     "trace_body",
     "trace_loop_body",
+    "trace_once",
 ]
 
 
@@ -67,20 +70,80 @@ class LoopBody:
         ]
 
 
+class ClosedOver(Typed):
+    """Stands for a traced value in the key of a function that closes over it: all that the program
+    depends on is its type."""
+
+    __slots__ = ("number", "type")
+
+    def __init__(self, number: int, type: ArrayType) -> None:
+        self.number = number
+        self.type = type
+
+
+register_parts(ClosedOver, lambda value: (value.number, value.type))
+
+T = TypeVar("T", TracedBody, LoopBody)
+
+
+def trace_once(
+    cache: TraceCache,
+    function: Callable[..., Any],
+    parts: tuple[Hashable, ...],
+    trace: Callable[[TracedValues], T],
+    values: tuple[Any, ...] = (),
+) -> T:
+    """What `trace` gives, or gave before for an equal function, types of arguments and settings.
+
+    Traced values that the function closes over (parameters that are being differentiated) become
+    operands behind the constants, so that the program is the same for the next ones of the same
+    types. A function that looks at the number behind one of them is traced as it is.
+    """
+    closed = TracedValues()
+    closed.search(function)
+    if not closed.found:
+        return cached_trace(cache, function, parts, lambda: trace(closed), values)
+    types = tuple(x.type for x in closed.found)
+    try:
+        stand_ins = [ClosedOver(i, type) for i, type in enumerate(types)]
+        (keyed,) = closed.replaced([function], stand_ins)
+    except Exception:  # noqa: BLE001 - a container of the user's may refuse stand-ins in any way
+        return trace(TracedValues())
+    try:
+        found = cached_trace(cache, keyed, (types, *parts), lambda: trace(closed), values)
+    except ConcretizationError:
+        return trace(TracedValues())
+    return dataclasses.replace(found, consts=[*found.consts, *closed.found])
+
+
 def trace_body(
-    what: str, function: Callable[..., Any], in_tree: Any, in_types: Sequence[ArrayType]
+    what: str,
+    function: Callable[..., Any],
+    in_tree: Any,
+    in_types: Sequence[ArrayType],
+    closed: TracedValues | None = None,
+    call: Callable[..., Any] | None = None,
 ) -> TracedBody:
-    """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments."""
+    """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
+
+    The traced values `closed` come before the arguments, behind the constants. `call` may say how
+    the function is called: `call(function, *args)`.
+    """
     name = function_name(function)
     trees: list[Any] = []
+    closed = closed or TracedValues()
+    n = len(closed.found)
 
     def flat(*values: Any) -> list[Any]:
-        out = function(*in_tree.unflatten(values))
+        (own,) = closed.replaced([function], values[:n])
+        args = in_tree.unflatten(values[n:])
+        out = own(*args) if call is None else call(own, *args)
         outs, out_tree = tree.flatten(out)
         trees.append(out_tree)
         return check_results(out, outs, f"{what} of {name}")
 
-    jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation=what, name=name)
+    types = [*(x.type for x in closed.found), *in_types]
+    jaxpr, consts = trace_to_jaxpr(flat, types, transformation=what, name=name)
     return TracedBody(jaxpr, consts, trees[-1])
 
 
@@ -91,6 +154,7 @@ def trace_loop_body(
     carry_types: Sequence[ArrayType],
     other_types: Sequence[ArrayType],
     result: Callable[[Any], Any],
+    closed: TracedValues,
 ) -> LoopBody:
     """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
 
@@ -101,19 +165,19 @@ def trace_loop_body(
     in_tree = tree.treedef_tuple(tuple(trees))
     types, n = list(carry_types), len(carry_types)
     while True:
-        traced = trace_body(what, function, in_tree, [*types, *other_types])
+        traced = trace_body(what, function, in_tree, [*types, *other_types], closed)
         out_tree = result(traced.out_tree)
         outs = traced.jaxpr.out_types[:n]
         wider = promoted_carry(types, outs)
-        first = len(traced.consts)
+        first = len(traced.consts) + len(closed.found)
         if wider == types:
             check_carry_types(what, name, trees[0], types, outs)
             weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
             flags = [*[False] * first, *weaker, *[False] * len(other_types)]
             if not any(weaker) or not yields(traced.jaxpr, flags):
                 body = close_carry(traced.jaxpr, first, n, weak=True)
-                closed = body.in_types[first : first + n]
-                return LoopBody(body, traced.consts, out_tree, closed)
+                carried = body.in_types[first : first + n]
+                return LoopBody(body, traced.consts, out_tree, carried)
             wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
         types = wider
 

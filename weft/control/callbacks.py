@@ -86,16 +86,19 @@ def pure_callback(
     that are not mapped alone. It has no derivative: give the function that calls it one with
     `weft.custom_jvp` or `weft.custom_vjp`.
 
+    The callback may use weft itself. It may run in a thread of the runtime, and must not wait for a
+    program with callbacks in another thread: these take turns where there are few threads.
+
     Raises what the callback raises, and TreeError, ShapeError or DTypeError, naming the leaf, for a
     result that is not what was promised.
 
+    >>> import math
     >>> import numpy as np
     >>> import weft
     >>> @weft.jit
     ... def gamma(x):
     ...     out = weft.ShapeDtypeStruct(x.shape, x.dtype)
     ...     return weft.pure_callback(lambda x: np.vectorize(math.gamma)(x), out, x)
-    >>> import math
     >>> gamma(weft.numpy.array([4.0, 5.0]))
     Array([ 6., 24.], dtype=float32)
     """
@@ -191,6 +194,7 @@ class HostCall:
             )
         self.function = function
         self.what = f"{kind} of {function_name(function)}"
+        self.out_tree: Any
         leaves, self.out_tree = tree.flatten(result_shape_dtypes)
         paths = [path for path, _ in tree.leaves_with_path(result_shape_dtypes)]
         self.out_types = [
@@ -394,7 +398,6 @@ def callback_lower(
     *values: Any,
     callback: Any,
     result_types: Sequence[ArrayType],
-    ordered: bool = False,
     **params: Any,
 ) -> list[Any]:
     if context.platform != "cpu":
@@ -410,6 +413,7 @@ def callback_lower(
             ),
         )
     types = context.result_ir_types()
+    ordered = bool(context.effects)
     index = context.add_callback(ProgramCallback(callback, context.in_types, result_types, ordered))
     if not ordered:
         return list(stablehlo.callback(index, values, types))

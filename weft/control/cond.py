@@ -17,11 +17,11 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.array import as_array
-from weft.control.bodies import fit, rebuild, trace_body
+from weft.control.bodies import fit, rebuild, trace_body, trace_once
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.residuals import Places
-from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
+from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -141,7 +141,7 @@ def _bind_branches(
     leaves = [user_value(x) for x in leaves]
     in_types = [type_of(x) for x in leaves]
     traced = [
-        cached_trace(
+        trace_once(
             _traces, f, (what, in_tree, *in_types), partial(trace_body, what, f, in_tree, in_types)
         )
         for f in functions

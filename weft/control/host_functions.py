@@ -27,6 +27,8 @@ __all__ = ["HostFunction", "MappedHostFunction", "ProgramCallback", "restored", 
 Stored = np.ndarray[Any, Any]
 Types = Sequence[ArrayType]
 
+_EXACT = dtypes.ANY | dtypes.NARROW
+
 
 def stored(array: Array) -> Stored:
     """The values of an array as they are stored: of random keys, their bits."""
@@ -187,12 +189,13 @@ def handed_over(values: Stored, type: ArrayType) -> Any:
 
 def exact_type(value: Any) -> ArrayType:
     """The type of a value, NumPy arrays in their own width. Raises WeftTypeError for no array."""
-    of = type_of(value) if not isinstance(value, int) else ArrayType((), np.int64, True)
-    if isinstance(value, bool):
-        return ArrayType((), np.bool_)
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype != of.dtype:
-        return of.update(dtype=value.dtype)
-    return of
+    if isinstance(value, (np.ndarray, np.generic)):
+        dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+        if dtype in _EXACT:
+            return ArrayType(value.shape, dtype)
+    if type(value) is int:  # Whether it fits is a question to the promised dtype.
+        return ArrayType((), dtypes.int64, weak_type=True)
+    return type_of(value)
 
 
 def yields_to(got: ArrayType, wanted: ArrayType) -> bool:

@@ -69,7 +69,10 @@ def custom_linear_solve(
     >>> halve(3.0), weft.grad(halve)(3.0)
     (Array(1.5, dtype=float32, weak_type=True), Array(0.5, dtype=float32, weak_type=True))
     """
-    for what, function in (("matvec", matvec), ("solve", solve)):
+    solvers = [("solve", solve)]
+    if transpose_solve is not None:
+        solvers.append(("transpose_solve", transpose_solve))
+    for what, function in [("matvec", matvec), *solvers]:
         if not callable(function):
             raise WeftTypeError(
                 f"custom_linear_solve takes a function as {what}",

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import tree
-from weft.control.bodies import check_carry_structure, trace_loop_body
+from weft.control.bodies import check_carry_structure, trace_loop_body, trace_once
 from weft.control.jitted import check_results
 from weft.control.loop_parts import Loop
 from weft.control.scan import bind_scan
-from weft.control.trace_cache import TraceCache, cached_trace
+from weft.control.trace_cache import TraceCache
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -61,17 +61,18 @@ def scan(
     x_types = leaf_types("scan", name, "xs", xs, x_leaves)
     length = _length("scan", name, xs, x_types, length)
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
-    body = cached_trace(
+    body = trace_once(
         _traces,
         f,
         (carry_tree, x_tree, *carry_types, *x_types),
-        lambda: trace_loop_body(
+        lambda closed: trace_loop_body(
             "scan",
             f,
             (carry_tree, x_tree),
             carry_types,
             x_types,
             lambda out_tree: _pair("scan", name, out_tree, carry_tree),
+            closed,
         ),
     )
     n = len(carry_types)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import tree
-from weft.control.bodies import rebuild, run_compiled, trace_body
+from weft.control.bodies import rebuild, run_compiled, trace_body, trace_once
 from weft.control.checkpoint_policies import Policy, saveable
 from weft.control.jit import jit_p, scatter
 from weft.control.loop_parts import marked
-from weft.control.trace_cache import TraceCache, cached_trace
+from weft.control.trace_cache import TraceCache
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
@@ -75,18 +75,17 @@ def checkpoint(
         leaves, in_tree = tree.flatten((given, kwargs))
         leaves = [user_value(x) for x in leaves]
 
-        def with_static(dynamic: Any, keywords: Any) -> Any:
+        def with_static(function: Callable[..., Any], dynamic: Any, keywords: Any) -> Any:
             rest = iter(dynamic)
             full = [x if i in static else next(rest) for i, x in enumerate(args)]
-            return fun(*full, **keywords)
+            return function(*full, **keywords)
 
-        with_static.__name__ = name
         types = [type_of(x) for x in leaves]
-        traced = cached_trace(
+        traced = trace_once(
             _traces,
             fun,
             (in_tree, len(args), tuple(sorted(static)), *types),
-            lambda: trace_body("checkpoint", with_static, in_tree, types),
+            lambda closed: trace_body("checkpoint", fun, in_tree, types, closed, with_static),
             tuple(args[i] for i in sorted(static)),
         )
         outs = bind_remat([*traced.consts, *leaves], traced.jaxpr, policy, prevent_cse, False)

@@ -25,13 +25,14 @@ from weft.control.bodies import (
     run_compiled,
     trace_body,
     trace_loop_body,
+    trace_once,
 )
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.loop_parts import fixpoint, marked
 from weft.control.loops import leaf_types, scan
 from weft.control.scan import same_array
-from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
+from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -99,18 +100,20 @@ def while_loop(
     leaves = [user_value(x) for x in leaves]
     types = leaf_types("while_loop", name, "init_val", init_val, leaves)
     check = _same("while_loop", name, carry_tree)
-    body = cached_trace(
+    body = trace_once(
         _bodies,
         body_fun,
         (carry_tree, *types),
-        lambda: trace_loop_body("while_loop", body_fun, (carry_tree,), types, (), check),
+        lambda closed: trace_loop_body(
+            "while_loop", body_fun, (carry_tree,), types, (), check, closed
+        ),
     )
     in_tree = tree.treedef_tuple((carry_tree,))
-    condition = cached_trace(
+    condition = trace_once(
         _conditions,
         cond_fun,
         (carry_tree, *body.carry_types),
-        lambda: trace_body("while_loop", cond_fun, in_tree, body.carry_types),
+        lambda closed: trace_body("while_loop", cond_fun, in_tree, body.carry_types, closed),
     )
     _check_condition(function_name(cond_fun), condition)
     outs = bind_while(

@@ -3,9 +3,10 @@
 Every operation carries a location with the user's line and the names of the transformations and the
 primitive. A program inside an equation becomes a function of the module, emitted once.
 
-Ordered effects are kept in order by data: each of them takes a number from the one before it and
-gives one to the next. The number goes through loops, conditionals and called functions like any
-other value, which XLA's tokens, made for this, do not do on every backend.
+Effects are kept in order by data: each of them takes a number from the one before it and gives one
+to the next. The number goes through loops, conditionals and called functions like any other value,
+which XLA's tokens, made for this, do not do on every backend. Those that need not be in order are,
+too: XLA runs callbacks one after the other anyway, and what is printed reads better so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import numpy as np
 
 from weft import source as sources
 from weft.core import rules
-from weft.core.effects import any_ordered
 from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
 from weft.ops.extended import physical_type
@@ -40,7 +40,7 @@ class ModuleContext:
         self.locations: dict[Any, Any] = {}
         # The Python functions that the module's callbacks call, by index.
         self.callbacks: list[Any] = []
-        # The number that the next ordered effect takes; None before the first one of a function.
+        # The number that the next effect takes; None before the first one of a function.
         self.order: Any = None
 
     def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
@@ -61,7 +61,7 @@ class LoweringContext:
 
     `primitive` and `effects` are those of the equation; `lower_jaxpr` and `call_jaxpr` emit
     programs that the equation holds. Loops and conditionals are emitted with `while_` and `case`,
-    which carry the order of effects along where the equation has ordered ones.
+    which carry the order of effects along where the equation has some.
     """
 
     __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope")
@@ -104,7 +104,7 @@ class LoweringContext:
             symbol = lower_function(self.module, jaxpr, name, public=False)
             self.module.functions[key] = symbol
         types = ir_types(jaxpr.out_types)
-        if not any_ordered(jaxpr.effects):
+        if not jaxpr.effects:
             return stablehlo.call(symbol, values, types)
         order = self.order()
         *outs, last = stablehlo.call(symbol, [*values, order], [*types, order.type])
@@ -114,13 +114,13 @@ class LoweringContext:
     # -- effects ----------------------------------------------------------------------------------
 
     def order(self) -> Any:
-        """The number (a scalar of 32 bits) that the next ordered effect has to take."""
+        """The number (a scalar of 32 bits) that the next effect has to take."""
         if self.module.order is None:
             self.module.order = stablehlo.constant(0, (), np.int32)
         return self.module.order
 
     def set_order(self, number: Any) -> None:
-        """Says which number came out of the last ordered effect."""
+        """Says which number came out of the last effect."""
         self.module.order = number
 
     def add_callback(self, function: Callable[..., Any]) -> int:
@@ -138,7 +138,7 @@ class LoweringContext:
         body: Callable[[list[Any]], Sequence[Any]],
     ) -> list[Any]:
         """Like `stablehlo.while_`; the order of effects goes in, through every step, and out."""
-        if not any_ordered(self.effects):
+        if not self.effects:
             return list(stablehlo.while_(operands, condition, body))
 
         def ordered_condition(state: list[Any]) -> Any:
@@ -159,7 +159,7 @@ class LoweringContext:
         self, index: Any, branches: Sequence[Callable[[], Sequence[Any]]], types: Sequence[Any]
     ) -> list[Any]:
         """Like `stablehlo.case`; the order of effects goes into every branch and comes out."""
-        if not any_ordered(self.effects):
+        if not self.effects:
             return list(stablehlo.case(index, branches, types))
         order = self.order()
 
@@ -205,7 +205,7 @@ def lower_function(
 ) -> str:
     """Emits a program as a function and answers with its symbol.
 
-    A function that is called and has ordered effects takes the order after its other arguments and
+    A function that is called and has effects takes the order after its other arguments and
     gives it after its other results.
     """
     attributes = None
@@ -213,7 +213,7 @@ def lower_function(
         donor = {"jax.buffer_donor": stablehlo_attributes.boolean(True)}
         attributes = [donor if flag else None for flag in donated]
     order = [stablehlo.tensor_type((), np.int32)]
-    if public or not any_ordered(jaxpr.effects):
+    if public or not jaxpr.effects:
         order = []
     function = context.module.function(
         name,

@@ -1,0 +1,162 @@
+"""Policies of `checkpoint`: how often each operation is computed, and what is handed over."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from checkpoint_cases import POLICIES, W, X, layer, policies, remat
+from loop_cases import check_every_split, check_every_use, close, equations, names
+from weft import lax
+from weft.errors import (
+    WeftNotImplementedError,
+    WeftTypeError,
+)
+
+# ---- what is computed again --------------------------------------------------------------------
+
+
+def counts(policy, wrap=True):
+    """How often the gradient of one layer computes each operation, the first time included."""
+
+    def f(w, x):
+        return jnp.sum((remat(policy)(layer) if wrap else layer)(w, x))
+
+    found = names(weft.make_jaxpr(weft.grad(f))(W, X).jaxpr)
+    return {name: found.count(name) for name in ("dot_general", "sin", "tanh", "exp")}
+
+
+# One layer: two products forwards, and in the backward pass one for each weight and one for the
+# hidden values. What is computed again stands on top of that.
+PLAIN = {"dot_general": 5, "sin": 1, "tanh": 1, "exp": 1}
+AGAIN = {
+    "everything": PLAIN,
+    "nothing": {"dot_general": 7, "sin": 2, "tanh": 2, "exp": 2},
+    "none": {"dot_general": 7, "sin": 2, "tanh": 2, "exp": 2},
+    "dots": {"dot_general": 5, "sin": 2, "tanh": 2, "exp": 2},
+    "dots_without_batch": {"dot_general": 5, "sin": 2, "tanh": 2, "exp": 2},
+    # With the hidden values there, the first product is needed for the cosine only.
+    "names": {"dot_general": 7, "sin": 1, "tanh": 2, "exp": 2},
+    "other_names": {"dot_general": 7, "sin": 2, "tanh": 2, "exp": 2},
+    "both": {"dot_general": 5, "sin": 1, "tanh": 2, "exp": 2},
+    # All that is computed again is the name.
+    "all_but_names": PLAIN,
+    # exp is there, and tanh is needed for its own derivative.
+    "own": {"dot_general": 7, "sin": 2, "tanh": 2, "exp": 1},
+}
+
+
+def test_the_plain_gradient_computes_everything_once():
+    assert counts(None, wrap=False) == PLAIN
+
+
+@pytest.mark.parametrize("policy", AGAIN)
+def test_how_often_each_operation_is_computed(policy):
+    assert counts(POLICIES[policy]) == AGAIN[policy]
+
+
+def test_batched_products_are_not_saved_by_the_policy_without_batches():
+    w = np.stack([W["first"]] * 2)
+
+    def f(w, x, policy):
+        def g(w, x):
+            return jnp.sin(lax.batch_matmul(x, w))
+
+        return jnp.sum(weft.checkpoint(g, policy=policy)(w, x))
+
+    def products(policy):
+        jaxpr = weft.make_jaxpr(weft.grad(functools.partial(f, policy=policy)))(w, np.stack([X, X]))
+        return names(jaxpr.jaxpr).count("dot_general")
+
+    assert products(policies.dots_saveable) == 2
+    assert products(policies.dots_with_no_batch_dims_saveable) == 3
+
+
+def test_a_policy_sees_into_jitted_functions_and_scans():
+    inner = weft.jit(lambda x: jnp.exp(x) * x)
+
+    def jitted(x):
+        return jnp.sum(weft.checkpoint(lambda x: jnp.sin(inner(x)), policy=POLICIES["own"])(x))
+
+    assert names(weft.make_jaxpr(weft.grad(jitted))(X).jaxpr).count("exp") == 1
+
+    def scanned(x, policy):
+        def whole(x):
+            return lax.scan(lambda c, _: (jnp.sin(c @ W["first"] @ W["second"]), None), x, None, 3)[
+                0
+            ]
+
+        return jnp.sum(weft.checkpoint(whole, policy=policy)(x))
+
+    def products(policy):
+        jaxpr = weft.make_jaxpr(weft.grad(functools.partial(scanned, policy=policy)))(X).jaxpr
+        return names(jaxpr).count("dot_general")
+
+    # In the body two products forwards and two backwards, and the first two once more.
+    assert products(policies.everything_saveable) == 4
+    assert products(None) == 6
+
+
+def test_a_chain_keeps_only_the_arguments_of_its_parts():
+    """Each part hands over its argument, not its intermediate values."""
+    step = weft.checkpoint(lambda x: jnp.sin(jnp.sin(jnp.sin(x))))
+
+    def chain(x):
+        return jnp.sum(step(step(step(x))))
+
+    jaxpr = weft.make_jaxpr(weft.grad(chain))(X).jaxpr
+    found = equations(jaxpr, "checkpoint")
+    again = [eqn for eqn in found if eqn.params["again"]]
+    assert len(again) == 3
+    for eqn in again:
+        assert [v.type.shape for v in eqn.inputs] == [X.shape] * 2  # the argument, the cotangent
+    text = weft.jit(weft.grad(chain)).lower(X).as_text()
+    assert text.count("optimization_barrier") == 3
+    loose = weft.checkpoint(lambda x: jnp.sin(jnp.sin(x)), prevent_cse=False)
+    text = weft.jit(weft.grad(lambda x: jnp.sum(loose(x)))).lower(X).as_text()
+    assert "optimization_barrier" not in text
+
+
+def test_every_choice_of_unknown_inputs_and_of_used_results():
+    def f(a, b, c):
+        inner = weft.checkpoint(lambda a, b, c: (jnp.sin(a) * b, jnp.exp(c), a + c))
+        return inner(a, b, c)
+
+    check_every_split(f, X[0], X[1], X[0] + 1.0)
+    check_every_use(f, X[0], X[1], X[0] + 1.0)
+
+
+def test_names_are_there_for_policies_only():
+    tree = weft.checkpoint_name({"a": X, "b": [1.0, None]}, "both")
+    close(tree, {"a": X, "b": [np.float32(1.0), None]})
+    close(weft.grad(lambda x: jnp.sum(weft.checkpoint_name(x * x, "square")))(X), 2 * X)
+    close(weft.vmap(lambda x: weft.checkpoint_name(x, "row") * 2.0)(X), 2 * X)
+    close(weft.linear_transpose(lambda x: weft.checkpoint_name(x, "x"), X)(X), (X,))
+    key = weft.random.key(0)
+    assert weft.checkpoint_name(key, "key").dtype == key.dtype
+
+
+# ---- errors ------------------------------------------------------------------------------------
+
+
+def test_names_that_are_no_names():
+    with pytest.raises(WeftTypeError, match="takes names") as info:
+        policies.save_only_these_names(["a", "b"])
+    assert info.value.fix.kind == "unpack"
+    policies.save_only_these_names(*["a", "b"])
+    with pytest.raises(WeftTypeError, match="takes names"):
+        weft.checkpoint_name(1.0, 3)
+
+
+@pytest.mark.parametrize(
+    "policy", ["save_and_offload_only_these_names", "offload_dot_with_no_batch_dims"]
+)
+def test_policies_that_are_not_there_name_others(policy):
+    with pytest.raises(WeftNotImplementedError, match=policy) as info:
+        getattr(policies, policy)()
+    name = info.value.fix.data["policy"].split("(")[0]
+    assert callable(getattr(policies, name))
