@@ -400,7 +400,6 @@ PAIR_WORDS = [
     (),
     ("jvp",),
     ("grad",),
-    ("vmap of the operand",),
     ("vmap of the predicate",),
     ("vmap of all",),
     ("grad", "jvp"),

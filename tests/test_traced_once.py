@@ -75,22 +75,20 @@ def test_a_body_that_closes_over_what_is_differentiated_is_traced_once(f):
     gradient = weft.grad(f)
     step = 1e-3
     wanted = [(f(x + step) - f(x - step)) / (2 * step) for x in (1.25, 1.5)]
-    gradient(jnp.float32(1.0))
     calls.clear()
     found = [gradient(jnp.float32(x)) for x in (1.25, 1.5)]
     np.testing.assert_allclose(found, wanted, rtol=1e-2)
-    assert not calls
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 def test_a_body_that_closes_over_what_is_mapped_is_traced_once(f):
     factors = jnp.array([1.25, 1.5])
-    weft.vmap(f)(factors)
+    wanted = [f(x) for x in factors]
     calls.clear()
-    np.testing.assert_allclose(weft.vmap(f)(factors), [f(x) for x in factors], rtol=1e-6)
-    calls.clear()
+    np.testing.assert_allclose(weft.vmap(f)(factors), wanted, rtol=1e-6)
     weft.vmap(f)(2.0 * factors)
-    assert not calls
+    assert len(calls) <= 1  # 0 where the program is that of an earlier test
 
 
 def test_a_carry_that_is_widened_is_traced_once():
@@ -118,7 +116,7 @@ def test_a_carry_that_takes_another_dtype_is_traced_again():
 def test_a_body_may_look_at_the_number_that_is_differentiated():
     def f(w):
         def body(c, _):
-            return (c * w if w > 0 else c - w), None
+            return (c * w if float(w) > 0 else c - w), None
 
         return lax.scan(body, 2.0, None, 3)[0]
 

@@ -21,7 +21,7 @@ from weft.ops.slicing import slice_in_dim
 from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
 
-__all__ = ["leaf_types", "map", "scan"]
+__all__ = ["check_function", "leaf_types", "map", "scan"]
 
 
 _traces = TraceCache(512)
@@ -52,7 +52,7 @@ def scan(
     >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, wnp.arange(4.0))
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
     """
-    name = _check_function("scan", f)
+    name = check_function("scan", f)
     carry_leaves, carry_tree = tree.flatten(init)
     x_leaves, x_tree = tree.flatten(xs)
     carry_leaves = [user_value(x) for x in carry_leaves]
@@ -81,11 +81,12 @@ def scan(
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
 
-def _check_function(what: str, f: Any) -> str:
+def check_function(what: str, f: Any, place: str = "first") -> str:
+    """The name of a function. Raises WeftTypeError for what is none."""
     if callable(f):
         return function_name(f)
     raise WeftTypeError(
-        f"{what} takes a function first, not {type(f).__name__}",
+        f"{what} takes a function {place}, not {type(f).__name__}",
         operation=what,
         got=type(f).__name__,
         wanted="a function",
@@ -223,7 +224,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     >>> weft.lax.map(lambda x: x * x, wnp.arange(4.0))
     Array([0., 1., 4., 9.], dtype=float32)
     """
-    name = _check_function("map", f)
+    name = check_function("map", f)
     leaves, in_tree = tree.flatten(xs)
     leaves = [user_value(x) for x in leaves]
     types = leaf_types("map", name, "xs", xs, leaves)

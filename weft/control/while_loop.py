@@ -30,7 +30,7 @@ from weft.control.bodies import (
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.loop_parts import fixpoint, marked
-from weft.control.loops import leaf_types, scan
+from weft.control.loops import check_function, leaf_types, scan
 from weft.control.scan import same_array
 from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
@@ -168,14 +168,7 @@ def fori_loop(
     >>> weft.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
-    if not callable(body_fun):
-        raise WeftTypeError(
-            f"fori_loop takes a function as its body, not {type(body_fun).__name__}",
-            operation="fori_loop",
-            got=type(body_fun).__name__,
-            wanted="a function of the index and the carried values",
-        )
-    name = function_name(body_fun)
+    name = check_function("fori_loop", body_fun, "as its body")
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
     first, last = (_known(name, bound, dtype) for bound in (lower, upper))
