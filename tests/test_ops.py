@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from op_table import assert_within_ulps, rows, widened
-from weft import dtypes, ops, tree
+from weft import control, dtypes, ops, tree
 from weft.api import make_jaxpr
 from weft.autodiff import jvp, vjp
 from weft.core.primitive import Primitive
@@ -266,15 +266,17 @@ EXEMPT = {
     "key_bits": "takes random keys, which have no swept dtype",
     "wrap_key_bits": "makes random keys, which have no reference",
     "pbroadcast": "changes how a value varies over a mesh axis; tests/test_collectives.py binds it",
+    "custom_vjp_tangents": "made by linearizing a custom_vjp, whose row and matrix run it",
 }
 
 
 def all_primitives():
     found = {}
-    for module in pkgutil.iter_modules(ops.__path__, "weft.ops."):
-        for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, Primitive):
-                found[value.name] = value
+    for package in (ops, control):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, Primitive):
+                    found[value.name] = value
     return found
 
 
@@ -282,15 +284,19 @@ def all_primitives():
     "OP_CHAPTERS" in os.environ, reason="only some chapters of the table are loaded"
 )
 def test_every_primitive_has_a_row(monkeypatch):
-    """Watches what the rows bind; a primitive of `weft.ops` that none of them binds has no test."""
+    """Watches what the rows bind and call: a primitive of `weft.ops` or `weft.control` that none of
+    them uses has no test."""
     bound = set()
-    original = Primitive.bind
 
-    def watched(self, *args, **params):
-        bound.add(self.name)
-        return original(self, *args, **params)
+    def watching(original):
+        def watched(self, *args, **params):
+            bound.add(self.name)
+            return original(self, *args, **params)
 
-    monkeypatch.setattr(Primitive, "bind", watched)
+        return watched
+
+    for method in ("bind", "call"):
+        monkeypatch.setattr(Primitive, method, watching(getattr(Primitive, method)))
     for row in ROWS:
         args = row.operands(narrow(row))
         make_jaxpr(row.call)(*args)

@@ -15,12 +15,12 @@ from weft.autodiff import jvp, linearize
 from weft.control.bodies import trace_body
 from weft.control.custom_jvp import custom_jvp
 from weft.control.linear_solve import check_like
-from weft.control.loops import leaf_types
+from weft.control.loops import check_function, leaf_types
 from weft.control.trace_cache import TracedBody
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.types import type_of, user_value
-from weft.errors import Fix, TreeError, WeftTypeError, api_boundary
+from weft.errors import Fix, TreeError, api_boundary
 from weft.ops.arithmetic import neg
 from weft.ops.tangents import instantiate
 from weft.transforms.staging import function_name
@@ -54,14 +54,8 @@ def custom_root(
     >>> square_root(4.0), weft.grad(square_root)(4.0)
     (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
-    for what, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        if not callable(function):
-            raise WeftTypeError(
-                f"custom_root takes a function as {what}",
-                operation="custom_root",
-                got=type(function).__name__,
-                wanted="a function",
-            )
+    for which, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
+        check_function("custom_root", function, f"as {which}")
     guess, x_tree = tree.flatten(initial_guess)
     guess = [user_value(x) for x in guess]
     types = leaf_types("custom_root", function_name(f), "initial_guess", initial_guess, guess)

@@ -15,8 +15,14 @@ CHOICE = Arg((3,), np.bool_)
 
 
 def row(name, function, reference, accepts=dtypes.NUMERIC, args=(VECTOR, VECTOR), **fields):
-    """A row of an operation; magnitudes below one are measured as at it, since terms cancel."""
-    fields = {"draw": small, "ulps": by_kind(6, 10), "floor": 1.0, "weak": None, **fields}
+    """A row of an operation, which takes all dtypes that the functions inside it take.
+
+    Magnitudes below one are measured as at it, since terms cancel.
+    """
+    fields = {
+        "draw": small, "ulps": by_kind(6, 10), "floor": 1.0, "weak": None, "refuses": False,
+        **fields,
+    }  # fmt: skip
     return Op(function, reference, accepts, name=name, args=args, elementwise=False, **fields)
 
 
@@ -133,8 +139,7 @@ LOOPS = [
         row(f"scan{name}", scanned, scanned_reference, args=(VECTOR, STACK, VECTOR), params=params,
             ulps=by_kind(16, 24))
         for name, params in (
-            ("", {}), (" reversed", {"reverse": True}), (" unrolled", {"unroll": 3}),
-            (" unrolled and reversed", {"unroll": True, "reverse": True}),
+            ("", {}), (" reversed and unrolled", {"reverse": True, "unroll": 3}),
         )
     ),
     row("scan of nothing", carried_only, carried_only_reference, params={"length": 3}),
@@ -143,7 +148,7 @@ LOOPS = [
     row("while_loop", counted, counted_reference, modes=("fwd",),
         args=(VECTOR, VECTOR, Arg((3,), np.int32, integers(0, 4))), ulps=by_kind(12, 20)),
     row("while_loop by its values", doubled, doubled_reference, dtypes.FLOATING, modes=("fwd",),
-        args=(Arg((3,), draw=distinct(0.7, 3)), Arg((3,))), refuses=False),
+        args=(Arg((3,), draw=distinct(0.7, 3)), Arg((3,)))),
     row("fori_loop", ranged, ranged_reference, params={"lower": -1, "upper": 3},
         ulps=by_kind(12, 20)),
     row("fori_loop without a step", ranged, ranged_reference, params={"lower": 2, "upper": 2},
@@ -295,11 +300,11 @@ def square_root(a, guess):
 
 
 SOLVERS = [
-    row("custom_linear_solve", solved, np.linalg.solve, dtypes.INEXACT, refuses=False,
+    row("custom_linear_solve", solved, np.linalg.solve, dtypes.INEXACT,
         args=(Arg((2, 2), draw=dominant), VECTOR)),
     row("custom_linear_solve of a symmetric system", solved_symmetric, lambda a, b: b / a,
-        dtypes.INEXACT, refuses=False, args=(Arg((2,), draw=away((0,), 0.5, small)), VECTOR)),
-    row("custom_root", square_root, lambda a, guess: np.sqrt(a), dtypes.FLOATING, refuses=False,
+        dtypes.INEXACT, args=(Arg((2,), draw=away((0,), 0.5, small)), VECTOR)),
+    row("custom_root", square_root, lambda a, guess: np.sqrt(a), dtypes.FLOATING,
         args=(Arg((3,), draw=between(0.7, 3)), Arg((3,), draw=between(0.8, 2))), ulps=2),
 ]  # fmt: skip
 
@@ -335,13 +340,13 @@ def watched(x, w):
 HOST = [
     *(
         row(f"pure_callback {method}", on_host, lambda x, w, vmap_method: formula(x, w), order=0,
-            params={"vmap_method": method}, refuses=False)
+            params={"vmap_method": method})
         for method in ("sequential", "broadcast_all")
     ),
     row("pure_callback with a derivative", lambda x: host_sin(x), np.sin, REAL_WIDE,
-        args=(VECTOR,), refuses=False, ulps=2),
-    row("io_callback", on_host_in_order, formula, order=0, refuses=False),
-    row("debug.callback", watched, formula, refuses=False),
+        args=(VECTOR,), ulps=2),
+    row("io_callback", on_host_in_order, formula, order=0),
+    row("debug.callback", watched, formula),
 ]  # fmt: skip
 
 ROWS = LOOPS + CHOICES + TREATED + SOLVERS + HOST

@@ -83,7 +83,7 @@ class ClosedOver(Typed):
 
 register_parts(ClosedOver, lambda value: (value.number, value.type))
 
-T = TypeVar("T", TracedBody, LoopBody)
+T = TypeVar("T", bound=TracedBody | LoopBody)
 
 
 def trace_once(
@@ -110,7 +110,7 @@ def trace_once(
     except Exception:  # noqa: BLE001 - a container of the user's may refuse stand-ins in any way
         return trace(TracedValues())
     try:
-        found = cached_trace(cache, keyed, (types, *parts), lambda: trace(closed), values)
+        found: T = cached_trace(cache, keyed, (types, *parts), lambda: trace(closed), values)
     except ConcretizationError:
         return trace(TracedValues())
     return dataclasses.replace(found, consts=[*found.consts, *closed.found])

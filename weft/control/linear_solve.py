@@ -13,7 +13,7 @@ from typing import Any
 
 from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body
-from weft.control.loops import leaf_types
+from weft.control.loops import check_function, leaf_types
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -69,22 +69,13 @@ def custom_linear_solve(
     >>> halve(3.0), weft.grad(halve)(3.0)
     (Array(1.5, dtype=float32, weak_type=True), Array(0.5, dtype=float32, weak_type=True))
     """
-    solvers = [("solve", solve)]
+    check_function("custom_linear_solve", matvec, "as matvec")
+    check_function("custom_linear_solve", solve, "as solve")
     if transpose_solve is not None:
-        solvers.append(("transpose_solve", transpose_solve))
-    for what, function in [("matvec", matvec), *solvers]:
-        if not callable(function):
-            raise WeftTypeError(
-                f"custom_linear_solve takes a function as {what}",
-                operation="custom_linear_solve",
-                got=type(function).__name__,
-                wanted="a function",
-            )
+        check_function("custom_linear_solve", transpose_solve, "as transpose_solve")
     leaves, b_tree = tree.flatten(b)
     leaves = [user_value(x) for x in leaves]
     types = leaf_types("custom_linear_solve", function_name(solve), "b", b, leaves)
-    if symmetric and transpose_solve is None:
-        transpose_solve = solve
     in_tree = tree.treedef_tuple((b_tree,))
 
     def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
@@ -97,13 +88,11 @@ def custom_linear_solve(
     found = traced(lambda x: solve(matvec, x), f"solve {function_name(solve)}", has_aux)
     solver = System(found.jaxpr, found.consts)
     system_t = solver_t = None
-    if transpose_solve is not None:
+    if symmetric or transpose_solve is not None:
         system_t = system if symmetric else System(transposed(forward.jaxpr, types), forward.consts)
         vecmat = tree_function(system_t, b_tree)
-        chosen = transpose_solve
-        other = traced(
-            lambda x: chosen(vecmat, x), f"transpose_solve {function_name(chosen)}", has_aux
-        )
+        which = f"transpose_solve {function_name(other_solve)}"
+        other = traced(lambda x: other_solve(vecmat, x), which, has_aux)
         solver_t = System(other.jaxpr, other.consts)
     outs = bind_solve(Solve(system, system_t, solver, solver_t), leaves)
     return found.out_tree.unflatten(outs)
