@@ -88,6 +88,7 @@ def custom_linear_solve(
     found = traced(lambda x: solve(matvec, x), f"solve {function_name(solve)}", has_aux)
     solver = System(found.jaxpr, found.consts)
     system_t = solver_t = None
+    other_solve = solve if transpose_solve is None else transpose_solve
     if symmetric or transpose_solve is not None:
         system_t = system if symmetric else System(transposed(forward.jaxpr, types), forward.consts)
         vecmat = tree_function(system_t, b_tree)
