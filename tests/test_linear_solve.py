@@ -303,7 +303,7 @@ def test_functions_of_the_wrong_type():
         ({"solver": 3}, "solve"),
         ({"transpose_solve": 3}, "transpose_solve"),
     ):
-        with pytest.raises(WeftTypeError, match=f"takes a function as {which}\n"):
+        with pytest.raises(WeftTypeError, match=f"takes a function as {which}, not int"):
             run(**options)
     with pytest.raises(TreeError, match="matvec double returns another structure") as info:
 
