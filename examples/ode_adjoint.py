@@ -37,6 +37,9 @@ class Tolerance(NamedTuple):
     max_steps: int = 10_000
 
 
+USUAL = Tolerance()
+
+
 # ---- the solver --------------------------------------------------------------------------------
 
 # Dormand and Prince, "A family of embedded Runge-Kutta formulae" (Journal of Computational and
@@ -133,6 +136,7 @@ def advance(
         wanted = size * jnp.where(jnp.isnan(factor), 0.2, factor)
         # A last step that was cut short says little of how long the next may be.
         wanted = jnp.where(last & accepted, jnp.maximum(wanted, now.step), wanted)
+        wanted = wanted.astype(now.step.dtype)
         elapsed = jnp.where(last, span, now.elapsed + size)
         chosen = weft.tree.map(
             partial(jnp.where, accepted),
@@ -149,9 +153,7 @@ def advance(
 
 
 @partial(weft.custom_vjp, nondiff_argnums=(0, 4))
-def solve(
-    rates: Rates, state: Any, times: Any, params: Any, tolerance: Tolerance = Tolerance()
-) -> Any:
+def solve(rates: Rates, state: Any, times: Any, params: Any, tolerance: Tolerance = USUAL) -> Any:
     """The solution of dy/dt = rates(t, y, params) at `times`, stacked along a new first axis.
 
     `state` is the solution at times[0]; times rise or fall. Whatever is to be differentiated stands
@@ -299,13 +301,24 @@ def fit(times: Any, observed: Any, steps: int, show: bool) -> tuple[dict[str, fl
 # ---- the program -------------------------------------------------------------------------------
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads a whole number from `least` up, for argparse."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
+        return int(text)
+
+    return read
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the program; answers with the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=300, help="of gradient descent (300)")
-    parser.add_argument("--points", type=int, default=40, help="counts over ten years (40)")
+    parser.add_argument("--steps", type=at_least(1), default=300, help="of gradient descent (300)")
+    parser.add_argument("--points", type=at_least(2), default=40, help="counts over ten years (40)")
     parser.add_argument("--noise", type=float, default=0.05, help="relative, of the counts (0.05)")
     parser.add_argument("--seed", type=int, default=0, help="of the noise (0)")
     options = parser.parse_args(argv)

@@ -18,6 +18,7 @@ import argparse
 import math
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -176,23 +177,38 @@ def temporary_memory(params: Parameters, length: int, batch: int, segments: int 
 # ---- the program -------------------------------------------------------------------------------
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads a whole number from `least` up, for argparse."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} up")
+        return int(text)
+
+    return read
+
+
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--length", type=int, default=1000, help="steps of a sequence (1000)")
-    parser.add_argument("--segments", type=int, help="that divide the length (nearest to √length)")
-    parser.add_argument("--hidden", type=int, default=16, help="units (16)")
-    parser.add_argument("--batch", type=int, default=32, help="sequences per step (32)")
-    parser.add_argument("--steps", type=int, default=300, help="of training (300)")
+    parser.add_argument(
+        "--length", type=at_least(1), default=1000, help="steps of a sequence (1000)"
+    )
+    parser.add_argument(
+        "--segments", type=at_least(1), help="that divide the length (nearest to √length)"
+    )
+    parser.add_argument("--hidden", type=at_least(1), default=16, help="units (16)")
+    parser.add_argument("--batch", type=at_least(1), default=32, help="sequences per step (32)")
+    parser.add_argument("--steps", type=at_least(1), default=300, help="of training (300)")
     parser.add_argument("--rate", type=float, default=0.01, help="learning rate (0.01)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and data (0)")
     options = parser.parse_args(argv)
     if options.segments is None:
         divisors = [n for n in range(1, options.length + 1) if options.length % n == 0]
         options.segments = min(divisors, key=lambda n: abs(math.log(n * n / options.length)))
-    elif options.segments < 1 or options.length % options.segments:
+    elif options.length % options.segments:
         parser.error(f"{options.segments} segments do not divide {options.length} steps")
     return options
 
@@ -208,7 +224,9 @@ def main(argv: list[str] | None = None) -> int:
     saved = temporary_memory(params, options.length, options.batch, options.segments)
     print(f"temporary memory of a gradient through {options.length} steps:")
     print(f"  every step kept   {plain / 2**20:8.2f} MiB")
-    print(f"  {options.segments:3d} segments      {saved / 2**20:8.2f} MiB, {plain / saved:.1f} times less")
+    print(
+        f"  {options.segments:3d} segments      {saved / 2**20:8.2f} MiB, {plain / saved:.1f} times less"
+    )
 
     print("training (a network that ignores its input has the loss 0.667):")
     _, losses = train(key, params, options)

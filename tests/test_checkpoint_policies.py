@@ -101,6 +101,37 @@ def test_a_policy_sees_into_jitted_functions_and_scans():
     assert products(None) == 6
 
 
+def twice(c, _):
+    weft.debug.callback(printed.append, c[0, 0])
+    inner = lax.scan(lambda d, _: (jnp.sin(d @ M @ M), (d @ M).sum()), c @ M, None, 2)
+    return inner
+
+
+M = np.random.default_rng(3).normal(size=(3, 3)).astype(np.float32) / 2
+printed: list[float] = []
+
+
+def looped(x):
+    c, ys = lax.scan(twice, x, None, 3)
+    return jnp.sum(c) + jnp.sum(ys)
+
+
+@pytest.mark.parametrize("policy", ["dots", "nothing", "everything", "dots_without_batch"])
+def test_a_policy_saves_values_of_each_step_of_loops_in_loops(policy):
+    wrapped = remat(POLICIES[policy])(looped)
+    x = jnp.asarray(np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3))
+    products = names(weft.make_jaxpr(weft.grad(wrapped))(x).jaxpr).count("dot_general")
+    plain = names(weft.make_jaxpr(weft.grad(looped))(x).jaxpr).count("dot_general")
+    # Four products in the bodies: one round the outer loop, three round the inner one, of which the
+    # derivative does not read the sums.
+    assert products == plain + (3 if policy == "nothing" else 0)
+    wanted = weft.grad(looped)(x)
+    printed.clear()
+    close(weft.grad(wrapped)(x), wanted)
+    assert len(printed) == 3  # nothing is printed again
+    close(weft.jit(weft.hessian(wrapped))(x), weft.hessian(looped)(x), 1e-4)
+
+
 def test_a_chain_keeps_only_the_arguments_of_its_parts():
     """Each part hands over its argument, not its intermediate values."""
     step = weft.checkpoint(lambda x: jnp.sin(jnp.sin(jnp.sin(x))))

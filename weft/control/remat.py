@@ -13,11 +13,13 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from weft import source as sources
 from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body, trace_once
 from weft.control.checkpoint_policies import Policy, saveable
 from weft.control.jit import jit_p, scatter
-from weft.control.loop_parts import marked
+from weft.control.loop_parts import marked, stacked_type
+from weft.control.scan import scan_p
 from weft.control.trace_cache import TraceCache
 from weft.core import rules
 from weft.core.check import checked
@@ -27,7 +29,7 @@ from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import stablehlo
-from weft.transforms.dce import dce_jaxpr, silenced_equation
+from weft.transforms.dce import dce_equations, dce_jaxpr, silenced_equation
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
@@ -197,7 +199,8 @@ def split_again(
         primal.inputs[i] if kind == "input" else primal.outputs[offset[kind] + i]
         for kind, i in split.residual_sources
     ]
-    eqns, saved = computed_again(primal, residuals, policy)
+    eqns, saved, forward = computed_again(primal.eqns, residuals, policy)
+    eqns, _ = dce_equations(eqns, residuals)
     read = {x for eqn in eqns for x in eqn.inputs} | set(residuals)
     reads = [var in read for var in primal.inputs]
     again = checked(Jaxpr([*marked(primal.inputs, reads), *saved], eqns, residuals, 0, jaxpr.name))
@@ -208,38 +211,72 @@ def split_again(
 
     tangent_types = [t.tangent() for t in marked(jaxpr.in_types, nonzero)]
     second = rebuild(function, [*again.in_types, *tangent_types], jaxpr.name, "checkpoint")
-    whole = Jaxpr(primal.inputs, primal.eqns, [*primal.outputs[:n], *saved], 0, jaxpr.name)
+    whole = Jaxpr(primal.inputs, forward, [*primal.outputs[:n], *saved], 0, jaxpr.name)
     first, _ = dce_jaxpr(whole, (True,) * len(whole.outputs), True)
     return first, second, reads, split.nonzero_out
 
 
 def computed_again(
-    jaxpr: Jaxpr, wanted: Sequence[Var], policy: Policy | None
-) -> tuple[list[Equation], list[Var]]:
-    """The equations that compute the wanted values again, and the values that these start from
-    besides the inputs: those that the policy saves, and results of equations with effects."""
+    eqns: Sequence[Equation], wanted: Sequence[Var], policy: Policy | None
+) -> tuple[list[Equation], list[Var], list[Equation]]:
+    """The equations that compute the wanted values again; the values that these start from besides
+    the inputs: those that the policy saves, and results of equations with effects; and all the
+    equations, of which those that hold loops now also give what the policy saves inside."""
     needed = set(wanted)
-    eqns: list[Equation] = []
+    again: list[Equation] = []
     saved: list[Var] = []
-    for whole in reversed(jaxpr.eqns):
+    forward: list[Equation] = []
+    for whole in reversed(eqns):
+        forward.append(whole)
         eqn = silenced_equation(whole)
         if eqn is None:
             continue
         flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)
-        anew = False
-        for var, flag in zip(eqn.outputs, flags, strict=True):
-            if var in needed:
-                if flag:
-                    saved.append(var)
-                else:
-                    anew = True
-        if not anew:
+        read = [var in needed for var in eqn.outputs]
+        saved += [v for v, r, flag in zip(eqn.outputs, read, flags, strict=True) if r and flag]
+        if not any(r and not flag for r, flag in zip(read, flags, strict=True)):
             continue
+        if eqn.primitive is scan_p and policy is not None:
+            forward[-1], eqn, stacked = scanned_again(whole, eqn, policy, read)
+            saved += [v for v in stacked if v not in saved]
         # What is saved of an equation that runs again comes in: it is not bound a second time.
         outputs = [Var(v.type) if v in saved else v for v in eqn.outputs]
-        eqns.append(eqn if outputs == list(eqn.outputs) else eqn.replace(outputs=outputs))
+        again.append(eqn if outputs == list(eqn.outputs) else eqn.replace(outputs=outputs))
         needed.update(x for x in eqn.inputs if type(x) is Var)
-    return eqns[::-1], saved
+    return again[::-1], saved, forward[::-1]
+
+
+def scanned_again(
+    whole: Equation, eqn: Equation, policy: Policy, read: Sequence[bool]
+) -> tuple[Equation, Equation, list[Var]]:
+    """A scan that also stacks what the policy saves of each step, the scan that reads this instead
+    of computing it again, and the stacked values."""
+    # The body with what it prints: the forward scan keeps that, the other one does not.
+    body: Jaxpr = whole.params["jaxpr"]
+    n = eqn.params["num_carry"]
+    used = [*body.outputs[:n], *marked(body.outputs[n:], read[n:])]
+    results = [atom for atom in used if type(atom) is Var]
+    inner, inside, forward = computed_again(body.eqns, results, policy)
+    if not inside:
+        return whole, eqn, []
+    there = dict(zip(body.outputs[n:], eqn.outputs[n:], strict=True))
+    fresh = [v for v in inside if v not in there]
+    made = {v: Var(stacked_type(v.type, eqn.params["length"])) for v in fresh}
+    stacked = [made[v] if v in made else there[v] for v in inside]
+    first = Jaxpr(body.inputs, forward, [*body.outputs, *fresh], 0, body.name)
+    second = Jaxpr([*body.inputs, *inside], inner, used, 0, body.name)
+    return (
+        whole.replace(
+            params=whole.params | {"jaxpr": checked(first)},
+            outputs=[*whole.outputs, *(made[v] for v in fresh)],
+        ),
+        eqn.replace(
+            inputs=[*eqn.inputs, *stacked],
+            outputs=[*eqn.outputs[:n], *marked(eqn.outputs[n:], read[n:])],
+            params=eqn.params | {"jaxpr": checked(second)},
+        ),
+        stacked,
+    )
 
 
 def inlined(jaxpr: Jaxpr) -> Jaxpr:
@@ -260,7 +297,8 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
                 if eqn.primitive is jit_p:
                     outs: Any = eval_jaxpr(inlined(eqn.params["jaxpr"]), (), *args)
                 else:
-                    outs = eqn.primitive.bind(*args, **eqn.params)
+                    with sources.override(eqn.source):
+                        outs = eqn.primitive.bind(*args, **eqn.params)
                     outs = outs if eqn.primitive.multiple_results else [outs]
                 env.update(zip(eqn.outputs, outs, strict=True))
             return [read(x) for x in jaxpr.outputs]

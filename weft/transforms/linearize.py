@@ -197,6 +197,16 @@ class LinearizeTrace(Trace):
         return value, Zero(type_of(value).tangent())
 
 
+def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
+    """Makes a linear program use the copies of NumPy arrays that a program being recorded around
+    it has made, so that one array is one constant of both."""
+    while trace is not None:
+        if isinstance(trace, StagingTrace):
+            linear.captured = trace.captured
+            return
+        trace = trace.parent
+
+
 def linearize_flat(
     function: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
@@ -211,6 +221,7 @@ def linearize_flat(
     """
     linear = StagingTrace(None, transformation, name)
     trace = LinearizeTrace(current_trace(), linear, name)
+    share_captured(trace.parent, linear)
     created = sources.current()
     inputs = [
         LinearizeTracer(trace, x, linear.new_input(type_of(x).tangent(), created), created)
