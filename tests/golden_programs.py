@@ -59,6 +59,69 @@ def loss(params: Any, x: Any, y: Any) -> Any:
     return jnp.mean((hidden @ params["w2"] + params["b2"] - y) ** 2)
 
 
+def recurrence(w: Any, h: Any, xs: Any) -> Any:
+    """A loop with a constant, a carried value and stacked results."""
+
+    def body(h: Any, x: Any) -> Any:
+        h = lax.tanh(lax.add(lax.mul(h, lax.sin(w)), x))
+        return h, lax.mul(h, h)
+
+    return lax.scan(body, h, xs)
+
+
+RECURRENCE = (X, X, S((5, 3), np.float32))
+
+
+def until_large(x: Any) -> Any:
+    return lax.while_loop(lambda x: lax.lt(x, 100.0), lambda x: lax.mul(x, x), x)
+
+
+def counted(x: Any) -> Any:
+    return lax.fori_loop(0, 4, lambda i, c: lax.mul(c, x), x)
+
+
+def rematerialized(x: Any) -> Any:
+    def f(y: Any) -> Any:
+        named = weft.checkpoint_name(lax.sin(lax.exp(y)), "saved")
+        return lax.sin(named)
+
+    return weft.checkpoint(f, policy=weft.checkpoint_policies.save_only_these_names("saved"))(x)
+
+
+@weft.custom_jvp
+def halved(x: Any) -> Any:
+    return lax.mul(x, x)
+
+
+@halved.defjvp
+def halved_jvp(primals: Any, tangents: Any) -> Any:
+    return halved(primals[0]), lax.mul(tangents[0], primals[0])
+
+
+@weft.custom_vjp
+def clipped(x: Any) -> Any:
+    return lax.sin(x)
+
+
+def clipped_fwd(x: Any) -> Any:
+    return clipped(x), lax.cos(x)
+
+
+def clipped_bwd(slope: Any, ct: Any) -> Any:
+    return (lax.clamp(-1.0, lax.mul(slope, ct), 1.0),)
+
+
+clipped.defvjp(clipped_fwd, clipped_bwd)
+
+
+def printing(x: Any) -> Any:
+    def body(c: Any, _: None) -> Any:
+        weft.debug.print("{}", c, ordered=True)
+        return lax.mul(c, c), None
+
+    return lax.scan(body, x, None, 3)[0]
+
+
 PARAMS = {
     "w1": S((4, 5), np.float32),
     "b1": S((5,), np.float32),
@@ -94,6 +157,29 @@ JAXPRS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         weft.vmap(layer, in_axes=(None, None, 0)),
         (LAYER[0], LAYER[1], S((5, 3), np.float32)),
     ),
+    "scan": (recurrence, RECURRENCE),
+    "grad_of_scan": (
+        weft.grad(lambda w, h, xs: lax.reduce_sum(recurrence(w, h, xs)[1], (0, 1))),
+        RECURRENCE,
+    ),
+    "jvp_of_scan": (
+        lambda w, h, xs, t: weft.jvp(lambda h: recurrence(w, h, xs), (h,), (t,)),
+        (*RECURRENCE, X),
+    ),
+    "vmap_of_scan": (
+        weft.vmap(recurrence, in_axes=(None, 0, None)),
+        (X, S((2, 3), np.float32), RECURRENCE[2]),
+    ),
+    "while": (until_large, (SCALAR,)),
+    "jvp_of_while": (lambda x, t: weft.jvp(until_large, (x,), (t,)), (SCALAR, SCALAR)),
+    "vmap_of_while": (weft.vmap(until_large), (X,)),
+    "grad_of_fori_loop": (weft.grad(counted), (SCALAR,)),
+    "grad_of_checkpoint": (weft.grad(rematerialized), (SCALAR,)),
+    "custom_jvp": (halved, (SCALAR,)),
+    "grad_of_custom_jvp": (weft.grad(halved), (SCALAR,)),
+    "custom_vjp": (clipped, (SCALAR,)),
+    "grad_of_custom_vjp": (weft.grad(clipped), (SCALAR,)),
+    "debug_print_in_scan": (printing, (SCALAR,)),
     "linear_transpose_of_sum": (
         weft.linear_transpose(lambda x: lax.reduce_sum(x, (1,)), S((2, 3), np.float32)),
         (S((2,), np.float32),),
@@ -108,6 +194,9 @@ STABLEHLO: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (LAYER[0], LAYER[1], S((5, 3), np.float32)),
     ),
     "nested_jit": (nested, (X,)),
+    "scan": (recurrence, RECURRENCE),
+    "vmap_of_while": (weft.vmap(until_large), (X,)),
+    "debug_print_in_scan": (printing, (SCALAR,)),
 }
 
 
