@@ -224,6 +224,46 @@ def test_a_transformation_from_outside():
     assert counts == {"sin": 1, "mul": 2}
 
 
+@weft.custom_jvp
+def cubed(x):
+    return x * x * x
+
+
+@cubed.defjvp
+def cubed_jvp(primals, tangents):
+    return cubed(*primals), 100.0 * tangents[0]
+
+
+class ForwardingTrace(CountingTrace):
+    """Keeps an operation with a rule of the user's as it is for its parent."""
+
+    __slots__ = ()
+
+    def process_call(self, primitive, function, args, params):
+        self.counts[primitive.name] = self.counts.get(primitive.name, 0) + 1
+        values = [x.value if isinstance(x, CountingTracer) else x for x in args]
+        out = self.parent.process_call(primitive, function, values, params)
+        return [CountingTracer(self, x) for x in out]
+
+
+def test_a_transformation_from_outside_meets_functions_with_rules():
+    # A trace that knows nothing of them sees what the function does, and may override the hook.
+    out, counts = count_operations(cubed, jnp.array(2.0))
+    np.testing.assert_allclose(out, 8.0)
+    assert counts == {"mul": 2}
+
+    def forwarded(x):
+        trace = ForwardingTrace(current_trace(), "forward", "cubed")
+        trace.counts = {}
+        with using_trace(trace):
+            out = cubed(CountingTracer(trace, x))
+        trace.finish()
+        assert trace.counts == {"custom_jvp": 1}
+        return out.value
+
+    np.testing.assert_allclose(weft.grad(forwarded)(2.0), 100.0)
+
+
 def test_a_transformation_from_outside_composes_with_weft():
     def counted(x):
         return count_operations(lambda y: weft.lax.sin(y) * x, x)[0]
