@@ -138,12 +138,12 @@ def advance(
         wanted = jnp.where(last & accepted, jnp.maximum(wanted, now.step), wanted)
         wanted = wanted.astype(now.step.dtype)
         elapsed = jnp.where(last, span, now.elapsed + size)
-        chosen = weft.tree.map(
+        elapsed, state, rate = weft.tree.map(
             partial(jnp.where, accepted),
             (elapsed, end, end_rate),
             (now.elapsed, now.state, now.rate),
         )
-        return Progress(*chosen, wanted, now.count + 1)
+        return Progress(elapsed, state, rate, wanted, now.count + 1)
 
     start = Progress(jnp.zeros_like(span), state, rate, step, 0)
     found = lax.while_loop(unfinished, attempt, start)

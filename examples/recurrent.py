@@ -91,7 +91,7 @@ def last_state_in_segments(params: Parameters, state: Any, xs: Any, segments: in
 
 def loss(params: Parameters, xs: Any, targets: Any, segments: int | None) -> Any:
     """Mean squared error of a batch; `segments` None keeps what every step computed."""
-    state = jnp.zeros((xs.shape[1], params["readout"].shape[0]))
+    state = jnp.zeros((xs.shape[1], params["readout"].shape[0]), xs.dtype)
     if segments is None:
         state = last_state(params, state, xs)
     else:
@@ -224,9 +224,8 @@ def main(argv: list[str] | None = None) -> int:
     saved = temporary_memory(params, options.length, options.batch, options.segments)
     print(f"temporary memory of a gradient through {options.length} steps:")
     print(f"  every step kept   {plain / 2**20:8.2f} MiB")
-    print(
-        f"  {options.segments:3d} segments      {saved / 2**20:8.2f} MiB, {plain / saved:.1f} times less"
-    )
+    print(f"  {options.segments:3d} segments      {saved / 2**20:8.2f} MiB")
+    print(f"  {plain / saved:.1f} times less")
 
     print("training (a network that ignores its input has the loss 0.667):")
     _, losses = train(key, params, options)
