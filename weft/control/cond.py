@@ -427,8 +427,8 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     def known_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             outs = eval_jaxpr(splits[b].known, (), *values)
-            results = [fit(x, t) for x, t in zip(outs[:n], known_types, strict=True)]
-            return [*results, *places.fill(b, outs[n:])]
+            results = [*outs[:n], *places.fill(b, outs[n:])]
+            return [fit(x, t) for x, t in zip(results, known_types + places.types, strict=True)]
 
         return rebuild(function, splits[b].known.in_types, branches[b].name, "cond")
 

@@ -314,12 +314,44 @@ def remat_transpose(
 ) -> list[Any]:
     linear = tuple(type(x) is LinearOperand for x in operands)
     nonzero = tuple(type(ct) is not Zero for ct in cotangents)
-    program, reached = transpose_jaxpr(jaxpr, linear, nonzero)
+    program, reached = jaxpr.derived(
+        ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
+    )
     known = [x for x in operands if type(x) is not LinearOperand]
     given = [ct for ct in cotangents if type(ct) is not Zero]
     outs = iter(remat_p.bind(*known, *given, jaxpr=program, **params))
     found = iter([next(outs) if flag else None for flag in reached])
     return [next(found) if flag else None for flag in linear]
+
+
+def transposed(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """As `transpose_jaxpr`, for programs in which an equation may also compute what is not linear.
+
+    Partial evaluation makes such programs: what comes later computes everything again, so a branch
+    or a loop in it gives values beside tangents. The values are computed before the transpose.
+    """
+    if not any(eqn.primitive in rules.partial_eval for eqn in jaxpr.eqns):
+        return transpose_jaxpr(jaxpr, linear, nonzero)
+    split = partial_eval_jaxpr(jaxpr, linear)
+    residual_types = split.residual_types
+    flags = (False,) * len(residual_types) + (True,) * sum(linear)
+    backward, reached = transpose_jaxpr(
+        split.unknown, flags, tuple(marked(nonzero, split.unknown_out))
+    )
+    known_types = [t for t, flag in zip(jaxpr.in_types, linear, strict=True) if not flag]
+    ct_types = marked(jaxpr.out_types, nonzero)
+    # A result that is known has no part in the derivative, whatever its cotangent.
+    used = marked(split.unknown_out, nonzero)
+
+    def function(*values: Any) -> list[Any]:
+        n = len(known_types)
+        known = eval_jaxpr(split.known, (), *values[:n])
+        residuals = known[len(known) - len(residual_types) :]
+        return eval_jaxpr(backward, (), *residuals, *marked(values[n:], used))
+
+    return rebuild(function, [*known_types, *ct_types], jaxpr.name, "checkpoint"), reached
 
 
 def remat_vmap(
