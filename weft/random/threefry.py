@@ -92,9 +92,17 @@ def threefry2x32_vmap(
     return threefry2x32_p.bind(*values), (dim, dim)
 
 
+# Operands of so many elements are enciphered by a loop on the CPU.
+_SMALL = 1 << 9
+
+
 def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
-    # Unrolled: the rounds fuse into one pass over the array, where a loop would make five.
+    # Unrolled, the rounds fuse into one pass over the array, where a loop makes five. But keys are
+    # made of keys: a chain of unrolled ciphers fuses into whatever reads the last of them, and the
+    # CPU's compiler then takes minutes. A loop ends the fusion, and for keys it costs nothing.
     shape = context.out_types[0].shape
+    if context.platform == "cpu" and prod(shape) <= _SMALL:
+        return threefry2x32_by_loop(context, *words)
     # The key schedule is computed on the words as they came: once, where the key has no dimensions.
     key_types = [type.shape for type in context.in_types[:2]]
     keys = list(words[:2])
@@ -121,6 +129,45 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
         x = stablehlo.add(x, schedule[(group + 1) % 3])
         y = stablehlo.add(y, whole(injected))
     return [x, y]
+
+
+def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
+    """The cipher as a loop over its five groups of rounds; the key schedule and the two sets of
+    rotations change places from one to the next."""
+    shape = context.out_types[0].shape
+    first, second, x, y = (
+        word
+        if list(word.type.shape) == list(shape)
+        else stablehlo.broadcast_in_dim(word, shape, ())
+        for word in words
+    )
+    third = stablehlo.xor(stablehlo.constant(_PARITY, shape, _uint32), stablehlo.xor(first, second))
+    x, y = stablehlo.add(x, first), stablehlo.add(y, second)
+    zero, one, five = (stablehlo.constant(i, (), _uint32) for i in (0, 1, 5))
+    rotations = [[stablehlo.constant(r, (), _uint32) for r in group] for group in _ROTATIONS]
+
+    def group(state: list[Any]) -> list[Any]:
+        i, x, y, a, b, c, *amounts = state
+        now, later = amounts[:4], amounts[4:]
+        for amount in now:
+            x = stablehlo.add(x, y)
+            y = stablehlo.xor(x, _rotate_left_by(y, amount, shape))
+        i = stablehlo.add(i, one)
+        number = stablehlo.broadcast_in_dim(i, shape, ())
+        x = stablehlo.add(x, b)
+        y = stablehlo.add(stablehlo.add(y, c), number)
+        return [i, x, y, b, c, a, *later, *now]
+
+    state = [zero, x, y, first, second, third, *rotations[0], *rotations[1]]
+    found = stablehlo.while_(state, lambda s: stablehlo.compare(s[0], five, "LT"), group)
+    return list(found[1:3])
+
+
+def _rotate_left_by(x: Any, bits: Any, shape: Shape) -> Any:
+    width = stablehlo.constant(32, (), _uint32)
+    left = stablehlo.broadcast_in_dim(bits, shape, ())
+    right = stablehlo.broadcast_in_dim(stablehlo.subtract(width, bits), shape, ())
+    return stablehlo.or_(stablehlo.shift_left(x, left), stablehlo.shift_right_logical(x, right))
 
 
 def _rotate_left(x: Any, bits: int, shape: Shape) -> Any:
