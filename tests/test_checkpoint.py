@@ -92,6 +92,41 @@ def test_linear_functions_transpose():
     close(weft.linear_transpose(f, X, ct)(ct), (2.0 * ct @ W["first"].T, -ct))
 
 
+INSIDE = {
+    "cond": lambda g, x: lax.cond(x > 0, g, lambda y: y, x),
+    "scan": lambda g, x: lax.scan(lambda c, _: (g(c), None), x, None, 3)[0],
+    "jit": lambda g, x: weft.jit(g)(x),
+    "checkpoint": lambda g, x: weft.checkpoint(g)(x),
+}
+
+
+@pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
+def test_a_derivative_taken_forwards_is_transposed(inside):
+    """What is inside gives values that are not linear beside tangents, and both are read."""
+
+    def f(x, w):
+        return jnp.sin(inside(lambda y: jnp.sin(y) * w, x))
+
+    def by_rule(x, w):
+        g = weft.checkpoint(lambda y: f(y, w))
+        custom = weft.custom_jvp(g)
+        custom.defjvp(lambda xs, dxs: (custom(*xs), weft.jvp(g, xs, dxs)[1]))
+        return custom(x)
+
+    for x, w in ((0.5, 0.7), (np.float64(0.5), np.float64(0.7))):
+        slope, in_w = weft.grad(f, (0, 1))(x, w)
+        close(weft.grad(by_rule, (0, 1))(x, w), (slope, in_w))
+        close(weft.jit(weft.grad(by_rule))(x, w), slope)
+        g = weft.checkpoint(lambda y, w=w: f(y, w))
+        along = weft.linear_transpose(lambda dx, x=x, g=g: weft.jvp(g, (x,), (dx,))[1], x)
+        close(along(x), (slope * x,))
+        rows = np.array([0.3, -0.2, 0.9], np.float32)
+        close(
+            weft.vmap(weft.grad(by_rule), (0, None))(rows, 0.7),
+            weft.vmap(weft.grad(f), (0, None))(rows, 0.7),
+        )
+
+
 @some_policies
 def test_inside_scan_and_around_scan(policy):
     def run(x, wrap_step=lambda f: f, wrap_all=lambda f: f, scan=lax.scan):

@@ -418,6 +418,19 @@ def test_a_known_index_splits_the_branches(p):
         assert not absent & set(inner)
 
 
+def test_residuals_of_python_numbers_are_well_typed():
+    def f(p, a, b, u):
+        return lax.cond(p > 0, lambda: a * b * u, lambda: u)
+
+    jaxpr, consts = program_of(f, 1.0, 2.0, 3.0, 4.0)
+    split = partial_eval_jaxpr(jaxpr, (False,) * len(consts) + (False, False, False, True))
+    check_jaxpr(split.known)
+    check_jaxpr(split.unknown)
+    for p, wanted in ((1.0, 24.0), (-1.0, 4.0)):
+        residuals = eval_jaxpr(split.known, (), *consts, p, 2.0, 3.0)
+        close(eval_jaxpr(split.unknown, (), *residuals, 4.0)[0], wanted)
+
+
 def test_an_unknown_index_leaves_the_conditional_whole():
     jaxpr, _ = program_of(lambda p, k: lax.cond(p, jnp.sin, jnp.cos, k), True, 0.5)
     split = partial_eval_jaxpr(jaxpr, (True, False))
