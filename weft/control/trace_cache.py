@@ -151,20 +151,16 @@ class TraceCache:
     def put(self, before: Key, after: Key | None, parts: Hashable, traced: Any) -> None:
         """Remembers a trace, with the keys of the function before and after it was traced.
 
-        They differ where tracing changed something that the function refers to: a counter of
-        traces, a list of names. Then it is remembered under both, but only for functions that refer
-        to the very same objects: another would have its own counter changed. The same holds for
-        programs that call Python when they run. Nothing is remembered where there is no key any
-        more, as after a traced value was put somewhere.
+        Where they differ, tracing changed something that the function reads, and the next trace may
+        give another program: nothing is remembered. (What a function only counts up is no part of
+        its key.) A function that counts, and a program that calls Python when it runs, serve only
+        functions that refer to the very same objects: another would have its own counter changed.
         """
         if after is None or any(isinstance(value, Tracer) for value in traced.consts):
             return
         if before.parts == after.parts:
-            witnesses = before.witnesses if _calls_python(traced.jaxpr) else None
-            self._store(_Entry(before, witnesses, traced), parts)
-            return
-        for key in (before, after):
-            self._store(_Entry(key, key.witnesses, traced), parts)
+            own = before.counts or _calls_python(traced.jaxpr)
+            self._store(_Entry(before, before.witnesses if own else None, traced), parts)
 
     def discard(self, traced: Iterable[Any]) -> None:
         """Forgets these traces."""

@@ -22,6 +22,19 @@ _GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _OUTER_WRITES = {"STORE_DEREF", "DELETE_DEREF"}
 _GLOBAL_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+_OUTER_USES = {"LOAD_DEREF", "LOAD_CLASSDEREF"} | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
+# What follows `n` in `n[k] += 1`.
+_COUNT_UP = [
+    "LOAD_CONST",
+    "COPY",
+    "COPY",
+    "BINARY_SUBSCR",
+    "LOAD_CONST",
+    "BINARY_OP",
+    "SWAP",
+    "SWAP",
+    "STORE_SUBSCR",
+]
 
 
 class CodeReads:
@@ -33,14 +46,16 @@ class CodeReads:
     reads: each global name with the chain of attributes taken from it at once, such as
     `("numpy", ("linalg", "norm"))`; imports: the modules that import statements in it name, None
     for a relative one; free: the names of the closure's cells; assigned: those of them that the
-    code assigns; assigns_globals: whether it assigns global names; library: whether it is part of
-    the standard library, of weft or of an installed package.
+    code assigns; assigns_globals: whether it assigns global names; counters: the names, free or
+    global, that it only counts up or appends to, so that nothing it computes depends on them;
+    library: whether it is part of the standard library, of weft or of an installed package.
     """
 
     __slots__ = (
         "assigned",
         "assigns_globals",
         "code",
+        "counters",
         "free",
         "imports",
         "library",
@@ -51,6 +66,8 @@ class CodeReads:
         reads: dict[tuple[str, tuple[str, ...]], None] = {}
         imports: dict[str | None, None] = {}
         assigned: set[str] = set()
+        counted: set[str] = set()
+        otherwise: set[str] = set()
         self.assigns_globals = False
         for inner in _with_nested(code):
             instructions = [x for x in dis.get_instructions(inner) if x.opname != "EXTENDED_ARG"]
@@ -65,7 +82,10 @@ class CodeReads:
                 elif operation == "IMPORT_NAME":
                     # The level of the import is the constant pushed two instructions before.
                     imports[None if instructions[i - 2].argval else name] = None
+                if operation in _OUTER_USES:
+                    (counted if _only_counts(instructions, i) else otherwise).add(name)
         self.code = code
+        self.counters = frozenset(counted - otherwise)
         self.free = code.co_freevars
         self.reads = tuple(reads)
         self.imports = tuple(imports)
@@ -78,6 +98,30 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _with_nested(constant)
+
+
+def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
+    """Whether a use of an outer variable is a part of `n += 1`, `n[k] += 1`, `n.append(x)` or
+    `n.add(x)`, in which what it holds goes nowhere else."""
+    following = [x for x in instructions[i + 1 : i + 16] if x.opname != "PRECALL"]
+    names = [x.opname for x in following]
+    name = instructions[i].argval
+    if instructions[i].opname in _OUTER_WRITES | _GLOBAL_WRITES:
+        before = instructions[max(0, i - 3) : i]
+        return [x.opname for x in before[1:]] == ["LOAD_CONST", "BINARY_OP"] and (
+            before[0].argval == name
+        )
+    if names[:2] == ["LOAD_CONST", "BINARY_OP"]:
+        return names[2].startswith("STORE_") and following[2].argval == name
+    if names[:9] == _COUNT_UP:
+        return True
+    if names[:1] and names[0] in _ATTRIBUTE_READS and following[0].argval in ("append", "add"):
+        end = 2
+        while end < len(names) and names[end] in _ATTRIBUTE_READS:
+            end += 1
+        # What these methods of containers return is None, wherever it goes.
+        return names[end : end + 1] == ["CALL"] and names[1] in ("LOAD_CONST", "LOAD_FAST")
+    return False
 
 
 def _attributes(instructions: list[dis.Instruction], start: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
 import sys
 import types
@@ -11,12 +12,15 @@ from typing import Any
 
 from weft.function_keys.code_reads import CodeReads, code_reads, is_library_module
 from weft.function_keys.objects import class_
+from weft.function_keys.outside import check_inside
 from weft.function_keys.snapshot import NoKey, Snapshot
 from weft.function_keys.values import ABSENT
 
 __all__ = ["bound_method", "builtin_function", "function", "module", "partial"]
 
 _MISSING: Any = object()
+# Of these classes it is known what counting up and appending do.
+_COUNTERS = frozenset({int, float, list, set, dict, collections.deque, collections.Counter})
 _BUILTIN = ("builtin",)
 _BUILTINS = dict(vars(builtins))
 # What these read is not seen.
@@ -31,12 +35,14 @@ def function(snapshot: Snapshot, value: types.FunctionType) -> Hashable:
     if again is not None:
         return again
     reads = code_reads(value.__code__)
+    if reads.library:
+        check_inside(value)
     closure = value.__closure__
     cells: Any = None
     if closure is not None:
         cells = tuple(
             [
-                _cell(snapshot, cell, name in reads.assigned)
+                _cell(snapshot, cell, name in reads.assigned, name in reads.counters)
                 for cell, name in zip(closure, reads.free, strict=True)
             ]
         )
@@ -55,12 +61,14 @@ def function(snapshot: Snapshot, value: types.FunctionType) -> Hashable:
     return (reads, cells, more, _globals(snapshot, value, reads))
 
 
-def _cell(snapshot: Snapshot, cell: types.CellType, assigned: bool) -> Any:
+def _cell(snapshot: Snapshot, cell: types.CellType, assigned: bool, counter: bool) -> Any:
     guards = len(snapshot.guards)
     try:
         content = cell.cell_contents
     except ValueError:  # not assigned yet
         return ABSENT
+    if counter and type(content) in _COUNTERS:
+        return snapshot.counter(cell if assigned else content)
     part = snapshot.part(content)
     if assigned:
         snapshot.witness(cell, guards)
@@ -86,7 +94,9 @@ def _globals(snapshot: Snapshot, value: types.FunctionType, reads: CodeReads) ->
             if found is _BUILTINS.get(name) and id(found) not in _READ_ANYTHING:
                 parts.append(_BUILTIN)
                 continue
-        if isinstance(found, types.ModuleType):
+        if name in reads.counters and type(found) in _COUNTERS:
+            parts.append(snapshot.counter(names if type(found) in (int, float) else found))
+        elif isinstance(found, types.ModuleType):
             parts.append(_attribute(snapshot, found, path))
         else:
             parts.append(snapshot.part(found))
@@ -107,7 +117,10 @@ def _attribute(snapshot: Snapshot, start: types.ModuleType, path: tuple[str, ...
         if not isinstance(value, types.ModuleType):
             # What it closes over cannot change without the library's doing: short of looking in.
             if type(value) is types.FunctionType and is_library_module(owner):
+                check_inside(value)
                 return snapshot.identity(value)
+            if is_library_module(owner):
+                check_inside(value)
             break
     part: Hashable = snapshot.part(value)
     return part
@@ -129,6 +142,7 @@ def builtin_function(snapshot: Snapshot, value: types.BuiltinFunctionType) -> Ha
     if owner is None or isinstance(owner, types.ModuleType):
         if id(value) in _READ_ANYTHING:
             raise NoKey
+        check_inside(value)
         return snapshot.identity(value)
     return ("method", value.__name__, snapshot.part(owner))
 

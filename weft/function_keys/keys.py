@@ -48,8 +48,10 @@ def function_key(function: Any, *further: Any) -> Key | None:
     that is not read by attribute, `eval`, `exec`, `globals` and `open`; and where more than 2,000
     values take part or they are nested more than 24 deep.
 
-    What is not seen: the state of installed packages, methods of enums, attributes of metaclasses,
-    and what comes from outside of Python's objects (the clock, files).
+    There is no key where the code uses what answers from outside: the clock, random generators of
+    Python and NumPy, the environment, files. A variable that is only counted up or appended to
+    takes no part. What is not seen: the state of installed packages, methods of enums, attributes
+    of metaclasses, and what other libraries read from outside.
 
     >>> def scaled(k):
     ...     return lambda x: x * k
@@ -68,7 +70,7 @@ def function_key(function: Any, *further: Any) -> Key | None:
     # RuntimeError: nested too deep, or changed by another thread while it was looked at.
     except (NoKey, RuntimeError):
         return None
-    return Key(parts, tuple(snapshot.guards), tuple(snapshot.witnesses))
+    return Key(parts, tuple(snapshot.guards), tuple(snapshot.witnesses), snapshot.counts)
 
 
 def register_by_identity(cls: type) -> None:

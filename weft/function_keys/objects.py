@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from weft.function_keys.code_reads import code_reads, is_library_module
+from weft.function_keys.outside import check_inside
 from weft.function_keys.snapshot import NoKey, Reading, Snapshot
 from weft.function_keys.values import ABSENT, refuse
 
@@ -36,6 +37,7 @@ def _is_library(cls: type) -> bool:
 
 def class_(snapshot: Snapshot, cls: type) -> Hashable:
     """A class by identity; one of the user's also by its methods and attributes, inherited too."""
+    check_inside(cls)
     if not cls.__flags__ & _HEAP_TYPE:
         return ("class", cls)
     again = snapshot.again(cls)

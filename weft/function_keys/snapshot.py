@@ -34,11 +34,16 @@ class Key:
     Keys are equal where their parts are and all objects that count by identity still live.
     """
 
-    __slots__ = ("__weakref__", "guards", "parts", "witnesses")
+    __slots__ = ("__weakref__", "counts", "guards", "parts", "witnesses")
 
     def __init__(
-        self, parts: Hashable, guards: tuple[Any, ...], witnesses: tuple[Any, ...]
+        self,
+        parts: Hashable,
+        guards: tuple[Any, ...],
+        witnesses: tuple[Any, ...],
+        counts: bool = False,
     ) -> None:
+        self.counts = counts
         self.parts = parts
         self.guards = guards
         self.witnesses = witnesses
@@ -68,9 +73,10 @@ class Snapshot:
     itself, which keeps the identity; guards and witnesses as in `Key`; left: how many parts more.
     """
 
-    __slots__ = ("depth", "guards", "left", "seen", "witnesses")
+    __slots__ = ("counts", "depth", "guards", "left", "seen", "witnesses")
 
     def __init__(self) -> None:
+        self.counts = False
         self.seen: dict[int, tuple[int, Any]] = {}
         self.guards: list[Any] = []
         self.witnesses: list[Any] = []
@@ -121,6 +127,13 @@ class Snapshot:
             guard = value
         self.guards.append(guard)
         return ("is", id(guard))
+
+    def counter(self, value: Any) -> tuple[str]:
+        """What stands for something that is only counted up: nothing of what it holds."""
+        self.counts = True
+        # By its number alone: whoever takes another's place counts less, and computes the same.
+        self.witnesses.append(id(value))
+        return ("counter",)
 
     def witness(self, value: Any, guards_before: int) -> None:
         """Notes an object that counts by content; it is held unless arrays might hang on it."""
