@@ -101,8 +101,8 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
-    """Whether a use of an outer variable is a part of `n += 1`, `n[k] += 1`, `n.append(x)` or
-    `n.add(x)`, in which what it holds goes nowhere else."""
+    """Whether a use of an outer variable is a part of `n += 1`, `n[k] += 1`, `n.append(1)` or
+    `n.add(1)`, in which what it holds goes nowhere else."""
     following = [x for x in instructions[i + 1 : i + 16] if x.opname != "PRECALL"]
     names = [x.opname for x in following]
     name = instructions[i].argval
@@ -116,11 +116,8 @@ def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
     if names[:9] == _COUNT_UP:
         return True
     if names[:1] and names[0] in _ATTRIBUTE_READS and following[0].argval in ("append", "add"):
-        end = 2
-        while end < len(names) and names[end] in _ATTRIBUTE_READS:
-            end += 1
         # What these methods of containers return is None, wherever it goes.
-        return names[end : end + 1] == ["CALL"] and names[1] in ("LOAD_CONST", "LOAD_FAST")
+        return names[1:3] == ["LOAD_CONST", "CALL"]
     return False
 
 
