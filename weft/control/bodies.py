@@ -376,6 +376,11 @@ def check_carry_types(
 
 def _advice(got: ArrayType, out: ArrayType) -> str:
     if got.shape != out.shape:
+        if got.ndim == out.ndim and got.ndim:
+            return (
+                "a carried array keeps its length: start with one of the final length and write "
+                "into it with .at[i].set, or return what is added as the result of each step"
+            )
         return f"start with an array of shape {out.shape}, or reshape what the body returns"
     return (
         f"start with dtype {dtypes.short_name(out.dtype)}, or convert what the body returns to "

@@ -49,7 +49,20 @@ def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
         n = eqn.params["num_carry"]
         return [False] * n + [saved_inside(body, atom, policy) for atom in body.outputs[n:]]
     types = [x.type for x in eqn.inputs]
-    return [bool(policy(eqn.primitive, *types, **eqn.params))] * len(eqn.outputs)
+    answer = policy(eqn.primitive, *types, **eqn.params)
+    if not isinstance(answer, bool):
+        raise WeftTypeError(
+            "a policy of checkpoint answers whether to save",
+            operation="checkpoint",
+            got=f"{answer!r:.100} for {eqn.primitive.name}",
+            wanted="True or False",
+            fix=Fix(
+                "call",
+                "call what makes a policy: save_only_these_names('a'), not save_only_these_names",
+                {},
+            ),
+        )
+    return [answer] * len(eqn.outputs)
 
 
 def saved_inside(body: Jaxpr, atom: Any, policy: Policy) -> bool:
@@ -172,7 +185,14 @@ def checkpoint_name(x: Any, name: str) -> Any:
     >>> weft.checkpoint_name(2.0, "activation")
     Array(2., dtype=float32, weak_type=True)
     """
-    _names("checkpoint_name", (name,))
+    if not isinstance(name, str):
+        raise WeftTypeError(
+            "checkpoint_name takes a name",
+            operation="checkpoint_name",
+            got=f"{name!r:.100}",
+            wanted="a string",
+            fix=Fix("string", f"pass a string: {str(name)!r}", {"name": str(name)}),
+        )
     return tree.map(lambda leaf: name_p.bind(user_value(leaf), name=name), x)
 
 

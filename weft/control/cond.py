@@ -66,6 +66,13 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     >>> weft.lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0)
     Array(4., dtype=float32, weak_type=True)
     """
+    if not callable(true_fun) and callable(false_fun) and len(operands) == 2:
+        # The form of old programs: cond(pred, true_operand, true_fun, false_operand, false_fun).
+        (other, false_function), chosen, function = operands, true_fun, false_fun
+        if callable(false_function):
+            return cond(
+                pred, lambda x, _: function(x), lambda _, y: false_function(y), chosen, other
+            )
     if operand is not None:
         if operands:
             raise WeftTypeError("cond takes operands by position or as operand=, not both")

@@ -20,7 +20,13 @@ from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.rules import LinearOperand
 from weft.core.trace import Tracer
-from weft.function_keys import Key, function_key, register_by_identity, register_uncacheable
+from weft.function_keys import (
+    Key,
+    function_key,
+    identity_key,
+    register_by_identity,
+    register_uncacheable,
+)
 from weft.runtime import client
 
 __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
@@ -59,6 +65,14 @@ class Counts(NamedTuple):
     hits: int = 0
     misses: int = 0
     uncacheable: int = 0
+
+
+class TraceKeys(NamedTuple):
+    """The keys of a function before and after it was traced, and that of the object itself."""
+
+    before: Key
+    after: Key | None
+    same: Key | None
 
 
 class _Entry:
@@ -126,12 +140,13 @@ class TraceCache:
             self._hits = self._misses = self._uncacheable = 0
         dropped.clear()
 
-    def get(self, key: Key | None, parts: Hashable) -> Any:
-        """What was remembered for functions of this key; None where there is nothing."""
+    def get(self, key: Key | None, parts: Hashable, again: bool = False) -> Any:
+        """What was remembered for functions of this key; None where there is nothing. `again` says
+        that it is looked for under another key, after a miss that was counted."""
         self._bury()
         with self._lock:
             if key is None:
-                self._uncacheable += 1
+                self._uncacheable += not again
                 return None
             place = (key.parts, parts)
             entry = self._entries.get(place)
@@ -141,26 +156,31 @@ class TraceCache:
             ):
                 found = entry.result()
             if entry is None or found is None:
-                self._misses += 1
+                self._misses += not again
                 return None
             self._hits += 1
+            self._misses -= again
             self._entries.pop(place, None)
             self._entries[place] = entry
             return found
 
-    def put(self, before: Key, after: Key | None, parts: Hashable, traced: Any) -> None:
-        """Remembers a trace, with the keys of the function before and after it was traced.
+    def put(self, keys: TraceKeys, parts: Hashable, traced: Any) -> None:
+        """Remembers a trace of a function.
 
-        Where they differ, tracing changed something that the function reads, and the next trace may
-        give another program: nothing is remembered. (What a function only counts up is no part of
-        its key.) A function that counts, and a program that calls Python when it runs, serve only
-        functions that refer to the very same objects: another would have its own counter changed.
+        Where its keys before and after tracing differ, tracing changed something that it reads, and
+        tracing an equal function may give another program: the trace is remembered for this very
+        function object only. (What a function only counts up is no part of its key.) A function
+        that counts, and a program that calls Python when it runs, serve only functions that refer
+        to the very same objects: another would have its own counter changed.
         """
+        before, after, same = keys
         if after is None or any(isinstance(value, Tracer) for value in traced.consts):
             return
         if before.parts == after.parts:
             own = before.counts or _calls_python(traced.jaxpr)
             self._store(_Entry(before, before.witnesses if own else None, traced), parts)
+        elif same is not None:
+            self._store(_Entry(same, None, traced), parts)
 
     def discard(self, traced: Iterable[Any]) -> None:
         """Forgets these traces."""
@@ -257,11 +277,14 @@ def cached_trace(
     place = (config.settings(), axis_environment(), *parts)
     try:
         found: T | None = cache.get(key, place)
+        if found is None and key is not None:
+            found = cache.get(identity_key(function, *values), place, again=True)
     except TypeError:  # A node of a tree may hold what cannot be hashed.
         return trace()
     if found is not None:
         return found
     traced = trace()
     if key is not None:
-        cache.put(key, function_key(function, *values), place, traced)
+        after = function_key(function, *values)
+        cache.put(TraceKeys(key, after, identity_key(function, *values)), place, traced)
     return traced

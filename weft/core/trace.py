@@ -262,7 +262,10 @@ def check_alive(value: Any) -> None:
         raise leaked(value)
 
 
-_STATIC = "keep it an array, or make the argument static (jit's static_argnums or static_argnames)"
+_STATIC = (
+    "keep it an array, or make the argument static where it is one of jit's (static_argnums or "
+    "static_argnames); the values of a loop are never static"
+)
 
 
 def leaked(tracer: Tracer) -> LeakedTracerError:

@@ -2,6 +2,7 @@
 
 from weft.function_keys.keys import (
     function_key,
+    identity_key,
     register_by_identity,
     register_parts,
     register_uncacheable,
@@ -11,6 +12,7 @@ from weft.function_keys.snapshot import Key
 __all__ = [
     "Key",
     "function_key",
+    "identity_key",
     "register_by_identity",
     "register_parts",
     "register_uncacheable",

@@ -25,7 +25,13 @@ import numpy as np
 from weft.function_keys import functions, objects, values
 from weft.function_keys.snapshot import Key, NoKey, Reading, Snapshot, choose, register
 
-__all__ = ["function_key", "register_by_identity", "register_parts", "register_uncacheable"]
+__all__ = [
+    "function_key",
+    "identity_key",
+    "register_by_identity",
+    "register_parts",
+    "register_uncacheable",
+]
 
 
 def function_key(function: Any, *further: Any) -> Key | None:
@@ -71,6 +77,16 @@ def function_key(function: Any, *further: Any) -> Key | None:
     except (NoKey, RuntimeError):
         return None
     return Key(parts, tuple(snapshot.guards), tuple(snapshot.witnesses), snapshot.counts)
+
+
+def identity_key(function: Any, *further: Any) -> Key | None:
+    """The key of this very function object, whatever it reads, and of further values."""
+    snapshot = Snapshot()
+    try:
+        parts = ("same", snapshot.identity(function), *[snapshot.part(x) for x in further])
+    except (NoKey, RuntimeError):
+        return None
+    return Key(parts, tuple(snapshot.guards), ())
 
 
 def register_by_identity(cls: type) -> None:

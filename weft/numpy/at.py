@@ -8,6 +8,7 @@ arrays lowers to a dynamic update slice, in place inside a compiled program.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,8 @@ def scatter_by(
         reshape(value, plan.gathered_shape()),
         numbers,
         indices_are_sorted=indices_are_sorted,
-        unique_indices=unique_indices,
+        # One position is listed once: then products have a derivative in the updates.
+        unique_indices=unique_indices or prod(plan.index_shape) <= 1,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS if safe else _MODES[mode],
     )
 
