@@ -376,7 +376,7 @@ def check_carry_types(
 
 def _advice(got: ArrayType, out: ArrayType) -> str:
     if got.shape != out.shape:
-        if got.ndim == out.ndim and got.ndim:
+        if got.ndim == out.ndim and out.size > got.size:
             return (
                 "a carried array keeps its length: start with one of the final length and write "
                 "into it with .at[i].set, or return what is added as the result of each step"
