@@ -21,7 +21,7 @@ from weft.ops.slicing import slice_in_dim
 from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
 
-__all__ = ["check_function", "leaf_types", "map", "scan"]
+__all__ = ["check_function", "leaf_types", "map", "run_loop", "scan"]
 
 
 _traces = TraceCache(512)
@@ -52,26 +52,39 @@ def scan(
     >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, wnp.arange(4.0))
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
     """
-    name = check_function("scan", f)
+    return run_loop("scan", f, init, xs, length, reverse, unroll)
+
+
+def run_loop(
+    what: str,
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool,
+) -> tuple[Any, Any]:
+    """What `scan` does, for the operation that messages name."""
+    name = check_function(what, f)
     carry_leaves, carry_tree = tree.flatten(init)
     x_leaves, x_tree = tree.flatten(xs)
     carry_leaves = [user_value(x) for x in carry_leaves]
     x_leaves = [user_value(x) for x in x_leaves]
-    carry_types = leaf_types("scan", name, "init", init, carry_leaves)
-    x_types = leaf_types("scan", name, "xs", xs, x_leaves)
-    length = _length("scan", name, xs, x_types, length)
+    carry_types = leaf_types(what, name, "init", init, carry_leaves)
+    x_types = leaf_types(what, name, "xs", xs, x_leaves)
+    length = _length(what, name, xs, x_types, length)
     x_types = [t.update(shape=t.shape[1:]) for t in x_types]
     body = trace_once(
         _traces,
         f,
-        (carry_tree, x_tree, *carry_types, *x_types),
+        (what, carry_tree, x_tree, *carry_types, *x_types),
         lambda closed: trace_loop_body(
-            "scan",
+            what,
             f,
             (carry_tree, x_tree),
             carry_types,
             x_types,
-            lambda out_tree: _pair("scan", name, out_tree, carry_tree),
+            lambda out_tree: _pair(what, name, out_tree, carry_tree),
             closed,
         ),
     )
@@ -262,7 +275,7 @@ def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int)
         return None, out
 
     body.__name__ = name
-    return scan(body, None, in_tree.unflatten(leaves), length)[1]
+    return run_loop("map", body, None, in_tree.unflatten(leaves), length, False, 1)[1]
 
 
 def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ from weft.control.bodies import (
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.loop_parts import fixpoint, marked
-from weft.control.loops import check_function, leaf_types, scan
+from weft.control.loops import check_function, leaf_types, run_loop
 from weft.control.scan import same_array
 from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
@@ -181,7 +181,8 @@ def fori_loop(
         step.__name__ = name
         carry = (first if weak else array_of(first, ArrayType((), dtype)), init_val)
         length = max(0, last - first)
-        return scan(step, carry, None, length, unroll=1 if unroll is None else unroll)[0][1]
+        rounds = 1 if unroll is None else unroll
+        return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
     if unroll is not None:
         raise WeftValueError(
             f"fori_loop of {name}: only a loop with known bounds can be unrolled",
