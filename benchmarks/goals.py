@@ -53,7 +53,7 @@ GOALS = {
     "trace.c_gpt_grad.warm": Goal(None, 0.15),
     "trace.c2_gpt_adam_step.warm": Goal(None, 0.15),
     "trace.d_vmap_grad_mlp6.warm": Goal(None, 0.15),
-    "trace.f_grad_scan_rnn.warm": Goal(None, 0.15),
+    "trace.f_grad_scan_rnn.warm": Goal(0.35, 0.15, summary="tracing the gradient of a scan"),
     "lower.a_chain5000.lower_warm": Goal(0.8, 0.6, summary="lowering 5,000 operations"),
     "lower.c_gpt_grad.lower_warm": Goal(0.8, 0.6, summary="lowering a GPT-like gradient"),
     "compile.": Goal(None, 1.0),
@@ -68,6 +68,13 @@ GOALS = {
     "shard_speed.": Goal(None, 1.02),
     "shard_eager.": Goal(None, 0.02),
     "reverse_memory.": Goal(None, 1.0),
+    "reverse_memory.scan1000_grad.temp": Goal(
+        1.0, 1.0, summary="gradient of a 1,000-step scan, temporary memory"
+    ),
+    "reverse_memory.scan1000_grad.run": Goal(1.0, 1.0, summary="… a step of it"),
+    "reverse_memory.mlp24_scan_remat.temp": Goal(
+        1.0, 1.0, summary="24 checkpointed layers, temporary memory"
+    ),
     "transfer.1KB.device_put": Goal(None, 0.4),
     "transfer.1KB.device_put_tree_100": Goal(None, 0.2),
     "transfer.1KB.np.asarray_of_fresh_result": Goal(None, 0.6),

@@ -581,7 +581,7 @@ def changes():
         (table, lambda: table.update(b=1)),
         (names, lambda: names.add(2)),
         (array, lambda: operator.setitem(array, 0, -0.0)),
-        (array, lambda: setattr(array, "shape", (3, 1))),
+        (array, lambda: array.resize((3, 1), refcheck=False)),
         (layer, lambda: setattr(layer, "n", 1)),
         (layer, lambda: setattr(layer, "other", 1)),
         (slots, lambda: setattr(slots, "other", 1)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import struct
 import sys
@@ -65,12 +66,16 @@ def _attribute(snapshot: Snapshot, name: str, value: Any) -> Hashable:
         # Methods that a decorator wrote, as for dataclasses.
         if code.co_filename == "<string>" and name[:2] == "__" and not code_reads(code).reads:
             return snapshot.identity(value)
+    elif kind is _FIELD:
+        return ("slot",)
     elif hasattr(kind, "__get__") and not kind.__flags__ & _HEAP_TYPE and kind not in _DESCRIPTORS:
         return ("slot", kind)
     return snapshot.part(value)
 
 
 _DESCRIPTORS = (classmethod, staticmethod, property)
+# How named tuples get their fields, by positions that belong to the class.
+_FIELD = type(collections.namedtuple("_Pair", "first second").first)  # type: ignore[attr-defined]
 
 
 def state(snapshot: Snapshot, value: Any) -> Hashable:
