@@ -6,9 +6,11 @@ module may import it at its top.
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -37,3 +39,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(skip)
+
+
+# Each compiled program takes about three mappings of memory, and Linux allows a process 65,530.
+MOST_MAPPINGS = 10_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded_programs_stay_few() -> Iterator[None]:
+    """After a module of tests, forgets compiled programs where a process has come to hold many."""
+    yield
+    mappings = pathlib.Path("/proc/self/maps")
+    if not mappings.exists() or mappings.read_bytes().count(b"\n") < MOST_MAPPINGS:
+        return
+    for found in gc.get_objects():
+        # By name: weft is not imported here before the tests have chosen its settings.
+        if type(found).__name__ == "Primitive" and hasattr(found, "eager_cache"):
+            found.eager_cache.clear()
+        elif type(found).__name__ == "TraceCache":
+            found.clear()
+    gc.collect()
