@@ -187,7 +187,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
     """
     if not isinstance(name, str):
         raise WeftTypeError(
-            "checkpoint_name takes a name",
+            "checkpoint_name takes names that are strings",
             operation="checkpoint_name",
             got=f"{name!r:.100}",
             wanted="a string",
