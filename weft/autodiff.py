@@ -15,7 +15,6 @@ import numpy as np
 from weft import dtypes, tree
 from weft.array import Array, as_array, put
 from weft.control.jitted import check_results
-from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.trace import Tracer, bottom_trace, current_trace
@@ -32,10 +31,9 @@ from weft.errors import (
 from weft.ops.convert import convert_element_type
 from weft.ops.shape import broadcast_in_dim_p
 from weft.ops.tangents import instantiate
-from weft.transforms.dce import dce_equations
 from weft.transforms.jvp import jvp_flat
-from weft.transforms.linearize import linearize_flat
-from weft.transforms.staging import StagingTrace, function_name, trace_to_jaxpr
+from weft.transforms.linearize import linear_program, linearize_flat
+from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.transforms.transpose import backward_pass
 
 __all__ = [
@@ -333,19 +331,6 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     )  # fmt: skip
     result = out_tree.unflatten(outs)
     return (result, function, aux) if has_aux else (result, function)
-
-
-def linear_program(
-    linear: StagingTrace, tangents: Sequence[Any]
-) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """The recorded linear program without dead equations, its residuals, which tangents it has."""
-    nonzero = [type(t) is not Zero for t in tangents]
-    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
-    eqns, read = dce_equations(linear.eqns, outputs)
-    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
-    inputs = [var for var, _ in residuals] + linear.inputs
-    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
-    return jaxpr, [value for _, value in residuals], nonzero
 
 
 @api_boundary

@@ -19,7 +19,7 @@ from weft import dtypes, tree
 from weft.array import as_array
 from weft.control.bodies import fit, rebuild, trace_body, trace_once
 from weft.control.elements import one_by_one, select_rows
-from weft.control.jit import scatter
+from weft.control.jit import place_cotangents, scatter
 from weft.control.residuals import Places
 from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
@@ -360,9 +360,8 @@ def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches
     )
     known = [x for x in rest if type(x) is not LinearOperand]
     given = [ct for ct in cotangents if type(ct) is not Zero]
-    outs = iter(cond_p.bind(index, *known, *given, branches=programs) if any(marks) else ())
-    found = iter([next(outs) if flag else None for flag in marks])
-    return [None, *[next(found) if flag else None for flag in linear]]
+    outs = cond_p.bind(index, *known, *given, branches=programs) if any(marks) else ()
+    return [None, *place_cotangents(linear, marks, outs)]
 
 
 def _transpose_branches(

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.array import as_array
+from weft.control.jit import place_cotangents
 from weft.core import rules
-from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -22,9 +22,8 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, WeftTypeError
 from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents
-from weft.transforms.dce import dce_equations
 from weft.transforms.jvp import jvp_flat
-from weft.transforms.linearize import linearize_flat, user_rule
+from weft.transforms.linearize import linear_program, linearize_flat, user_rule
 from weft.transforms.staging import trace_to_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.vmap import vmap_flat, vmap_jaxpr
@@ -123,13 +122,9 @@ def linearized(
     """
     active = [type(t) is not Zero for t in tangents]
     outs, found, linear = linearize_flat(function, primals, active, "linearize", name)
-    outputs = [linear.atom(t) for t in found if type(t) is not Zero]
-    eqns, read = dce_equations(linear.eqns, outputs)
-    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
-    inputs = [var for var, _ in residuals] + linear.inputs
-    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), name))
+    jaxpr, residuals, _ = linear_program(linear, found)
     given = [t for t in tangents if type(t) is not Zero]
-    values = iter(eval_jaxpr(jaxpr, [value for _, value in residuals], *given))
+    values = iter(eval_jaxpr(jaxpr, residuals, *given))
     return outs, [t if type(t) is Zero else next(values) for t in found]
 
 
@@ -236,9 +231,7 @@ def custom_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -
     program, nonzero_in = transpose_jaxpr(jaxpr, linear, nonzero)
     known = [x for x in operands if type(x) is not LinearOperand]
     given = [ct for ct in cotangents if type(ct) is not Zero]
-    outs = iter(eval_jaxpr(program, (), *known, *given))
-    found = iter([next(outs) if flag else None for flag in nonzero_in])
-    return [next(found) if flag else None for flag in linear]
+    return place_cotangents(linear, nonzero_in, eval_jaxpr(program, (), *known, *given))
 
 
 def custom_vmap(

@@ -25,7 +25,7 @@ from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.vmap import vmap_jaxpr
 
-__all__ = ["jit_p", "jit_program"]
+__all__ = ["jit_p", "jit_program", "place_cotangents", "scatter"]
 
 jit_p = Primitive("jit", multiple_results=True, memoise=False)
 
@@ -87,6 +87,16 @@ def scatter(flags: Sequence[bool], values: Sequence[Any], types: Sequence[ArrayT
     ]
 
 
+def place_cotangents(
+    linear: Sequence[bool], reached: Sequence[bool], outs: Sequence[Any]
+) -> list[Any]:
+    """What a transposed program gave, one entry per operand: None for operands that are not linear
+    and, among those that are, for the ones that no cotangent reaches."""
+    values = iter(outs)
+    found = iter([next(values) if flag else None for flag in reached])
+    return [next(found) if flag else None for flag in linear]
+
+
 def jit_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str, donated: Any
 ) -> tuple[list[Any], list[Any]]:
@@ -119,9 +129,7 @@ def jit_transpose(
     program, nonzero_in = transpose_jaxpr(jaxpr, linear, nonzero)
     known = [x for x in operands if type(x) is not LinearOperand]
     given = [ct for ct in cotangents if type(ct) is not Zero]
-    outs = iter(derived([*known, *given], program, name))
-    found = iter([next(outs) if flag else None for flag in nonzero_in])
-    return [next(found) if flag else None for flag in linear]
+    return place_cotangents(linear, nonzero_in, derived([*known, *given], program, name))
 
 
 def jit_vmap(

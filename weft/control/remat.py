@@ -17,7 +17,7 @@ from weft import source as sources
 from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body, trace_once
 from weft.control.checkpoint_policies import Policy, saveable
-from weft.control.jit import jit_p, scatter
+from weft.control.jit import jit_p, place_cotangents, scatter
 from weft.control.loop_parts import marked, stacked_type
 from weft.control.scan import scan_p
 from weft.control.trace_cache import TraceCache
@@ -319,9 +319,8 @@ def remat_transpose(
     )
     known = [x for x in operands if type(x) is not LinearOperand]
     given = [ct for ct in cotangents if type(ct) is not Zero]
-    outs = iter(remat_p.bind(*known, *given, jaxpr=program, **params))
-    found = iter([next(outs) if flag else None for flag in reached])
-    return [next(found) if flag else None for flag in linear]
+    outs = remat_p.bind(*known, *given, jaxpr=program, **params)
+    return place_cotangents(linear, reached, outs)
 
 
 def transposed(

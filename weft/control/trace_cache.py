@@ -275,16 +275,17 @@ def cached_trace(
     """
     key = function_key(function, *values)
     place = (config.settings(), axis_environment(), *parts)
+    same = None
     try:
         found: T | None = cache.get(key, place)
         if found is None and key is not None:
-            found = cache.get(identity_key(function, *values), place, again=True)
+            same = identity_key(function, *values)
+            found = cache.get(same, place, again=True)
     except TypeError:  # A node of a tree may hold what cannot be hashed.
         return trace()
     if found is not None:
         return found
     traced = trace()
     if key is not None:
-        after = function_key(function, *values)
-        cache.put(TraceKeys(key, after, identity_key(function, *values)), place, traced)
+        cache.put(TraceKeys(key, function_key(function, *values), same), place, traced)
     return traced

@@ -39,6 +39,7 @@ from weft.transforms.staging import StagingTrace, StagingTracer
 __all__ = [
     "LinearizeTrace",
     "Linearized",
+    "linear_program",
     "linearize_flat",
     "linearize_jaxpr",
     "record_linear",
@@ -238,6 +239,19 @@ def linearize_flat(
         linear.finish()
     pairs = [trace.unbox(out) for out in outs]
     return [x for x, _ in pairs], [t for _, t in pairs], linear
+
+
+def linear_program(
+    linear: StagingTrace, tangents: Sequence[Any]
+) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """The recorded linear program without dead equations, its residuals, which tangents it has."""
+    nonzero = [type(t) is not Zero for t in tangents]
+    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
+    eqns, read = dce_equations(linear.eqns, outputs)
+    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
+    inputs = [var for var, _ in residuals] + linear.inputs
+    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
+    return jaxpr, [value for _, value in residuals], nonzero
 
 
 def record_linear(
