@@ -76,7 +76,7 @@ def _cell(snapshot: Snapshot, cell: types.CellType, assigned: bool, counter: boo
 
 
 def _globals(snapshot: Snapshot, value: types.FunctionType, reads: CodeReads) -> Hashable:
-    names, defaults = value.__globals__, value.__builtins__  # type: ignore[attr-defined]
+    names, defaults = value.__globals__, value.__builtins__
     for imported in reads.imports:
         found = None if imported is None else sys.modules.get(imported)
         if found is None or not is_library_module(found):
