@@ -431,8 +431,6 @@ def test_numbers_of_devices_and_placements_are_checked():
     x = np.arange(8, dtype=np.float32)
     with pytest.raises(WeftValueError, match="as many devices"):
         doubling(x, num_partitions=2, device_ids=(0,))
-    with pytest.raises(WeftValueError, match="has to be said"):
-        doubling(x, num_partitions=2)
 
 
 def test_donation_gives_the_memory_away():
@@ -561,6 +559,9 @@ def test_programs_on_several_devices():
         np.testing.assert_array_equal(np.concatenate(blocks), 2 * x)
         for part in buffers.shards(two):
             np.testing.assert_array_equal(buffers.to_numpy(part), 2 * x)
+        assert executable.output_assignments()[1] is None
+        for assignment in (*executable.parameter_assignments(), executable.output_assignments()[0]):
+            np.testing.assert_array_equal(assignment, np.arange(8).reshape(8, 1))
 
 
 # ---- threads -------------------------------------------------------------------------------------

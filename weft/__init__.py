@@ -8,7 +8,7 @@ import importlib
 from typing import Any
 
 from weft import config, dtypes, lax, numpy, sharding, tree
-from weft.api import block_until_ready, device_get, device_put, eval_shape, jit, make_jaxpr
+from weft.api import block_until_ready, device_get, eval_shape, jit, make_jaxpr
 from weft.array import Array
 from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.batching import vmap
@@ -24,6 +24,8 @@ from weft.core.types import ShapeDtypeStruct
 from weft.custom_gradients import closure_convert, custom_gradient
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
+from weft.meshes import make_mesh
+from weft.placing import device_put
 from weft.profiling import named_scope
 from weft.runtime.client import (
     default_backend,
@@ -34,11 +36,15 @@ from weft.runtime.client import (
     process_count,
     process_index,
 )
+from weft.shard_mapping import shard_map
+from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Array",
+    "NamedSharding",
+    "P",
     "ShapeDtypeStruct",
     "ad_checkpoint",
     "block_until_ready",
@@ -79,6 +85,7 @@ __all__ = [
     "local_device_count",
     "local_devices",
     "make_jaxpr",
+    "make_mesh",
     "named_scope",
     "nn",
     "numpy",
@@ -88,10 +95,14 @@ __all__ = [
     "pure_callback",
     "random",
     "remat",
+    "set_mesh",
+    "shard_map",
+    "simulate",
     "sharding",
     "stages",
     "tree",
     "tree_util",
+    "use_mesh",
     "value_and_grad",
     "vjp",
     "vmap",

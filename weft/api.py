@@ -12,7 +12,7 @@ import numpy as np
 from weft import tree
 from weft.array import Array
 from weft.control.jitted import Jitted, Options, check_results
-from weft.control.placement import PlacedJitted, as_device, to_device
+from weft.control.placement import PlacedJitted
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.types import ShapeDtypeStruct, type_of, user_value
 from weft.errors import (
@@ -28,7 +28,6 @@ from weft.transforms.staging import function_name, trace_to_jaxpr
 __all__ = [
     "block_until_ready",
     "device_get",
-    "device_put",
     "eval_shape",
     "jit",
     "make_jaxpr",
@@ -270,16 +269,6 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     _, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
     return shapes
-
-
-def device_put(x: Any, device: Any = None) -> Any:
-    """Puts the arrays of a tree on a device (None: the default one, uncommitted).
-
-    `device` is one of `weft.devices()` or a SingleDeviceSharding. Raises WeftTypeError for another
-    value, and for leaves that are no arrays.
-    """
-    place = as_device(device, "device_put")
-    return tree.map(lambda leaf: to_device(leaf, place), x)
 
 
 def device_get(x: Any) -> Any:

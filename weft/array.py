@@ -1,12 +1,14 @@
-"""`Array`: values on a device, with the operators and methods of NumPy's arrays.
+"""`Array`: values on devices, with the operators and methods of NumPy's arrays.
 
 An array wraps one buffer of the runtime together with its type. Its `signature` is what caches of
 compiled programs key on: the type itself for an array on the default device, and a tuple of type
-and device for one that was put somewhere on purpose.
+and place for one that was put somewhere on purpose. A place is a device, or a sharding over
+several.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,15 +16,31 @@ import numpy as np
 
 from weft import dtypes
 from weft import source as sources
+from weft.array_shards import gathered, moved, parts_of, put_blocks, shares
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, Typed, register_type_of, type_of
-from weft.errors import DeletedArrayError, Fix, WeftTypeError, WeftValueError
+from weft.core.types import ArrayType, ShapeDtypeStruct, Typed, register_type_of, type_of
+from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client
-from weft.sharding import SingleDeviceSharding
+from weft.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["Array", "as_array", "put", "scalar_array"]
+__all__ = ["Array", "Shard", "as_array", "as_stored", "put", "scalar_array", "to_place"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of an array that one device holds.
+
+    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
+    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
+    device; None where the device belongs to another process.
+    """
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Array | None
 
 
 class _ArrayMeta(type):
@@ -33,10 +51,10 @@ class _ArrayMeta(type):
 
 
 class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
-    """An array of numbers, booleans or random keys on a device; it cannot be changed in place.
+    """An array of numbers, booleans or random keys; it cannot be changed in place.
 
-    Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
-    by calling this class.
+    It lies on one device, or spread over several (see `sharding`). Arrays are made by functions
+    (`weft.numpy.array`, `weft.device_put` and results of others), not by calling this class.
     """
 
     __slots__ = (
@@ -72,24 +90,90 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
         """Bytes of all elements together."""
         return self.itemsize * self.type.size
 
-    @property
-    def device(self) -> Any:
-        """The device that holds the array."""
+    def _place(self) -> Any:
+        """The device, or the sharding over several, that holds the array."""
+        if self.signature is not self.type:
+            return self.signature[1]
         return buffers.device_of(self._live())
 
     @property
-    def sharding(self) -> SingleDeviceSharding:
+    def device(self) -> Any:
+        """The device that holds the array; the sharding, where there are several."""
+        place = self._place()
+        if isinstance(place, Sharding) and place.num_devices == 1:
+            return place.device_list[0]
+        return place
+
+    @property
+    def sharding(self) -> Sharding:
         """Where the array lies."""
-        return SingleDeviceSharding(self.device)
+        place = self._place()
+        return place if isinstance(place, Sharding) else SingleDeviceSharding(place)
 
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
-        return {self.device}
+        place = self._place()
+        return set(place.device_list) if isinstance(place, Sharding) else {place}
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices hold the array or a part of it."""
+        return self.sharding.num_devices
 
     @property
     def committed(self) -> bool:
         """Whether the array was put on its device on purpose."""
         return self.signature is not self.type
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices holds the whole array."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all of its devices belong to this process."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array that lie on devices of this process, in the sharding's order."""
+        return [shard for shard in self.global_shards if shard.data is not None]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on all of its devices, in the sharding's order."""
+        sharding = self.sharding
+        here = {device: n for n, device in enumerate(parts_of(self._place(), self.type).devices)}
+        indices = sharding.devices_indices_map(self.shape)
+        copies: dict[tuple[int, ...], int] = {}
+        found = []
+        for (device, index), block in zip(
+            indices.items(), sharding.block_coordinates(self.ndim).tolist(), strict=True
+        ):
+            replica = copies.get(tuple(block), 0)
+            copies[tuple(block)] = replica + 1
+            data = self.addressable_data(here[device]) if device in here else None
+            found.append(Shard(device, index, replica, data))
+        return found
+
+    def addressable_data(self, index: int) -> Array:
+        """The part on device number `index` of those of this process, as an array on that device.
+
+        Its memory is that of the whole array. Raises WeftIndexError where there is no such device.
+        """
+        parts = parts_of(self._place(), self.type)
+        if not -len(parts.devices) <= index < len(parts.devices):
+            raise WeftIndexError(
+                f"the array has parts on {len(parts.devices)} devices of this process",
+                operation="addressable_data",
+                got=f"index {index}",
+                wanted=f"an index below {len(parts.devices)}",
+                fix=Fix("index", "use index 0", {"index": 0}),
+            )
+        device = parts.devices[index]
+        buffer = buffers.shards(self._live())[index]
+        return Array(buffer, parts.block_type, (parts.block_type, device))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return implementations.array_namespace(api_version)
@@ -115,8 +199,33 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
                 got=str(self.type),
                 wanted="a numeric or boolean dtype; weft.random.key_data gives the bits of keys",
             )
-        self._host = buffers.to_numpy(self._live())
+        self._host = self._stored()
         return self._host
+
+    def _stored(self) -> np.ndarray[Any, Any]:
+        """What is stored, of random keys their bits, as a read-only NumPy array."""
+        buffer = self._live()
+        if self.signature is not self.type and isinstance(self.signature[1], Sharding):
+            return gathered(buffer, parts_of(self.signature[1], self.type))
+        return buffers.to_numpy(buffer)
+
+    def _single(self, operation: str) -> Any:
+        """The buffer on the only device. Raises WeftValueError where there are several."""
+        (first, *others) = buffers.shards(self._live())
+        if others or self.num_devices > 1:
+            raise WeftValueError(
+                f"{operation}: the array lies on {self.num_devices} devices",
+                operation=operation,
+                got=f"{self.type} with {self.sharding}",
+                wanted="an array on one device",
+                fix=Fix(
+                    "addressable_data",
+                    "take one part, such as x.addressable_data(0), or bring all of it to one "
+                    "device with weft.device_put",
+                    {"index": 0},
+                ),
+            )
+        return first
 
     def concrete(self) -> Array:
         """The array itself: its values are known."""
@@ -131,10 +240,10 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
         return value.copy() if copy else value
 
     def __dlpack__(self, **options: Any) -> Any:
-        return buffers.to_dlpack(self._live(), **options)
+        return buffers.to_dlpack(self._single("dlpack"), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device = buffers.device_of(self._live())
+        device = buffers.device_of(self._single("dlpack"))
         return (1, 0) if device.platform == "cpu" else (2, int(device.id))
 
     def item(self, *index: int) -> Any:
@@ -213,9 +322,11 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             dtype = self.type.dtype.name
         if self.is_deleted():
             return f"Array(deleted, shape={self.shape}, dtype={dtype})"
+        if not self._is_whole():
+            return f"Array(shape={self.shape}, dtype={dtype}, partly on other processes)"
         if not isinstance(self.type.dtype, np.dtype):
             head = f"Array(shape={self.shape}, dtype={dtype}, bits="
-            bits = np.array2string(buffers.to_numpy(self._live()), separator=", ", prefix=head)
+            bits = np.array2string(self._stored(), separator=", ", prefix=head)
             return f"{head}{bits})"
         weak = ", weak_type=True" if self.type.weak_type else ""
         text = np.array2string(self._value(), separator=", ", prefix="Array(")
@@ -223,8 +334,12 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             text = f"[], shape={self.shape}"
         return f"Array({text}, dtype={dtype}{weak})"
 
+    def _is_whole(self) -> bool:
+        """Whether the devices of this process hold all of the values."""
+        return parts_of(self._place(), self.type).complete
+
     def __str__(self) -> str:
-        if not isinstance(self.type.dtype, np.dtype):
+        if not isinstance(self.type.dtype, np.dtype) or not self._is_whole():
             return repr(self)
         return str(self._value())
 
@@ -246,7 +361,9 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
 
     def copy_to_host_async(self) -> None:
         """Starts the transfer to the host, for a later conversion to NumPy."""
-        buffers.copy_to_host_async(self._live())
+        shards = buffers.shards(self._live())
+        for number in parts_of(self._place(), self.type).holders:
+            buffers.copy_to_host_async(shards[number])
 
     def delete(self) -> None:
         """Frees the buffer at once; using the array afterwards is an error."""
@@ -257,23 +374,28 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
         return buffers.is_deleted(self._buffer)
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the first element."""
-        return buffers.unsafe_pointer(self._live())
+        """The address of the first element. Raises WeftValueError for several devices."""
+        return buffers.unsafe_pointer(self._single("unsafe_buffer_pointer"))
 
     def __copy__(self) -> Array:
         return self
 
     def __deepcopy__(self, memo: Any) -> Array:
-        return _unpickle(np.array(buffers.to_numpy(self._live())), self.type)
+        if self.signature is self.type:
+            return as_stored(np.array(self._stored()), self.type)
+        return to_place(self, self.signature[1], copy=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What is stored: of random keys, their bits.
-        return _unpickle, (np.array(buffers.to_numpy(self._live())), self.type)
+        # The devices are those of this process, and mean nothing to another one.
+        return as_stored, (np.array(self._stored()), self.type)
 
-
-def _unpickle(stored: np.ndarray[Any, Any], type: ArrayType) -> Array:
-    array = put(stored, ArrayType(stored.shape, stored.dtype))
-    return Array(array._buffer, type, type)
+    def _give_up(self, shared: bool) -> None:
+        """Makes the array a deleted one; where others share the memory, it stays for them."""
+        self._donated_at = sources.current()
+        if shared:
+            self._buffer = _deleted_buffer()
+        else:
+            self.delete()
 
 
 def deleted(array: Array) -> DeletedArrayError:
@@ -290,16 +412,63 @@ def deleted(array: Array) -> DeletedArrayError:
 
 
 def put(
-    value: np.ndarray[Any, Any], type: ArrayType, device: Any = None, copy: bool = True
+    value: np.ndarray[Any, Any], type: ArrayType, place: Any = None, copy: bool = True
 ) -> Array:
-    """Copies a NumPy array of the type's dtype to a device (None: the default one).
+    """Copies a NumPy array of the type's dtype to a place: a device (None: the default one), or a
+    sharding over several.
 
-    With `copy=False` the device may read the array's own memory from now on.
+    With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
+    where the sharding cannot split the array.
     """
-    if device is None:
+    if place is None:
         backend_device = client.backend().default_device
         return Array(buffers.put(value, type, backend_device, copy=copy), type, type)
-    return Array(buffers.put(value, type, device, copy=copy), type, (type, device))
+    if isinstance(place, Sharding):
+        return Array(put_blocks(value, type, place, copy), type, (type, place))
+    return Array(buffers.put(value, type, place, copy=copy), type, (type, place))
+
+
+def as_stored(values: np.ndarray[Any, Any], type: ArrayType, place: Any = None) -> Array:
+    """The array of a type that is stored as these values: of random keys, their bits."""
+    if isinstance(place, Sharding):
+        return put(values, type, place)
+    made = put(values, ArrayType(values.shape, values.dtype), place)
+    return Array(made._buffer, type, type if place is None else (type, place))
+
+
+def to_place(array: Array, place: Any, copy: bool = False) -> Array:
+    """An array at a place, a device or a sharding; itself where it was put there already.
+
+    Memory that lies where it should is shared by both arrays, unless `copy`. Raises ShapeError
+    where the sharding cannot split the array.
+    """
+    if isinstance(place, SingleDeviceSharding):
+        place = place.device
+    if array.signature is not array.type and array.signature[1] == place and not copy:
+        return array
+    buffer = moved(array._live(), array.type, array._place(), place, copy)
+    return Array(buffer, array.type, (array.type, place))
+
+
+def donate_to_place(array: Array, place: Any) -> Array:
+    """Like `to_place`, and the array is deleted."""
+    if isinstance(place, SingleDeviceSharding):
+        place = place.device
+    source = array._place()
+    buffer = moved(array._live(), array.type, source, place)
+    array._give_up(shares(array.type, source, place))
+    return Array(buffer, array.type, (array.type, place))
+
+
+_gone: list[Any] = []
+client.on_change(_gone.clear)
+
+
+def _deleted_buffer() -> Any:
+    if not _gone:
+        _gone.append(put(np.zeros((), np.bool_), ArrayType((), np.bool_))._buffer)
+        buffers.delete(_gone[0])
+    return _gone[0]
 
 
 _NUMBERS = (bool, int, float, complex, np.generic)
@@ -343,12 +512,31 @@ def array_of(value: Any, of: ArrayType) -> Array:
     """A number or NumPy array as an array of the type that `type_of` says it has."""
     if isinstance(value, _NUMBERS):
         return scalar_array(value, of)
+    array = host_values(value, of)
+    return put(array, of, copy=array is value)
+
+
+def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
+    """A number or NumPy array as a NumPy array of the dtype that `type_of` says it has: itself
+    where it has that.
+
+    Raises OverflowError for an integer that does not fit, and WeftTypeError for what has a type and
+    no values.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == of.dtype:
+        return value
     if isinstance(value, LinearOperand):
         raise not_linear(value)
-    array = np.asarray(value)
-    if array.dtype != of.dtype:
-        return put(_narrow(array, of.dtype), of, copy=False)
-    return put(array, of)
+    if isinstance(value, ShapeDtypeStruct):
+        raise WeftTypeError(
+            "a ShapeDtypeStruct has no values",
+            got=repr(value),
+            wanted="an array, a NumPy array, or a Python number",
+        )
+    if isinstance(value, _NUMBERS):
+        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
+            return np.asarray(value, of.dtype)
+    return _narrow(np.asarray(value), of.dtype)
 
 
 def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

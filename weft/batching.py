@@ -44,16 +44,16 @@ def vmap(
     """
     if not callable(fun):
         raise WeftTypeError(f"vmap takes a function first, not {type(fun).__name__}")
-    _check_axes_spec("in_axes", in_axes)
-    _check_axes_spec("out_axes", out_axes)
+    check_axes("vmap", "in_axes", in_axes)
+    check_axes("vmap", "out_axes", out_axes)
     name = function_name(fun)
 
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
         leaves = [user_value(x) for x in leaves]
-        dims = _in_dims(in_axes, args, kwargs, name)
-        dims, size = _axis_size(fun, name, args, kwargs, leaves, dims, axis_size)
+        dims = argument_axes("vmap", name, in_axes, args, kwargs)
+        dims, size = common_length("vmap", fun, args, kwargs, leaves, dims, axis_size)
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
@@ -66,7 +66,7 @@ def vmap(
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, found = vmap_flat(flat, axis, leaves, dims, name)
         out_tree = out_trees[0]
-        wanted = _out_dims(out_axes, out_tree, name)
+        wanted = result_axes("vmap", name, out_axes, out_tree)
         return out_tree.unflatten(
             [
                 _move_result(out, old, new, size, name)
@@ -77,11 +77,12 @@ def vmap(
     return functools.wraps(fun)(mapped) if hasattr(fun, "__name__") else mapped
 
 
-def _check_axes_spec(what: str, spec: Any) -> None:
+def check_axes(transformation: str, what: str, spec: Any) -> None:
+    """Raises WeftTypeError for in_axes or out_axes that are no trees of ints and None."""
     if isinstance(spec, list):
         raise WeftTypeError(
-            f"vmap takes {what} as a tuple where there is one entry per argument",
-            operation="vmap",
+            f"{transformation} takes {what} as a tuple where there is one entry per argument",
+            operation=transformation,
             got=f"{what}={spec!r}",
             wanted="an int, None, or a tuple",
             fix=Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)}),
@@ -89,33 +90,34 @@ def _check_axes_spec(what: str, spec: Any) -> None:
     for leaf in tree.leaves(spec, is_leaf=_is_axis):
         if not _is_axis(leaf) or isinstance(leaf, bool):
             raise WeftTypeError(
-                f"vmap takes ints and None in {what}",
-                operation="vmap",
+                f"{transformation} takes ints and None in {what}",
+                operation=transformation,
                 got=f"{leaf!r} in {what}={spec!r}",
                 wanted="ints and None",
             )
 
 
-def _in_dims(
-    in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+def argument_axes(
+    transformation: str, name: str, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[int | None]:
     """The mapped dimension of every leaf of (args, kwargs)."""
+    operation = f"{transformation} of {name}"
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise WeftValueError(
-            f"vmap of {name}: in_axes has {len(in_axes)} entries and the call has {len(args)} "
+            f"{operation}: in_axes has {len(in_axes)} entries and the call has {len(args)} "
             "positional arguments",
-            operation="vmap",
+            operation=transformation,
             got=f"in_axes={in_axes!r}",
             wanted="one entry per positional argument, or one int for all",
             fix=Fix("in_axes", f"give in_axes {len(args)} entries", {"count": len(args)}),
         )
-    dims = tree.prefix_leaves(f"vmap of {name}: in_axes", in_axes, args, is_leaf=_is_axis)
+    dims = tree.prefix_leaves(f"{operation}: in_axes", in_axes, args, is_leaf=_is_axis)
     return [*dims, *[0] * len(tree.leaves(kwargs))]
 
 
-def _axis_size(
+def common_length(
+    transformation: str,
     fun: Any,
-    name: str,
     args: Any,
     kwargs: Any,
     leaves: list[Any],
@@ -123,6 +125,7 @@ def _axis_size(
     axis_size: int | None,
 ) -> tuple[list[int | None], int]:
     """The dimensions counted from the front, and the common length of the mapped axes."""
+    operation = f"{transformation} of {function_name(fun)}"
     sizes: list[tuple[int, int]] = []
     found: list[int | None] = []
     paths = tree.leaves_with_path((args, kwargs))
@@ -134,15 +137,15 @@ def _axis_size(
             shape = type_of(leaf).shape
         except WeftTypeError as error:
             raise WeftTypeError(
-                f"vmap of {name}: {argument_path(fun, paths[i][0])} is no array",
-                operation="vmap",
+                f"{operation}: {argument_path(fun, paths[i][0])} is no array",
+                operation=transformation,
                 got=f"{leaf!r:.100} of class {type(leaf).__name__}",
                 wanted="an array (or None as its entry of in_axes)",
             ) from error
         if not -len(shape) <= dim < len(shape):
             raise AxisError(
-                f"vmap of {name}: {argument_path(fun, paths[i][0])} has no axis {dim}",
-                operation="vmap",
+                f"{operation}: {argument_path(fun, paths[i][0])} has no axis {dim}",
+                operation=transformation,
                 got=f"an array of shape {shape} and in_axes entry {dim}",
                 wanted="an axis of the array, or None for an argument that is not mapped",
                 fix=Fix("in_axes", "pass None for it in in_axes", {"argument": i}),
@@ -153,8 +156,8 @@ def _axis_size(
         sizes.append((-1, axis_size))
     if not sizes:
         raise WeftValueError(
-            f"vmap of {name}: no argument is mapped",
-            operation="vmap",
+            f"{operation}: no argument is mapped",
+            operation=transformation,
             got="in_axes without an int (or no arrays)",
             wanted="at least one mapped argument, or axis_size",
             fix=Fix("axis_size", "pass axis_size=…, or an int in in_axes", {}),
@@ -165,19 +168,19 @@ def _axis_size(
             for i, size in sizes
         )
         raise ShapeError(
-            f"vmap of {name}: the mapped axes have different lengths",
-            operation="vmap",
+            f"{operation}: the mapped axes have different lengths",
+            operation=transformation,
             got=f"lengths{lines}",
             wanted="one length",
         )
     return found, sizes[0][1]
 
 
-def _out_dims(out_axes: Any, out_tree: Any, name: str) -> list[int | None]:
+def result_axes(transformation: str, name: str, out_axes: Any, out_tree: Any) -> list[int | None]:
+    """The dimension of every leaf of the results in which they are stacked."""
+    operation = f"{transformation} of {name}"
     example = out_tree.unflatten([0] * out_tree.num_leaves)
-    return list(
-        tree.prefix_leaves(f"vmap of {name}: out_axes", out_axes, example, is_leaf=_is_axis)
-    )
+    return list(tree.prefix_leaves(f"{operation}: out_axes", out_axes, example, is_leaf=_is_axis))
 
 
 def _move_result(out: Any, old: int | None, new: int | None, size: int, name: str) -> Any:

@@ -294,8 +294,11 @@ _HALVED: dict[Any, _NumPy] = {int64: int32, uint64: uint32, float64: float32, co
 def canonical(dtype: DType) -> DType:
     """The dtype of a value that asks for nothing, such as a NumPy array passed in.
 
-    Narrows 64-bit types to 32 bits unless `enable_x64` is set, and keeps all others.
+    Narrows 64-bit types to 32 bits unless `enable_x64` is set, and keeps all others. A NumPy dtype
+    of the other byte order becomes the machine's.
     """
+    if not getattr(dtype, "isnative", True):
+        dtype = dtype.newbyteorder("=")
     if config.settings().enable_x64:
         return dtype
     return _HALVED.get(dtype, dtype)

@@ -48,6 +48,7 @@ from weft.ops.bits import (
     shift_right_arithmetic,
     shift_right_logical,
 )
+from weft.ops.collective_invariant import all_gather_invariant, pscatter
 from weft.ops.collective_movement import (
     all_gather,
     all_to_all,
@@ -56,7 +57,8 @@ from weft.ops.collective_movement import (
     psum_scatter,
     pswapaxes,
 )
-from weft.ops.collectives import axis_index, pmax, pmean, pmin, psum
+from weft.ops.collectives import axis_index, pbroadcast, pcast, pmax, pmean, pmin, psum
+from weft.ops.collectives import pbroadcast as pvary
 from weft.ops.complex import complex, conj, imag, real
 from weft.ops.convert import (
     bitcast_convert_type,
@@ -173,6 +175,7 @@ __all__ = [
     "acosh",
     "add",
     "all_gather",
+    "all_gather_invariant",
     "all_to_all",
     "approx_max_k",
     "approx_min_k",
@@ -278,6 +281,8 @@ __all__ = [
     "nextafter",
     "pad",
     "padtype_to_pads",
+    "pbroadcast",
+    "pcast",
     "pmax",
     "pmean",
     "pmin",
@@ -285,10 +290,12 @@ __all__ = [
     "population_count",
     "pow",
     "ppermute",
+    "pscatter",
     "pshuffle",
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "pvary",
     "random_gamma_grad",
     "real",
     "reciprocal",

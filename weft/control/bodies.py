@@ -17,27 +17,28 @@ from weft.array import as_array
 from weft.control.closures import TracedValues
 from weft.control.jitted import check_results
 from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
-from weft.core.axes import axis_length
 from weft.core.check import result_types
-from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
+from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, Typed, type_of
 from weft.errors import ConcretizationError, Fix, TreeError, WeftTypeError
 from weft.function_keys import register_parts
-from weft.ops.collectives import pbroadcast_p
 from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
-from weft.ops.extended import is_key
-from weft.transforms.eval import compile_program, operand_device, run_program
+from weft.transforms.programs import (
+    compile_program,
+    operand_place,
+    operand_shardings,
+    run_program,
+)
 from weft.transforms.staging import function_name, trace_to_jaxpr
+from weft.transforms.varying import evaluate_widened, fit, join_types
 from weft.tree_difference import differences
 
 __all__ = [
     "LoopBody",
     "check_carry_structure",
     "close_carry",
-    "fit",
-    "join_types",
     "permuted",
     "rebuild",
     "run_compiled",
@@ -207,45 +208,22 @@ def run_compiled(
 ) -> list[Any]:
     """Evaluates an application as one compiled program, remembered on the program `owner`."""
     arrays = [as_array(x) for x in args]
-    device = operand_device(arrays, primitive.name)
+    place = operand_place(arrays, primitive.name, params)
+    shardings = operand_shardings(arrays, place)
     types = tuple(x.type for x in arrays)
 
     def make() -> Any:
         inputs = [Var(type) for type in types]
         outputs = [Var(type) for type in result_types(primitive, types, params)]
         jaxpr = Jaxpr(inputs, [Equation(primitive, inputs, params, outputs)], outputs)
-        return compile_program(jaxpr, primitive.name, device)
+        return compile_program(jaxpr, primitive.name, place, in_shardings=shardings)
 
-    program = owner.derived(("compiled", primitive, tuple(params.items()), types, device), make)
+    key = ("compiled", primitive, tuple(params.items()), types, place, shardings)
+    program = owner.derived(key, make)
     return list(run_program(program, arrays))
 
 
 # ---- types of carried values -------------------------------------------------------------------
-
-
-def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
-    """The type that holds values of both types, which have one shape and dtype."""
-    if a is b:
-        return a
-    return a.update(
-        weak_type=a.weak_type and b.weak_type,
-        varying=a.varying | b.varying,
-        unreduced=a.unreduced | b.unreduced,
-    )
-
-
-def fit(value: Any, wanted: ArrayType) -> Any:
-    """A value as one of a wider type of the same shape and dtype: casts that cost nothing."""
-    got = type_of(value)
-    if got is wanted:
-        return value
-    if got.weak_type != wanted.weak_type and not is_key(value):
-        value = convert_element_type(value, wanted.dtype, wanted.weak_type)
-    names = tuple(sorted(wanted.varying - got.varying))
-    if names:
-        sizes = tuple(axis_length(name) for name in names)
-        value = pbroadcast_p.bind(value, axis_name=names, axis_sizes=sizes)
-    return value
 
 
 def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
@@ -265,18 +243,18 @@ def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = Fals
             pairs = zip(wider * 2, carried + outs, strict=True)
             if all(a is b or (not weak and a.strong() is b.strong()) for a, b in pairs):
                 return body
-            body = retyped(jaxpr, num_consts, wider)
+            body = with_carry(jaxpr, num_consts, wider)
 
     found: Jaxpr = jaxpr.derived(("close_carry", num_consts, num_carry, weak), make)
     return found
 
 
-def retyped(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
+def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
     """The program for carried values of other types, as wide coming out as they go in."""
     n = len(carried)
 
     def function(*values: Any) -> list[Any]:
-        outs = eval_jaxpr(jaxpr, (), *values)
+        outs = evaluate_widened(jaxpr, values)
         fitted = [
             fit(x, join_types(type_of(x), type)) for x, type in zip(outs[:n], carried, strict=True)
         ]

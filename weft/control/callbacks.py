@@ -38,7 +38,7 @@ from weft.errors import (
 from weft.ops.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo
 from weft.runtime.host_callbacks import wait_for_others
-from weft.transforms.eval import operand_device
+from weft.transforms.programs import joint_place
 from weft.transforms.staging import function_name
 
 __all__ = [
@@ -276,9 +276,9 @@ def callback_impl(
     *args: Any, callback: Any, result_types: Sequence[ArrayType], **params: Any
 ) -> list[Array]:
     arrays = [as_array(x) for x in args]
-    device = operand_device(arrays, callback.what)
+    place = joint_place(arrays, callback.what)
     outs = callback([stored(x) for x in arrays], [x.type for x in arrays], result_types)
-    return [restored(x, type, device) for x, type in zip(outs, result_types, strict=True)]
+    return [restored(x, type, place) for x, type in zip(outs, result_types, strict=True)]
 
 
 def callback_type(
@@ -416,9 +416,12 @@ def callback_lower(
     ordered = bool(context.effects)
     index = context.add_callback(ProgramCallback(callback, context.in_types, result_types, ordered))
     if not ordered:
-        return list(stablehlo.callback(index, values, types))
+        outs = stablehlo.callback(index, values, types)
+        context.module.run_on_first(outs)
+        return list(outs)
     order = context.order()
     *outs, last = stablehlo.callback(index, [*values, order], [*types, order.type])
+    context.module.run_on_first([*outs, last])
     context.set_order(last)
     return outs
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.array import as_array
-from weft.control.bodies import fit, rebuild, trace_body, trace_once
+from weft.control.bodies import rebuild, trace_body, trace_once
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import place_cotangents, scatter
 from weft.control.residuals import Places
@@ -37,6 +37,7 @@ from weft.errors import (
 )
 from weft.ops.arithmetic import eq, ne
 from weft.ops.convert import convert_element_type
+from weft.ops.named_axes import check_silent
 from weft.ops.selection import clamp
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_jaxpr
@@ -44,6 +45,7 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.varying import fit, widened
 from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["cond", "cond_p", "switch"]
@@ -261,6 +263,29 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
         varying = index.varying.union(*(t.varying for t in column))
         outs.append(column[0].update(weak_type=all(t.weak_type for t in column), varying=varying))
     return outs
+
+
+def cond_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """Branches that take and give the same types. What is chosen by a value that varies varies with
+    it, and so do the operands of the branches: the sums that casts transpose to must not stand in a
+    branch that only some devices run."""
+    branches: Branches = params["branches"]
+    index = types[0].varying
+    for jaxpr in branches:
+        check_silent("cond", jaxpr, index)
+    columns = zip(*([*types[1:]], *(jaxpr.in_types for jaxpr in branches)), strict=True)
+    varying = [index.union(*(t.varying for t in column)) for column in columns]
+
+    def widen(jaxpr: Jaxpr, outs: list[frozenset[str]] | None = None) -> Jaxpr:
+        pairs = zip(jaxpr.in_types, varying, strict=True)
+        return widened(jaxpr, [t.update(varying=axes) for t, axes in pairs], outs)
+
+    results = zip(*(widen(jaxpr).out_types for jaxpr in branches), strict=True)
+    outs = [index.union(*(t.varying for t in column)) for column in results]
+    wanted = [t.update(varying=axes) for t, axes in zip(types[1:], varying, strict=True)]
+    return [types[0], *wanted], {"branches": tuple(widen(jaxpr, outs) for jaxpr in branches)}
 
 
 def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
@@ -505,6 +530,7 @@ def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> 
 
 rules.impl.register(cond_p, cond_impl)
 rules.type_rule.register(cond_p, cond_type)
+rules.retype.register(cond_p, cond_retype)
 rules.jvp.register(cond_p, cond_jvp)
 rules.linearize.register(cond_p, cond_linearize)
 rules.transpose.register(cond_p, cond_transpose)

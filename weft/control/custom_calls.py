@@ -26,6 +26,7 @@ from weft.transforms.jvp import jvp_flat
 from weft.transforms.linearize import linear_program, linearize_flat, user_rule
 from weft.transforms.staging import trace_to_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.varying import retype_program
 from weft.transforms.vmap import vmap_flat, vmap_jaxpr
 
 __all__ = ["Derived", "Dims", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
@@ -261,6 +262,7 @@ def custom_primitive(name: str) -> Primitive:
     made = Primitive(name, multiple_results=True, memoise=False)
     rules.impl.register(made, custom_impl)
     rules.type_rule.register(made, custom_type)
+    rules.retype.register(made, retype_program)
     rules.stage.register(made, functools.partial(custom_stage, made))
     rules.jvp.register(made, functools.partial(custom_derivative, made, True))
     rules.linearize.register(made, functools.partial(custom_derivative, made, False))

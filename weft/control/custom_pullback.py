@@ -228,7 +228,7 @@ def tangents_vmap(
         *args,
         pullback=pullback.mapped(axis, dims[:n], places),
         active=active,
-        out_types=tuple(mapped_type(t, 0, axis.size) for t in out_types),
+        out_types=tuple(mapped_type(t, 0, axis) for t in out_types),
     )
     return outs, [0] * len(outs)
 

@@ -33,6 +33,7 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, TreeError, WeftTypeError, api_boundary, trim
 from weft.function_keys import register_parts
+from weft.ops.collectives import psum_p, vary
 from weft.ops.tangents import zeros
 from weft.runtime import pytree
 from weft.transforms.staging import function_name
@@ -362,7 +363,17 @@ class UsersPullback(Pullback):
                 fix=Fix("none", "return None where the cotangent is zero", {}),
             )
         (leaf,) = check_results(leaf, [leaf], what)
-        return fitted(leaf, wanted, what, "custom_vjp")
+        return with_axes_of(fitted(leaf, wanted, what, "custom_vjp"), wanted)
+
+
+def with_axes_of(cotangent: Any, wanted: ArrayType) -> Any:
+    """A cotangent of an argument that is equal on more devices than what a bwd rule computed from
+    its own device's values: the sum over them, since all of them use the argument."""
+    extra = type_of(cotangent).varying - wanted.varying
+    if extra:
+        names = tuple(sorted(extra))
+        cotangent = psum_p.bind(cotangent, axis_name=names, axis_index_groups=None)
+    return vary(cotangent, wanted.varying)
 
 
 def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:

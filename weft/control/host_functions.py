@@ -15,12 +15,11 @@ import numpy as np
 
 from weft import config, dtypes, tree
 from weft import source as sources
-from weft.array import Array, put
+from weft.array import Array, as_stored
 from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftError, WeftTypeError
 from weft.ops.extended import KeyDType, physical_type
-from weft.runtime import buffers
 
 __all__ = ["HostFunction", "MappedHostFunction", "ProgramCallback", "restored", "stored"]
 
@@ -32,13 +31,12 @@ _EXACT = dtypes.ANY | dtypes.NARROW
 
 def stored(array: Array) -> Stored:
     """The values of an array as they are stored: of random keys, their bits."""
-    return buffers.to_numpy(array._live())
+    return array._stored()
 
 
 def restored(values: Stored, type: ArrayType, device: Any = None) -> Array:
     """The array of a type that is stored so, on a device (None: the default one)."""
-    made = put(values, ArrayType(values.shape, values.dtype), device)
-    return Array(made._buffer, type, type if device is None else (type, device))
+    return as_stored(values, type, device)
 
 
 class HostFunction:

@@ -18,14 +18,21 @@ from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType
 from weft.errors import JaxprError
 from weft.transforms.dce import dce_jaxpr
-from weft.transforms.eval import Program, compile_program, operand_device, run_program
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
+from weft.transforms.programs import (
+    Program,
+    compile_program,
+    operand_place,
+    operand_shardings,
+    run_program,
+)
 from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.varying import retype_program
 from weft.transforms.vmap import vmap_jaxpr
 
-__all__ = ["jit_p", "jit_program", "place_cotangents", "scatter"]
+__all__ = ["jit_p", "jit_program", "place_cotangents", "placed_program", "scatter"]
 
 jit_p = Primitive("jit", multiple_results=True, memoise=False)
 
@@ -37,13 +44,44 @@ def derived(primals: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
 
 
 def jit_program(
-    jaxpr: Jaxpr, name: str, donated: tuple[bool, ...], device: Any, options: Any = None
+    jaxpr: Jaxpr,
+    name: str,
+    donated: tuple[bool, ...],
+    arrays: Sequence[Any],
+    operation: str = "",
+    options: Any = None,
 ) -> Program:
-    """The compiled form of a program, made once per device and set of options."""
+    """The compiled form of a program for operands that lie where these do, made once per place and
+    set of options.
+
+    Raises WeftValueError, naming the operation, where they lie on different devices.
+    """
+    place = operand_place(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
+    return placed_program(
+        jaxpr, name, donated, place, operand_shardings(arrays, place), options=options
+    )
+
+
+def placed_program(
+    jaxpr: Jaxpr,
+    name: str,
+    donated: tuple[bool, ...],
+    place: Any,
+    in_shardings: tuple[Any, ...] | None = None,
+    out_shardings: tuple[Any, ...] | None = None,
+    options: Any = None,
+) -> Program:
+    """The compiled form of a program for a place (see `compile_program`), made once."""
     found: Program = jaxpr.derived(
-        ("compiled", donated, device, options),
+        ("compiled", donated, place, in_shardings, out_shardings, options),
         lambda: compile_program(
-            jaxpr, name, device, donated=donated or None, compiler_options=options
+            jaxpr,
+            name,
+            place,
+            donated=donated or None,
+            compiler_options=options,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
         ),
     )
     return found
@@ -53,8 +91,7 @@ def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> 
     arrays = [as_array(x) for x in args]
     if config.looking:
         donated = ()  # Where a result is not finite, the operands are needed once more.
-    program = jit_program(jaxpr, name, donated, operand_device(arrays, f"jit of {name}"))
-    return list(run_program(program, arrays))
+    return list(run_program(jit_program(jaxpr, name, donated, arrays), arrays))
 
 
 def jit_steps(
@@ -191,6 +228,7 @@ def jit_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, donated: Any)
 
 rules.impl.register(jit_p, jit_impl)
 rules.type_rule.register(jit_p, jit_type)
+rules.retype.register(jit_p, retype_program)
 rules.jvp.register(jit_p, jit_jvp)
 rules.linearize.register(jit_p, jit_linearize)
 rules.transpose.register(jit_p, jit_transpose)

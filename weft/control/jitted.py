@@ -16,10 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, tree
-from weft import source as sources
-from weft.array import Array, array_of, as_array, donatable
-from weft.control.checking import look_at_call
-from weft.control.jit import jit_p, jit_program
+from weft.array import Array, as_array
+from weft.control.entries import AnyEntry, CheckedEntry, Entry
+from weft.control.jit import jit_p, placed_program
 from weft.control.trace_cache import TraceCache, cached_trace
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
@@ -28,8 +27,9 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.function_keys import register_parts
 from weft.runtime import pytree
+from weft.sharding.context import mesh_in_force
 from weft.transforms.dce import dce_jaxpr
-from weft.transforms.eval import explain_failure, operand_device
+from weft.transforms.programs import operand_place, operand_shardings
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = ["Jitted", "Options", "TracedCall"]
@@ -67,130 +67,6 @@ class TracedCall:
     out_tree: Any
 
 
-class Entry:
-    """A compiled program and what a call needs besides: closed-over buffers, kept inputs, trees."""
-
-    __slots__ = (
-        "consts",
-        "donated",
-        "execute",
-        "handlers",
-        "in_types",
-        "kept",
-        "out_signature",
-        "out_signatures",
-        "out_tree",
-        "out_type",
-        "out_types",
-        "program",
-        "single",
-    )
-
-    def __init__(
-        self,
-        program: Any,
-        consts: list[Array],
-        kept: list[int] | None,
-        donated: list[int],
-        in_types: list[ArrayType],
-        out_tree: Any,
-    ) -> None:
-        self.in_types = in_types
-        self.program = program
-        self.execute = program.execute
-        self.handlers = program.handlers
-        self.consts = consts
-        self.kept = kept
-        self.donated = donated
-        self.out_tree = out_tree
-        self.out_types = program.out_types
-        self.out_signatures = program.out_signatures
-        self.single = tree.treedef_is_leaf(out_tree)
-        self.out_type = program.out_types[0] if program.out_types else None
-        self.out_signature = program.out_signatures[0] if program.out_types else None
-
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Runs the program on the leaves of a call's arguments: arrays, or what becomes one."""
-        if self.donated:
-            leaves = self.ready_to_donate(leaves)
-        try:
-            buffers = [x._buffer for x in leaves]
-        except AttributeError:
-            buffers = [
-                x._buffer if type(x) is Array else array_of(x, of)._buffer
-                for x, of in zip(leaves, self.in_types, strict=True)
-            ]
-        if self.kept is not None:
-            buffers = [x._buffer for x in self.consts] + [buffers[i] for i in self.kept]
-        try:
-            outs = self.execute(buffers).consume_with_handlers(self.handlers)
-        except Exception as error:
-            explain_failure(leaves, error)
-            explain_failure(self.consts, error)
-            self.note_donation(leaves)
-            raise
-        if self.donated:
-            self.note_donation(leaves)
-        if self.single:
-            return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
-        return self.out_tree.unflatten(
-            [
-                Array(buffer, type, signature)
-                for buffer, type, signature in zip(
-                    outs, self.out_types, self.out_signatures, strict=True
-                )
-            ]
-        )
-
-    def note_donation(self, leaves: Sequence[Any]) -> None:
-        """Notes on the donated arrays where that was."""
-        source = sources.current()
-        for i in self.donated:
-            leaves[i]._donated_at = source
-
-    def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
-        found = list(leaves)
-        for i in self.donated:
-            found[i] = donatable(found[i], self.in_types[i])
-        buffers = [id(x._buffer) for x in [*found, *self.consts] if type(x) is Array]
-        if len(set(buffers)) == len(buffers):
-            return found
-        for i in self.donated:
-            if buffers.count(id(found[i]._buffer)) > 1:
-                raise WeftValueError(
-                    f"an array of type {found[i].type} is donated and used twice in the same call",
-                    operation="jit",
-                    got=f"argument leaf {i}, which is given (or closed over) a second time",
-                    wanted="a donated array that is given once",
-                    fix=Fix("copy", "pass a copy of one of them: x + 0", {"leaf": i}),
-                )
-        return found
-
-
-class CheckedEntry:
-    """An entry whose results are searched for NaNs or infinities after each call."""
-
-    __slots__ = ("entry", "jaxpr", "name", "names")
-
-    def __init__(self, entry: Entry, jaxpr: Jaxpr, name: str, names: Sequence[str]) -> None:
-        self.entry = entry
-        self.jaxpr = jaxpr
-        self.name = name
-        # What messages call the inputs of the program.
-        self.names = dict(zip(jaxpr.inputs, names, strict=True))
-
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Runs the program. Raises NonFiniteError where a result is not as the settings ask for."""
-        entry = self.entry
-        out = entry.run(leaves)
-        inputs = [as_array(user_value(x)) for x in leaves]
-        if entry.kept is not None:
-            inputs = [*entry.consts, *(inputs[i] for i in entry.kept)]
-        look_at_call(self.name, self.jaxpr, inputs, tree.leaves(out), self.names)
-        return out
-
-
 # What `trace` calls; `control.stages`, which lies above, sets it.
 _stages: list[Callable[..., Any]] = []
 
@@ -218,7 +94,7 @@ class Jitted:
         self._flatten: Any = None
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
-        self._entries: dict[Any, Entry | CheckedEntry] = {}
+        self._entries: dict[Any, AnyEntry] = {}
         self._traces: dict[Any, TracedCall] = {}
         self._traced_times = 0
 
@@ -234,7 +110,7 @@ class Jitted:
                     leaves, in_tree = self._flatten(dynamic)
                     key = (static, in_tree)
                 signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
-                entry = self._entries.get((key, _settings(), *signatures))
+                entry = self._entries.get((key, _settings(), mesh_in_force(), *signatures))
                 if entry is not None:
                     return entry.run(leaves)
             return self._general(args, kwargs)
@@ -278,7 +154,12 @@ class Jitted:
             signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(dynamic, error) from None
-        key = (in_tree if self._simple else (static, in_tree), _settings(), *signatures)
+        key = (
+            in_tree if self._simple else (static, in_tree),
+            _settings(),
+            mesh_in_force(),
+            *signatures,
+        )
         entry = self._entries.get(key)
         arrays = [as_array(user_value(x)) for x in leaves]
         if entry is None:
@@ -308,7 +189,7 @@ class Jitted:
             )
         return traced.out_tree.unflatten(outs)
 
-    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> Entry | CheckedEntry:
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
         traced = self._traced(static, [x.type for x in arrays], in_tree)
         jaxpr = traced.jaxpr
         n = jaxpr.num_consts
@@ -326,12 +207,16 @@ class Jitted:
         if n or not all(reads):
             kept = [i - n for i, use in enumerate(reads) if use and i >= n]
             consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
-        program = jit_program(
+        place = operand_place([*consts, *arrays], f"jit of {self._name}", {"jaxpr": jaxpr})
+        read = [*consts, *(x for x, use in zip(arrays, reads[n:], strict=True) if use)]
+        program = placed_program(
             jaxpr,
             self._name,
             tuple(d for d, use in zip(donated, reads, strict=True) if use),
-            operand_device([*consts, *arrays], f"jit of {self._name}"),
-            self._options.compiler_options,
+            place,
+            operand_shardings(read, place),
+            self._pinned(traced),
+            options=self._options.compiler_options,
         )
         donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
         in_types = [x.type for x in arrays]
@@ -342,7 +227,9 @@ class Jitted:
         return entry
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
-        key = (static, in_tree, _settings(), axis_environment(), *in_types)
+        places = self._traced_places(static, in_tree)
+        context = (axis_environment(), mesh_in_force(), places)
+        key = (static, in_tree, _settings(), context, *in_types)
         found = self._traces.get(key)
         if found is not None:
             return found
@@ -352,7 +239,14 @@ class Jitted:
         traced = cached_trace(
             _shared,
             self._function,
-            (tuple(place for place, _ in static), in_tree, self._options, self._name, *in_types),
+            (
+                tuple(place for place, _ in static),
+                in_tree,
+                self._options,
+                self._name,
+                places,
+                *in_types,
+            ),
             lambda: self._first_trace(key, static, in_types, in_tree),
             tuple(value.value for _, value in static),
         )
@@ -369,21 +263,49 @@ class Jitted:
             again = "again" if self._traces else "for the first time"
             reason = f": {self._change(key)}" if self._traces else ""
             _log.warning("tracing %s %s%s", self._name, again, reason)
-        return self.trace_call(static, in_types, in_tree)
+        return self.trace_call(static, in_types, in_tree, key[3][2])
 
-    def trace_call(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+    def trace_call(
+        self, static: Any, in_types: list[ArrayType], in_tree: Any, places: Any
+    ) -> TracedCall:
         """Traces the function for leaves of the given types."""
         out_trees: list[Any] = []
 
         def flat(*leaves: Any) -> list[Any]:
+            leaves = tuple(self._constrained_arguments(leaves, in_tree, places))
             args, kwargs = self._join(static, tree.unflatten(in_tree, leaves))
             out = self._function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
-            return check_results(out, outs, f"jit of {self._name}")
+            outs = check_results(out, outs, f"jit of {self._name}")
+            return list(self._constrained_results(outs, out_tree, places))
 
         jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="jit", name=self._name)
         return TracedCall(jaxpr, consts, out_trees[0])
+
+    # ---- what `control.placement` adds: places of arguments and results -----------------------
+
+    def _traced_places(self, static: Any, in_tree: Any) -> Any:
+        """What a trace depends on besides types and settings, hashable."""
+        return None
+
+    def _argument_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
+        """Where the leaves of the arguments are to be taken."""
+        return (None,) * in_tree.num_leaves
+
+    def _constrained_arguments(
+        self, leaves: Sequence[Any], in_tree: Any, places: Any
+    ) -> Sequence[Any]:
+        return leaves
+
+    def _constrained_results(
+        self, outs: Sequence[Any], out_tree: Any, places: Any
+    ) -> Sequence[Any]:
+        return outs
+
+    def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
+        """Where a compiled program has to leave its results; None: the compiler chooses."""
+        return None
 
     # ---- static and donated arguments ---------------------------------------------------------
 
@@ -493,7 +415,13 @@ class Jitted:
             if settings is not settings0:
                 reason.append("settings changed")
             if axes != axes0:
-                reason.append(f"bound axes {axes} instead of {axes0}")
+                reason += [
+                    f"{what} {new} instead of {old}"
+                    for what, new, old in zip(
+                        ("bound axes", "the mesh in force", "shardings"), axes, axes0, strict=True
+                    )
+                    if new != old
+                ]
             reasons.append("; ".join(reason))
         if not reasons:
             return "values of an enclosing transformation that it closes over, anew at every call"

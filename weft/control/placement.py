@@ -1,62 +1,43 @@
-"""Where a jitted function takes its arguments and puts its results: on one device each, for now.
+"""`in_shardings` and `out_shardings` of jit: where arguments are taken and results are left.
 
-Shardings over several devices will be part of the compiled program. A single device is a property
-of the call: arguments are moved before it, results after it.
+A sharding over several devices is part of the program, as a constraint on the argument or result,
+so that every transformation of the program keeps it. Called outside of transformations, arguments
+are taken there before and results are pinned. A single device is a property of such a call:
+arguments are moved before it and results after it, each to a device of its own if need be; only
+under a transformation, where there is no call, is it a constraint too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import tree
-from weft.array import Array, as_array, put
-from weft.control.jitted import Jitted, Options
-from weft.core.trace import Tracer, bottom_trace, current_trace
-from weft.core.types import type_of, user_value
-from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
+from weft.array import Array, as_array, donate_to_place, put, to_place
+from weft.control.entries import AnyEntry, PlacedEntry
+from weft.control.jitted import Jitted, Options, TracedCall, argument_path
+from weft.core.trace import bottom_trace, current_trace
+from weft.core.types import user_value
+from weft.errors import Fix, WeftValueError
 from weft.function_keys import register_parts
-from weft.runtime import buffers
-from weft.sharding import SingleDeviceSharding
+from weft.ops.sharding_constraint import as_sharding, constrain, is_place, settled
+from weft.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["PlacedJitted", "as_device", "to_device"]
-
-
-def as_device(place: Any, operation: str) -> Any:
-    """The device that a place names; None stays None. Raises WeftTypeError for what is none."""
-    if isinstance(place, SingleDeviceSharding):
-        place = place.device
-    if place is not None and not hasattr(place, "platform"):
-        raise WeftTypeError(
-            f"{operation} takes a device or a SingleDeviceSharding",
-            operation=operation,
-            got=f"{place!r:.100} of class {type(place).__name__}",
-            wanted="an entry of weft.devices(), or None",
-            fix=Fix("device", "pass weft.devices()[0]", {}),
-        )
-    return place
+__all__ = ["PlacedJitted", "check_arguments", "lies_at", "placed_alike"]
 
 
-def to_device(leaf: Any, device: Any) -> Any:
-    """A leaf as an array on a device, committed to it (None: as it is); tracers stay."""
-    if isinstance(leaf, Tracer):
-        return leaf
-    if type(leaf) is Array:
-        if device is None or (leaf.committed and leaf.device == device):
-            return leaf
-        moved = buffers.copy_to_device(leaf._live(), leaf.type, device)
-        return Array(moved, leaf.type, (leaf.type, device))
-    leaf = user_value(leaf)
-    of = type_of(leaf)
-    if device is None:
-        return as_array(leaf)
-    return put(np.asarray(leaf, of.dtype), of, device)
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """What a trace knows of places: those of the leaves of the arguments, and the prefix of the
+    results as leaves and structure. `called` says that no transformation is active."""
 
-
-def _is_place(value: Any) -> bool:
-    return value is None or isinstance(value, SingleDeviceSharding) or hasattr(value, "platform")
+    arguments: tuple[Any, ...]
+    results: tuple[Any, ...]
+    result_structure: Any
+    called: bool
 
 
 class PlacedJitted(Jitted):
@@ -70,63 +51,167 @@ class PlacedJitted(Jitted):
         out_shardings: Any,
     ) -> None:
         super().__init__(function, options)
-        self._in_shardings = in_shardings
+        # The arguments are a tuple, so a list can only mean one.
+        self._in_shardings = tuple(in_shardings) if type(in_shardings) is list else in_shardings
         self._out_shardings = out_shardings
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
-            for place in tree.leaves(given, is_leaf=_is_place):
-                as_device(place, f"jit: {what}")
+            for place in tree.leaves(given, is_leaf=is_place):
+                if not is_place(place):
+                    as_sharding(place, f"jit: {what}")
 
-    @api_boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if current_trace() is not bottom_trace():
-            raise WeftNotImplementedError(
-                f"jit of {self._name}: in_shardings and out_shardings under a transformation",
-                operation=f"jit of {self._name}",
-                got=f"a call under {current_trace().name}",
-                wanted="a call outside of transformations",
-                fix=Fix("outermost", "put jit with shardings outside of all transformations", {}),
-            )
-        out = super().__call__(*self._placed(args), **kwargs)
-        if self._out_shardings is None:
-            return out
-        return self._moved("out_shardings", self._out_shardings, out)
+    # ---- what the places are ------------------------------------------------------------------
 
-    def _placed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        if self._in_shardings is None:
-            return args
-        static = {i % len(args) if i < 0 else i for i in self._options.static_argnums if args}
-        places = [i for i in range(len(args)) if i not in static]
-        chosen = tuple(args[i] for i in places)
-        moved = self._moved("in_shardings", self._in_shardings, chosen)
-        full = list(args)
-        for i, value in zip(places, moved, strict=True):
-            full[i] = value
-        return tuple(full)
+    def _argument_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
+        args_tree, kwargs_tree = in_tree.children()
+        fixed = {place for place, _ in static}
+        traced = [x for i, x in enumerate(args_tree.children()) if i not in fixed]
+        name = f"jit of {self._name}: in_shardings"
+        places = tree.prefix_leaves(
+            name, self._in_shardings, tree.treedef_tuple(traced), is_leaf=is_place
+        )
+        return (*(as_sharding(x, name) for x in places), *(None,) * kwargs_tree.num_leaves)
 
-    def _moved(self, what: str, shardings: Any, values: Any) -> Any:
-        name = f"jit of {self._name}: {what}"
-        leaves, structure = tree.flatten(values)
-        places = tree.prefix_leaves(name, shardings, structure, is_leaf=_is_place)
-        devices = [as_device(place, name) for place in places]
-        if what == "in_shardings":
-            for leaf, device in zip(leaves, devices, strict=True):
-                self._check_committed(leaf, device)
-        return structure.unflatten(
-            [to_device(leaf, device) for leaf, device in zip(leaves, devices, strict=True)]
+    def _result_places(self, out_tree: Any) -> list[Any]:
+        name = f"jit of {self._name}: out_shardings"
+        places = tree.prefix_leaves(name, self._out_shardings, out_tree, is_leaf=is_place)
+        return [as_sharding(x, name) for x in places]
+
+    def _traced_places(self, static: Any, in_tree: Any) -> Places:
+        leaves, structure = tree.flatten(self._out_shardings, is_leaf=is_place)
+        called = current_trace() is bottom_trace()
+        return Places(self._argument_places(static, in_tree), tuple(leaves), structure, called)
+
+    # ---- in the program -----------------------------------------------------------------------
+
+    def _constrained_arguments(
+        self, leaves: Sequence[Any], in_tree: Any, places: Places
+    ) -> Sequence[Any]:
+        if not any(place is not None for place in places.arguments):
+            return leaves
+        dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
+        names = [argument_path(self._function, path) for path, _ in tree.leaves_with_path(dummy)]
+        return self._constrained("in_shardings", leaves, places.arguments, names, places.called)
+
+    def _constrained_results(
+        self, outs: Sequence[Any], out_tree: Any, places: Places
+    ) -> Sequence[Any]:
+        wanted = self._result_places(out_tree)
+        if not any(place is not None for place in wanted):
+            return outs
+        dummy = tree.unflatten(out_tree, range(out_tree.num_leaves))
+        names = [f"the result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(dummy)]
+        return self._constrained("out_shardings", outs, wanted, names, places.called)
+
+    def _constrained(
+        self,
+        what: str,
+        values: Sequence[Any],
+        places: Sequence[Any],
+        names: Sequence[str],
+        called: bool,
+    ) -> list[Any]:
+        operation = f"jit of {self._name}: {what}"
+        found = []
+        for value, place, name in zip(values, places, names, strict=True):
+            how = place
+            if place is not None and not isinstance(place, Sharding):
+                how = None if called else SingleDeviceSharding(place)
+            found.append(constrain(value, how, operation, name))
+        return found
+
+    # ---- around a call ------------------------------------------------------------------------
+
+    def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
+        places = self._result_places(traced.out_tree)
+        pinned = tuple(
+            place if isinstance(place, Sharding) and settled(place) is place else None
+            for place in places
+        )
+        return pinned if any(pinned) else None
+
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
+        places = self._argument_places(static, in_tree)
+        check_arguments(self, arrays, places, in_tree, "in_shardings says")
+        donated = self._donated(in_tree)
+        before = [
+            taking(array, place, give)
+            for array, place, give in zip(arrays, places, donated, strict=True)
+        ]
+        # The types are asked first: a shape that cannot be split is refused with its name there.
+        traced = self._traced(static, [x.type for x in arrays], in_tree)
+        placed = [
+            array if take is None else placed_alike(array, place)
+            for array, take, place in zip(arrays, before, places, strict=True)
+        ]
+        entry = super()._compile(static, placed, in_tree)
+        after = [leaving(place) for place in self._result_places(traced.out_tree)]
+        return PlacedEntry(entry, before, after)
+
+
+def check_arguments(
+    function: Jitted, arrays: Sequence[Array], places: Sequence[Any], in_tree: Any, says: str
+) -> None:
+    """Raises WeftValueError for an argument that was put elsewhere on purpose than its place."""
+    for i, (array, place) in enumerate(zip(arrays, places, strict=True)):
+        if place is None or array.signature is array.type or lies_at(array, place):
+            continue
+        dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
+        path, _ = tree.leaves_with_path(dummy)[i]
+        which = argument_path(function._function, path)
+        where = "in another way" if isinstance(place, Sharding) else "on another device"
+        raise WeftValueError(
+            f"jit of {function._name}: {which} was put {where} than {says}",
+            operation=f"jit of {function._name}",
+            got=f"{array.type} on {array.signature[1]}",
+            wanted=f"an array on {place}, or one that was put nowhere on purpose",
+            fix=Fix("device_put", f"pass weft.device_put(x, {place})", {"device": place}),
         )
 
-    def _check_committed(self, leaf: Any, device: Any) -> None:
-        if device is None or type(leaf) is not Array or not leaf.committed:
-            return
-        if leaf.device != device:
-            raise WeftValueError(
-                f"jit of {self._name}: an argument was put on another device than in_shardings "
-                "says",
-                operation=f"jit of {self._name}",
-                got=f"{leaf.type} on {leaf.device}",
-                wanted=f"an array on {device}, or one that was put nowhere on purpose",
-                fix=Fix("device_put", f"pass weft.device_put(x, {device})", {"device": device}),
-            )
+
+def lies_at(array: Array, place: Any) -> bool:
+    """Whether an array was put at a place: a device, or a sharding (that may say the same in
+    another way)."""
+    if array.signature is array.type:
+        return False
+    there = array.signature[1]
+    if not isinstance(place, Sharding) or not isinstance(there, Sharding):
+        return bool(there == place)
+    return there.is_equivalent_to(settled(place, array), array.ndim)
+
+
+def placed_alike(array: Array, place: Any) -> Array:
+    """An array without values that has the type of another and lies at a place."""
+    where = settled(place, array) if isinstance(place, Sharding) else place
+    return Array(None, array.type, array.type if where is None else (array.type, where))
+
+
+def taking(array: Array, place: Any, donated: bool = False) -> Callable[[Any], Any] | None:
+    """What takes leaves of the type and place of an array to another place; None: nothing.
+
+    `donated` says that an array is not needed afterwards.
+    """
+    if place is None or lies_at(array, place):
+        return None
+    where = settled(place, array) if isinstance(place, Sharding) else place
+    type = array.type
+
+    def take(leaf: Any) -> Array:
+        if not isinstance(leaf, Array):
+            values = np.asarray(user_value(leaf))
+            if values.dtype == type.dtype:
+                return put(values, type, where)
+        elif donated and not getattr(leaf, "_remembered", False):
+            return donate_to_place(leaf, where)
+        return to_place(as_array(user_value(leaf)), where)
+
+    return take
+
+
+def leaving(place: Any) -> Callable[[Any], Any] | None:
+    """What takes a result to a device; shardings are pinned in the program."""
+    if place is None or isinstance(place, Sharding):
+        return None
+    return lambda array: to_place(array, place)
 
 
 register_parts(

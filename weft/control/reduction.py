@@ -62,8 +62,9 @@ from weft.ops.window import (
     with_dimension,
 )
 from weft.runtime import stablehlo
-from weft.transforms.eval import one_operation, operand_device, run_program
+from weft.transforms.eval import one_operation
 from weft.transforms.jvp import jvp_flat
+from weft.transforms.programs import operand_place, operand_shardings, run_program
 from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.transforms.vmap import vmap_jaxpr
 
@@ -218,9 +219,10 @@ def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any
     arrays = [as_array(x) for x in args]
     rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
     signature = tuple(x.type for x in arrays)
-    device = operand_device(arrays, made.name)
+    place = operand_place(arrays, made.name, params)
     program = params["jaxpr"].derived(
-        (made.name, signature, rest, device), lambda: one_operation(made, arrays, params)
+        (made.name, signature, rest, place, operand_shardings(arrays, place)),
+        lambda: one_operation(made, arrays, params),
     )
     return list(run_program(program, arrays))
 

@@ -35,6 +35,7 @@ from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import function_name
 from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.varying import retype_program
 from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["checkpoint", "remat_p"]
@@ -396,6 +397,7 @@ def remat_lower(
 
 rules.impl.register(remat_p, remat_impl)
 rules.type_rule.register(remat_p, remat_type)
+rules.retype.register(remat_p, retype_program)
 rules.jvp.register(remat_p, remat_jvp)
 rules.linearize.register(remat_p, remat_linearize)
 rules.transpose.register(remat_p, remat_transpose)

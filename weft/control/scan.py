@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.control.bodies import close_carry, fit, permuted, rebuild, run_compiled
+from weft.control.bodies import close_carry, permuted, rebuild, run_compiled
 from weft.control.jit import jit_p, scatter
 from weft.control.loop_parts import (
     Flags,
@@ -42,6 +42,7 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.varying import fit, widened
 from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["bind_scan", "scan_p"]
@@ -100,6 +101,21 @@ def scan_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]
             raise JaxprError(f"scan: a carried value goes in as {before} and comes out as {after}")
     stacked = [stacked_type(t, loop.length) for t in outs[loop.num_carry :]]
     return [*outs[: loop.num_carry], *stacked]
+
+
+def scan_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    jaxpr, loop = params["jaxpr"], Loop(**{k: v for k, v in params.items() if k != "jaxpr"})
+    wanted = [
+        t.update(varying=t.varying | got.varying)
+        for t, got in zip(jaxpr.in_types, types, strict=True)
+    ]
+    body = close_carry(widened(jaxpr, wanted), loop.num_consts, loop.num_carry)
+    operands = [
+        got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)
+    ]
+    return operands, params | {"jaxpr": body}
 
 
 def same_array(got: ArrayType, wanted: ArrayType) -> bool:
@@ -552,6 +568,7 @@ def stored(whole: Any, y: Any, place: Any, zero: Any) -> Any:
 
 rules.impl.register(scan_p, scan_impl)
 rules.type_rule.register(scan_p, scan_type)
+rules.retype.register(scan_p, scan_retype)
 rules.jvp.register(scan_p, scan_jvp)
 rules.linearize.register(scan_p, scan_linearize)
 rules.transpose.register(scan_p, scan_transpose)

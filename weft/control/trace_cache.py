@@ -28,6 +28,7 @@ from weft.function_keys import (
     register_uncacheable,
 )
 from weft.runtime import client
+from weft.sharding.context import mesh_in_force
 
 __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
 
@@ -265,7 +266,8 @@ def cached_trace(
     """What `trace()` gives, or gave before for an equal function.
 
     function: the user's, by whose key a trace is found; parts: what the trace depends on besides
-    (types and structure of the arguments), hashable; the settings and the bound axes are added.
+    (types and structure of the arguments), hashable; the settings, the
+    bound axes and the mesh in force are added.
     values: further values that it depends on and that count as those in a closure do: other
     functions, static arguments.
     `trace` runs on a miss, and each time where the function has no key. It returns a dataclass with
@@ -274,7 +276,7 @@ def cached_trace(
     enclosing transformation is not remembered.
     """
     key = function_key(function, *values)
-    place = (config.settings(), axis_environment(), *parts)
+    place = (config.settings(), axis_environment(), mesh_in_force(), *parts)
     same = None
     try:
         found: T | None = cache.get(key, place)

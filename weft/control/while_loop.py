@@ -19,7 +19,6 @@ from weft.array import array_of
 from weft.control.bodies import (
     check_carry_structure,
     close_carry,
-    fit,
     permuted,
     rebuild,
     run_compiled,
@@ -49,6 +48,7 @@ from weft.errors import (
 )
 from weft.ops.arithmetic import add, lt
 from weft.ops.convert import convert_element_type
+from weft.ops.named_axes import check_silent
 from weft.ops.reduce import reduce_or
 from weft.ops.shape import move_dim
 from weft.ops.tangents import instantiate
@@ -56,6 +56,7 @@ from weft.transforms.dce import dce_jaxpr, silenced
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import function_name
+from weft.transforms.varying import fit, widened
 from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["fori_loop", "while_loop", "while_p"]
@@ -312,6 +313,38 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     return outs
 
 
+def while_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """A body and a condition of the operands' types. Where devices count differently, because the
+    condition varies, everything that the loop carries varies with it."""
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts([t.varying for t in types], params)
+    while True:
+        body = close_carry(
+            widened(body, _varying(body, [*body_consts, *carry])), len(body_consts), len(carry)
+        )
+        body_consts = [t.varying for t in body.in_types[: len(body_consts)]]
+        carry = [t.varying for t in body.in_types[len(body_consts) :]]
+        condition = widened(condition, _varying(condition, [*cond_consts, *carry]))
+        goes_on = condition.out_types[0].varying
+        if all(goes_on <= axes for axes in [*body_consts, *carry]):
+            break
+        body_consts = [axes | goes_on for axes in body_consts]
+        carry = [axes | goes_on for axes in carry]
+    for jaxpr in (condition, body):
+        check_silent("while_loop", jaxpr, goes_on)
+    cond_consts = [t.varying for t in condition.in_types[: len(cond_consts)]]
+    wanted = [*cond_consts, *body_consts, *carry]
+    operands = [t.update(varying=axes) for t, axes in zip(types, wanted, strict=True)]
+    return operands, params | {"cond_jaxpr": condition, "body_jaxpr": body}
+
+
+def _varying(jaxpr: Jaxpr, axes: Sequence[frozenset[str]]) -> list[ArrayType]:
+    """The types of a program's inputs, varying along these axes too."""
+    return [t.update(varying=t.varying | a) for t, a in zip(jaxpr.in_types, axes, strict=True)]
+
+
 def tangent_loop(
     primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
 ) -> tuple[list[Any], Flags]:
@@ -538,6 +571,7 @@ def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
 
 rules.impl.register(while_p, while_impl)
 rules.type_rule.register(while_p, while_type)
+rules.retype.register(while_p, while_retype)
 rules.jvp.register(while_p, while_jvp)
 rules.linearize.register(while_p, while_linearize)
 rules.transpose.register(while_p, while_transpose)

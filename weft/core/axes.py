@@ -1,62 +1,118 @@
 """Named axes: which axis names are bound here, and how long each is.
 
-`vmap(axis_name=…)` and `shard_map` bind names; collectives read them. The environment is a context
-variable, and an immutable tuple, so that it can be part of a cache key.
+`vmap(axis_name=…)` and `shard_map` bind names; collectives read them. Only along the axis of a mesh
+do types say whether values vary. The environment is a context variable, and an immutable tuple, so
+that it can be part of a cache key.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.errors import Fix, UnboundAxisError
+from weft.errors import AxisError, Fix, UnboundAxisError
 
-__all__ = ["axis_environment", "axis_length", "extend_axis", "names_axis"]
+__all__ = [
+    "BoundAxis",
+    "axis_environment",
+    "axis_length",
+    "bound_axis",
+    "extend_axis",
+    "extend_mesh",
+    "mesh_axes",
+    "names_axis",
+    "with_environment",
+]
 
-_environment: contextvars.ContextVar[tuple[tuple[Any, int], ...]] = contextvars.ContextVar(
+
+class BoundAxis(NamedTuple):
+    """A bound axis: `mesh` is the mesh that it belongs to, None for an axis of a vmap; `explicit`
+    says that casts of values to varying ones are to be written by the user."""
+
+    name: Any
+    size: int
+    mesh: Any = None
+    explicit: bool = False
+
+
+_environment: contextvars.ContextVar[tuple[BoundAxis, ...]] = contextvars.ContextVar(
     "weft_axes", default=()
 )
 
 
-def axis_environment() -> tuple[tuple[Any, int], ...]:
-    """The bound axes, outermost first, as (name, size)."""
+def axis_environment() -> tuple[BoundAxis, ...]:
+    """The bound axes, outermost first."""
     return _environment.get()
+
+
+def mesh_axes() -> tuple[BoundAxis, ...]:
+    """The bound axes that are axes of a mesh, outermost first."""
+    return tuple(axis for axis in _environment.get() if axis.mesh is not None)
 
 
 @contextlib.contextmanager
 def extend_axis(name: Any, size: int) -> Iterator[None]:
-    """Binds one more axis name within a `with` block (None binds nothing)."""
+    """Binds the axis of a vmap within a `with` block (None binds nothing).
+
+    Raises AxisError where the name is that of an axis of the mesh.
+    """
     if name is None:
         yield
         return
-    token = _environment.set((*_environment.get(), (name, size)))
+    if any(axis.name == name for axis in mesh_axes()):
+        raise AxisError(
+            f"the axis name {name!r} is that of a mesh axis here",
+            operation="vmap",
+            got=f"axis_name={name!r} inside a shard_map over that axis",
+            wanted="a name that no mesh axis has",
+            fix=Fix("rename", "give the axis of the vmap another name", {"axis_name": name}),
+        )
+    with with_environment((*_environment.get(), BoundAxis(name, size))):
+        yield
+
+
+def extend_mesh(mesh: Any, names: Sequence[str], explicit: bool = False) -> Any:
+    """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes."""
+    own = tuple(BoundAxis(name, mesh.shape[name], mesh, explicit) for name in names)
+    return with_environment((*_environment.get(), *own))
+
+
+@contextlib.contextmanager
+def with_environment(axes: tuple[BoundAxis, ...]) -> Iterator[None]:
+    """Binds exactly these axes within a `with` block."""
+    token = _environment.set(axes)
     try:
         yield
     finally:
         _environment.reset(token)
 
 
-def axis_length(name: Any) -> int:
-    """The length of a bound axis. Raises UnboundAxisError for a name that is not bound."""
-    size: int
-    for bound, size in reversed(_environment.get()):
-        if bound == name:
-            return size
-    names = ", ".join(repr(bound) for bound, _ in _environment.get()) or "none"
+def bound_axis(name: Any) -> BoundAxis:
+    """The axis that a name is bound to. Raises UnboundAxisError for a name that is not bound."""
+    for axis in reversed(_environment.get()):
+        if axis.name == name:
+            return axis
+    names = ", ".join(repr(axis.name) for axis in _environment.get()) or "none"
     raise UnboundAxisError(
         f"the axis name {name!r} is not bound here",
         got=repr(name),
         wanted=f"one of the bound axis names ({names})",
         fix=Fix(
             "bind_axis",
-            f"call the function under weft.vmap(..., axis_name={name!r})",
+            f"call the function under weft.vmap(..., axis_name={name!r}), or under weft.shard_map "
+            "over a mesh with that axis",
             {"axis_name": name},
         ),
     )
+
+
+def axis_length(name: Any) -> int:
+    """The length of a bound axis. Raises UnboundAxisError for a name that is not bound."""
+    return bound_axis(name).size
 
 
 def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:

@@ -4,6 +4,7 @@ of the types that its primitive's type rule gives.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft import config
@@ -14,7 +15,7 @@ from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 
-__all__ = ["check_jaxpr", "checked", "result_types"]
+__all__ = ["check_jaxpr", "checked", "equally_varying", "result_types"]
 
 _CACHE_LIMIT = 4096
 
@@ -37,6 +38,16 @@ def result_types(
             cache.clear()
         cache[key] = found
     return found
+
+
+def equally_varying(types: Sequence[ArrayType]) -> bool:
+    """Whether values of these types vary along the same mesh axes.
+
+    Operands of a first-order primitive have to; primitives that hold programs (those that turn
+    `memoise` off) say for themselves what they take.
+    """
+    first = types[0].varying if types else None
+    return all(type.varying is first or type.varying == first for type in types)
 
 
 def checked(jaxpr: Jaxpr) -> Jaxpr:
@@ -103,6 +114,12 @@ def _check_atom(atom: Any, bound: set[Var], where: str) -> None:
 
 def _check_results(eqn: Equation, where: str) -> None:
     in_types = tuple(atom.type for atom in eqn.inputs)
+    if eqn.primitive.memoise and not equally_varying(in_types):
+        raise JaxprError(
+            f"{where}: the operands vary along different mesh axes",
+            got=", ".join(map(repr, in_types)),
+            wanted="casts by pbroadcast of those that vary less",
+        )
     wanted = rules.type_rule[eqn.primitive](*in_types, **eqn.params)
     if not eqn.primitive.multiple_results:
         wanted = [wanted]

@@ -19,6 +19,9 @@ Signatures (params are keyword arguments in every rule):
 - `steps(*args, **params)`: for primitives that hold jaxprs, a generator that says how to evaluate
   an application program by program. It yields (label, jaxpr, inputs), is sent the results of each,
   and labels them for people: "iteration 7 of the scan", "branch 1 of the cond".
+- `retype(types, params) -> (types, params)`: for primitives that hold jaxprs. The operands have
+  `types`, which may vary along more mesh axes than the programs say, or along fewer: the types that
+  the operands are to be cast to, and the parameters with programs that take them.
 - `effects(params) -> frozenset`: what an application does besides computing its results. The
   effects of programs among the parameters are added by themselves.
 """
@@ -45,6 +48,7 @@ __all__ = [
     "lower_for_platform",
     "not_linear",
     "partial_eval",
+    "retype",
     "stage",
     "steps",
     "transpose",
@@ -103,6 +107,7 @@ lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p,
 # Looked up with `get`: only primitives that turn `memoise` off can have one.
 stage = Table("staging", "weft.core.rules.stage.register({}_p, rule)")
 steps = Table("stepwise evaluation", "weft.core.rules.steps.register({}_p, rule)")
+retype = Table("retyping", "weft.core.rules.retype.register({}_p, rule)")
 effects = Table("effects", "weft.core.rules.effects.register({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.

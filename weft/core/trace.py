@@ -178,11 +178,17 @@ class Tracer(Typed, ArrayOperators):
         for tracer in (self, hidden):
             if not tracer._trace.alive:
                 raise leaked(tracer)
-        raise error(
-            f"{what} needs the value of {hidden.describe()}, and only its type is known while "
+        raise hidden.no_value(what, fix, error)
+
+    def no_value(
+        self, what: str, fix: str, error: Callable[..., ConcretizationError]
+    ) -> ConcretizationError:
+        """The error for an operation of Python's that needs the value."""
+        return error(
+            f"{what} needs the value of {self.describe()}, and only its type is known while "
             "tracing",
             operation=what,
-            got=f"{hidden.describe()}, made at {sources.describe(self.created)}",
+            got=f"{self.describe()}, made at {sources.describe(self.created)}",
             wanted="a value that is known while the function is traced",
             fix=Fix("static_or_traced", fix, {"what": what}),
         )

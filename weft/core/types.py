@@ -212,8 +212,12 @@ register_type_of(float, lambda value: ArrayType((), dtypes.default_float(), weak
 register_type_of(complex, lambda value: ArrayType((), dtypes.default_complex(), weak_type=True))
 
 
+# What NumPy itself takes for opaque bytes (kind V): the dtypes that were added to it.
+_STORABLE = dtypes.ANY | dtypes.NARROW | {dtypes.float0}
+
+
 def _check_numpy_dtype(dtype: Any) -> None:
-    if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in dtypes.ANY | {dtypes.float0}):
+    if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in _STORABLE):
         raise WeftTypeError(
             f"a NumPy array of dtype {dtype} holds no numbers",
             got=f"dtype {dtype}",

@@ -19,7 +19,8 @@ from weft.array import Array, as_array
 from weft.control.jit import jit_p, jit_program
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
-from weft.transforms.eval import EvalTrace, operand_device, run_program
+from weft.transforms.eval import EvalTrace
+from weft.transforms.programs import run_program
 from weft.transforms.staging import trace_to_jaxpr
 
 __all__ = ["Compiled", "compiled", "is_eager"]
@@ -131,9 +132,9 @@ class Compiled:
         if found is None:
             traced = self.traced([x.type for x in arrays], static)
             assert not traced.consts, f"{self.function.__name__} closes over arrays"
-            device = operand_device(arrays, self.function.__name__)
+            name = self.function.__name__
             # A copy: the `jit` primitive runs the same program and wants a list of results.
-            found = copy.copy(jit_program(traced.jaxpr, self.function.__name__, (), device))
+            found = copy.copy(jit_program(traced.jaxpr, name, (), arrays, name))
             found.single = traced.single
             if traced.single:
                 found.out_type = found.out_types[0]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array, put
+from weft.array import Array, as_array, put, to_place
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
@@ -272,8 +272,7 @@ def _copied(x: Any) -> Any:
 def _to_device(x: Any, device: Any) -> Any:
     if isinstance(x, Tracer):
         return x
-    moved = buffers.copy_to_device(x._live(), x.type, device)
-    return Array(moved, x.type, (x.type, device))
+    return to_place(x, device)
 
 
 def copy(a: Any, order: str | None = None) -> Any:

@@ -37,6 +37,7 @@ from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate, rev
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reshape
+from weft.transforms.programs import joint_place
 
 __all__ = ["Plan", "encode", "getitem", "gather_by", "plan_of", "take_static"]
 
@@ -650,7 +651,7 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
         # How many elements there are is known only from the values, and a program is made for one
         # number: so this runs on the host, where the values of the mask have to go anyway.
         value = np.asarray(x)[np.asarray(index)]
-        return put(value, x.type.update(shape=value.shape), _device(x))
+        return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
     encoded = encode(index, x.shape)
     plan = plan_of(encoded.key, x.shape)
     if not encoded.arrays and not plan.index_shape:
@@ -686,10 +687,6 @@ def _remembered(x: Array, index: Any) -> Any:
 
 def _plain(parts: Sequence[Any]) -> bool:
     return all(part is None or type(part) is int for part in parts)
-
-
-def _device(x: Array) -> Any:
-    return None if x.signature is x.type else x.signature[1]
 
 
 def _is_mask(index: Any, x: Array) -> bool:

@@ -19,7 +19,7 @@ from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.ops.arithmetic import add, ge, mul
-from weft.ops.collectives import axis_index_p
+from weft.ops.collectives import axis_index_p, made_varying
 from weft.ops.creation import index_vector, iota
 from weft.ops.declare import linear_jvp, primitive
 from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
@@ -32,9 +32,11 @@ from weft.ops.named_axes import (
     axis_sizes_of,
     bind_checked,
     check_dtype,
+    check_varies,
+    communicating,
     group_size,
+    partition_rows,
     take_rows,
-    unbound_lower,
 )
 from weft.ops.selection import select
 from weft.ops.shape import (
@@ -48,6 +50,7 @@ from weft.ops.shape import (
     transpose,
 )
 from weft.ops.tangents import zeros
+from weft.runtime import stablehlo, stablehlo_collectives
 
 __all__ = ["all_gather", "all_to_all", "ppermute", "pshuffle", "psum_scatter", "pswapaxes"]
 
@@ -55,19 +58,19 @@ Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
 
-def _merge_dims(x: Any, start: int, count: int) -> Any:
+def merge_dims(x: Any, start: int, count: int) -> Any:
     """Makes one dimension of `count` neighbouring ones."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:start], prod(shape[start : start + count]), *shape[start + count :]))
 
 
-def _split_dim(x: Any, place: int, sizes: Sequence[int]) -> Any:
+def split_dim(x: Any, place: int, sizes: Sequence[int]) -> Any:
     """Makes several dimensions of one."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:place], *sizes, *shape[place + 1 :]))
 
 
-def _divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
+def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
     """The length of a part of a dimension. Raises ShapeError where it does not divide evenly."""
     canonical_axis(dimension, x.ndim, operation)
     length = x.shape[dimension]
@@ -104,7 +107,7 @@ def all_gather(
             return leaf if tiled else expand_dims(leaf, (place,))
         return bind_checked(
             all_gather_p,
-            leaf,
+            made_varying("all_gather", leaf, names),
             axis_name=names,
             axis_sizes=sizes,
             axis_index_groups=groups,
@@ -168,18 +171,35 @@ def all_gather_vmap(
                 axis, [x], [dim], axis_name=(name,), axis_sizes=(size,), **params
             )
         whole = move_dim(x, dim, 0, axis.size)
-        return _merge_dims(whole, dimension + 1, len(axis_name) + tiled), 0
+        return merge_dims(whole, dimension + 1, len(axis_name) + tiled), 0
 
     def core(whole: Any, lead: int) -> Any:
         size = type_of(whole).shape[lead]
         out = move_dim(whole, lead, lead + dimension, size)
-        out = _merge_dims(out, lead + dimension, 2) if tiled else out
+        out = merge_dims(out, lead + dimension, 2) if tiled else out
         return move_dim(out, None, lead, size)
 
     if axis_index_groups is not None:
         return along_axis(axis, x, dim, axis_index_groups, core)
     out = move_dim(x, dim, dimension, axis.size)
-    return (_merge_dims(out, dimension, 2) if tiled else out), None
+    return (merge_dims(out, dimension, 2) if tiled else out), None
+
+
+def all_gather_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> Any:
+    if not tiled:
+        shape = list(x.type.shape)
+        x = stablehlo.reshape(x, [*shape[:dimension], 1, *shape[dimension:]])
+    groups, channel = communicating(context, axis_name, axis_index_groups)
+    return stablehlo_collectives.all_gather([x], groups, channel, dimension)[0]
 
 
 all_gather_p = primitive(
@@ -188,7 +208,7 @@ all_gather_p = primitive(
     jvp=linear_jvp(all_gather_bind),
     transpose=all_gather_transpose,
     vmap=all_gather_vmap,
-    lower=unbound_lower,
+    lower=all_gather_lower,
 )
 
 
@@ -215,6 +235,7 @@ def psum_scatter(
 
     def one(leaf: Any) -> Any:
         place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
+        check_varies("psum_scatter", type_of(leaf), names)
         return bind_checked(
             psum_scatter_p,
             leaf,
@@ -239,7 +260,7 @@ def psum_scatter_type(
 ) -> ArrayType:
     check_dtype("psum_scatter", x, dtypes.NUMERIC)
     count = group_size(axis_index_groups, axis_sizes)
-    part = _divided("psum_scatter", x, dimension, count)
+    part = divided("psum_scatter", x, dimension, count)
     if not tiled and part != 1:
         raise ShapeError(
             f"psum_scatter: dimension {dimension} of {x} is not as long as the axis",
@@ -283,7 +304,7 @@ def psum_scatter_vmap(
     if len(axis_name) > 1:
         length = type_of(x).shape[dimension + 1]
         kept = (length // prod(axis_sizes),) if tiled else ()
-        x = _split_dim(x, dimension + 1, (*axis_sizes, *kept))
+        x = split_dim(x, dimension + 1, (*axis_sizes, *kept))
         params["tiled"] = False
         for name, size in zip(axis_name, axis_sizes, strict=True):
             x, _ = psum_scatter_vmap(
@@ -295,10 +316,28 @@ def psum_scatter_vmap(
         shape = type_of(whole).shape
         place = lead + 1 + dimension
         if tiled:
-            whole = _split_dim(whole, place, (shape[lead], shape[place] // shape[lead]))
+            whole = split_dim(whole, place, (shape[lead], shape[place] // shape[lead]))
         return move_dim(reduce_sum(whole, (lead,)), place - 1, lead, shape[lead])
 
     return along_axis(axis, x, 0, axis_index_groups, core)
+
+
+def psum_scatter_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> Any:
+    groups, channel = communicating(context, axis_name, axis_index_groups)
+    out = stablehlo_collectives.reduce_scatter(
+        x, groups, channel, dimension, lambda a, b: stablehlo.op1("stablehlo.add", (a, b), a.type)
+    )
+    shape = list(out.type.shape)
+    return out if tiled else stablehlo.reshape(out, shape[:dimension] + shape[dimension + 1 :])
 
 
 psum_scatter_p = primitive(
@@ -307,7 +346,7 @@ psum_scatter_p = primitive(
     jvp=linear_jvp(psum_scatter_bind),
     transpose=psum_scatter_transpose,
     vmap=psum_scatter_vmap,
-    lower=unbound_lower,
+    lower=psum_scatter_lower,
 )
 
 
@@ -335,6 +374,7 @@ def all_to_all(
     groups = axis_groups("all_to_all", axis_index_groups, sizes)
 
     def one(leaf: Any) -> Any:
+        leaf = made_varying("all_to_all", leaf, names)
         of = type_of(leaf)
         split = canonical_axis(split_axis, of.ndim, "all_to_all")
         concat = canonical_axis(concat_axis, of.ndim, "all_to_all")
@@ -387,7 +427,7 @@ def all_to_all_type(
 ) -> ArrayType:
     count = group_size(axis_index_groups, axis_sizes)
     shape = list(x.shape)
-    shape[split_axis] = _divided("all_to_all", x, split_axis, count)
+    shape[split_axis] = divided("all_to_all", x, split_axis, count)
     shape[concat_axis] *= count
     return x.update(shape=tuple(shape))
 
@@ -430,7 +470,7 @@ def all_to_all_vmap(
         # The parts, one dimension per name, right behind the mapped dimension.
         place = first + split_axis
         part = type_of(x).shape[place] // prod(sizes)
-        x = _split_dim(x, place, (*sizes, part))
+        x = split_dim(x, place, (*sizes, part))
         rest = [d for d in range(first, type_of(x).ndim) if not place <= d < place + n]
         x = transpose(x, (*range(first), *range(place, place + n), *rest))
         for i, name in enumerate(axis_name):
@@ -451,9 +491,23 @@ def all_to_all_vmap(
         target = first + concat_axis
         rest = list(range(first + n, type_of(x).ndim))
         moved = [*rest[:concat_axis], *range(first, first + n), *rest[concat_axis:]]
-        return _merge_dims(transpose(x, (*range(first), *moved)), target, n + 1)
+        return merge_dims(transpose(x, (*range(first), *moved)), target, n + 1)
 
     return along_axis(axis, whole, 0, axis_index_groups, core)
+
+
+def all_to_all_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    split_axis: int,
+    concat_axis: int,
+) -> Any:
+    groups, channel = communicating(context, axis_name, axis_index_groups)
+    return stablehlo_collectives.all_to_all([x], groups, channel, split_axis, concat_axis)[0]
 
 
 all_to_all_p = primitive(
@@ -462,7 +516,7 @@ all_to_all_p = primitive(
     jvp=linear_jvp(all_to_all_bind),
     transpose=all_to_all_transpose,
     vmap=all_to_all_vmap,
-    lower=unbound_lower,
+    lower=all_to_all_lower,
 )
 
 
@@ -488,9 +542,12 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
                 wanted=f"(source, target) pairs of 0 to {count - 1}, each at most once as source "
                 "and once as target",
             )
-    return tree.map(
-        lambda leaf: ppermute_p.bind(leaf, axis_name=names, axis_sizes=sizes, perm=pairs), x
-    )
+
+    def one(leaf: Any) -> Any:
+        leaf = made_varying("ppermute", leaf, names)
+        return ppermute_p.bind(leaf, axis_name=names, axis_sizes=sizes, perm=pairs)
+
+    return tree.map(one, x)
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -569,14 +626,16 @@ def _permute_several(
         dimension=0,
         tiled=False,
     )
-    rows = _split_dim(rows, 0, other_sizes)
-    rows = _merge_dims(move_dim(rows, len(others), place, axis.size), 0, len(names))
+    rows = split_dim(rows, 0, other_sizes)
+    rows = merge_dims(move_dim(rows, len(others), place, axis.size), 0, len(names))
     here: Any = np.int32(0)
     for name, size in zip(names, sizes, strict=True):
         if name == axis.name:
             index = iota(np.int32, size)
         else:
-            index = axis_index_p.bind(axis_name=name, axis_size=size)
+            index = axis_index_p.bind(
+                axis_name=name, axis_size=size, manual=name in type_of(whole).varying
+            )
         here = add(mul(here, np.int32(size)), index)
     table = GatherDimensionNumbers((), (0,), (0,))
     mode = GatherScatterMode.CLIP
@@ -587,11 +646,19 @@ def _permute_several(
     return _where_rows(ge(chosen, np.int32(0)), out)
 
 
+def ppermute_lower(
+    context: Any, x: Any, *, axis_name: Names, axis_sizes: Sizes, perm: Pairs
+) -> Any:
+    rows = partition_rows(context, axis_name).tolist()
+    pairs = [(row[source], row[target]) for row in rows for source, target in perm]
+    return stablehlo_collectives.collective_permute(x, pairs, context.module.new_channel())
+
+
 ppermute_p = primitive(
     "ppermute",
     type_rule=ppermute_type,
     jvp=linear_jvp(ppermute_bind),
     transpose=ppermute_transpose,
     vmap=ppermute_vmap,
-    lower=unbound_lower,
+    lower=ppermute_lower,
 )

@@ -11,16 +11,17 @@ linear map whose matrix is symmetric, and transposes to itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes, tree
+from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError
+from weft.errors import AxisError, Fix, WeftValueError
 from weft.ops.arithmetic import add, div, eq, mul
 from weft.ops.convert import convert_element_type
 from weft.ops.creation import full, iota
@@ -34,14 +35,29 @@ from weft.ops.named_axes import (
     axis_sizes_of,
     bind_checked,
     check_dtype,
+    check_varies,
+    communicating,
     group_size,
-    unbound_lower,
+    mesh_position,
+    same_along,
+    silent,
 )
 from weft.ops.reduce import reduce_max, reduce_min
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum
+from weft.runtime import stablehlo, stablehlo_collectives
 
-__all__ = ["axis_index", "pmax", "pmean", "pmin", "psum"]
+__all__ = [
+    "axis_index",
+    "made_varying",
+    "pbroadcast",
+    "pcast",
+    "pmax",
+    "pmean",
+    "pmin",
+    "psum",
+    "vary",
+]
 
 _STATIC = (bool, int, float, complex, np.generic)
 
@@ -54,15 +70,17 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     A Python number stands for that number everywhere, so that `psum(1, name)` is the length of the
     axis, as an int. Booleans count as integers. `axis_index_groups` splits the axis into groups of
-    equal size that are summed apart. Raises UnboundAxisError for a name that is not bound.
+    equal size that are summed apart. Raises UnboundAxisError for a name that is not bound, and
+    AxisError for a value that is equal on all devices along a mesh axis: it may have been summed
+    already.
     """
     names = axis_names("psum", axis_name)
     sizes = axis_sizes_of(names)
     groups = axis_groups("psum", axis_index_groups, sizes)
-    return tree.map(lambda leaf: _psum(leaf, names, sizes, groups), x)
+    return tree.map(lambda leaf: _psum("psum", leaf, names, sizes, groups), x)
 
 
-def _psum(x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
+def _psum(operation: str, x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
     if isinstance(x, _STATIC):
         count = group_size(groups, sizes)
         if isinstance(x, np.generic) and not isinstance(x, np.bool_):
@@ -72,8 +90,8 @@ def _psum(x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
         x = convert_element_type(x, dtypes.default_int())
     if not names:
         return x
-    params = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
-    return bind_checked(psum_p, x, **params)
+    check_varies(operation, type_of(x), names)
+    return bind_checked(psum_p, x, axis_name=names, axis_index_groups=groups)
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -92,7 +110,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         dtype = type_of(leaf).dtype
         if dtype not in dtypes.INEXACT:
             leaf = convert_element_type(leaf, dtypes.default_float())
-        total = _psum(leaf, names, sizes, groups)
+        total = _psum("pmean", leaf, names, sizes, groups)
         return div(total, type_of(total).dtype.type(count))
 
     return tree.map(mean, x)
@@ -103,35 +121,34 @@ def _reduced_varying(x: ArrayType, names: Names, groups: Groups) -> ArrayType:
     return x if groups is not None else x.update(varying=x.varying - set(names))
 
 
-def psum_type(
-    x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ...], axis_index_groups: Groups
-) -> ArrayType:
+def psum_type(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
     check_dtype("psum", x, dtypes.NUMERIC)
     return _reduced_varying(x, axis_name, axis_index_groups)
+
+
+def reducing_lower(combine: str) -> Callable[..., Any]:
+    """The lowering of psum, pmax and pmin along axes of a mesh: an all-reduce."""
+
+    def lower(context: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> Any:
+        groups, channel = communicating(context, axis_name, axis_index_groups)
+        return stablehlo_collectives.all_reduce(
+            [x], groups, channel, lambda a, b: stablehlo.op1(combine, (a, b), a.type)
+        )[0]
+
+    return lower
 
 
 def psum_bind(x: Any, **params: Any) -> Any:
     return psum_p.bind(x, **params)
 
 
-def psum_transpose(
-    ct: Any, x: Any, *, axis_name: Names, axis_sizes: tuple[int, ...], axis_index_groups: Groups
-) -> list[Any]:
+def psum_transpose(ct: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> list[Any]:
     if axis_index_groups is not None:
-        groups = axis_index_groups
-        return [
-            psum_p.bind(ct, axis_name=axis_name, axis_sizes=axis_sizes, axis_index_groups=groups)
-        ]
-    pairs = list(zip(axis_name, axis_sizes, strict=True))
-    varying = [pair for pair in pairs if pair[0] in x.type.varying]
-    mapped = [pair for pair in pairs if pair[0] not in x.type.varying]
+        return [psum_p.bind(ct, axis_name=axis_name, axis_index_groups=axis_index_groups)]
+    mapped = tuple(name for name in axis_name if name not in x.type.varying)
     if mapped:
-        names, sizes = zip(*mapped, strict=True)
-        ct = psum_p.bind(ct, axis_name=names, axis_sizes=sizes, axis_index_groups=None)
-    if varying:
-        names, sizes = zip(*varying, strict=True)
-        ct = pbroadcast_p.bind(ct, axis_name=names, axis_sizes=sizes)
-    return [ct]
+        ct = psum_p.bind(ct, axis_name=mapped, axis_index_groups=None)
+    return [vary(ct, x.type.varying & set(axis_name))]
 
 
 def psum_vmap(
@@ -140,7 +157,6 @@ def psum_vmap(
     dims: Sequence[int | None],
     *,
     axis_name: Names,
-    axis_sizes: tuple[int, ...],
     axis_index_groups: Groups,
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
@@ -152,16 +168,14 @@ def psum_vmap(
             return along_axis(axis, x, dim, groups, _spread(reduce_sum))
         else:
             x, dim = reduce_sum(x, (dim,)), None
-        place = axis_name.index(axis.name)
-        axis_name, axis_sizes = _drop(axis_name, place), _drop(axis_sizes, place)
-        groups = None
+        axis_name, groups = _without(axis_name, axis.name), None
     if axis_name:
-        x = psum_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, axis_index_groups=groups)
+        x = psum_p.bind(x, axis_name=axis_name, axis_index_groups=groups)
     return x, dim
 
 
-def _drop(values: tuple[Any, ...], place: int) -> tuple[Any, ...]:
-    return values[:place] + values[place + 1 :]
+def _without(names: Names, name: Any) -> Names:
+    return tuple(other for other in names if other != name)
 
 
 def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
@@ -181,14 +195,66 @@ psum_p = primitive(
     jvp=linear_jvp(psum_bind),
     transpose=psum_transpose,
     vmap=psum_vmap,
-    lower=unbound_lower,
+    lower=reducing_lower("stablehlo.add"),
 )
 
 
 # ---- pbroadcast ------------------------------------------------------------------------------
 
 
-def pbroadcast_type(x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ...]) -> ArrayType:
+def pbroadcast(x: Any, axis_name: Any) -> Any:
+    """A value that is equal along axes of a mesh, as one whose type says that it may vary there.
+
+    Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
+    themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
+    Along the axis of a vmap, of which types say nothing, this is the identity. Raises
+    UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
+    """
+    names = tuple(n for n in axis_names("pbroadcast", axis_name) if bound_axis(n).mesh is not None)
+    if not names:
+        return x
+    return tree.map(lambda leaf: bind_checked(pbroadcast_p, leaf, axis_name=names), x)
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """`pcast(x, name, to="varying")` is `pbroadcast(x, name)`. Raises WeftValueError for others."""
+    if to != "varying":
+        raise WeftValueError(
+            f"pcast does not cast to {to!r}",
+            operation="pcast",
+            got=f"to={to!r}",
+            wanted='to="varying"; a value that varies becomes equal by a collective only',
+            fix=Fix("collective", "use psum, pmax or all_gather_invariant", {}),
+        )
+    return pbroadcast(x, axis_name)
+
+
+def vary(x: Any, axes: Iterable[Any]) -> Any:
+    """A value as one that may vary along these mesh axes, beside those where it does already."""
+    names = set(axes) - type_of(x).varying
+    return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
+
+
+def made_varying(operation: str, x: Any, names: Names) -> Any:
+    """The operand of a collective that takes values that vary along its axes.
+
+    Raises AxisError where a cast is needed that the user is to write.
+    """
+    same = same_along(type_of(x), names)
+    explicit = tuple(name for name in same if bound_axis(name).explicit)
+    if explicit:
+        raise AxisError(
+            f"{operation} takes a value that varies along its axes, and casts are explicit here "
+            "(auto_pbroadcast=False)",
+            operation=operation,
+            got=f"{type_of(x)} and axis_name={names}",
+            wanted=f"a value that varies along {list(explicit)}",
+            fix=Fix("pbroadcast", f"pass lax.pbroadcast(x, {explicit!r})", {"axes": explicit}),
+        )
+    return vary(x, same)
+
+
+def pbroadcast_type(x: ArrayType, *, axis_name: Names) -> ArrayType:
     known = x.varying & set(axis_name)
     if known:
         raise AxisError(
@@ -196,6 +262,7 @@ def pbroadcast_type(x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ..
             operation="pbroadcast",
             got=f"{x} and axis_name={axis_name}",
             wanted=f"a value that does not vary along {sorted(map(str, known))}",
+            fix=Fix("drop", "drop the cast along those axes", {"axes": tuple(sorted(known))}),
         )
     return x.update(varying=x.varying | set(axis_name))
 
@@ -204,14 +271,14 @@ def pbroadcast_bind(x: Any, **params: Any) -> Any:
     return pbroadcast_p.bind(x, **params)
 
 
-def pbroadcast_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
-    return [psum_p.bind(ct, axis_index_groups=None, **params)]
+def pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Names) -> list[Any]:
+    return [psum_p.bind(ct, axis_name=axis_name, axis_index_groups=None)]
 
 
 def pbroadcast_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axis_name: Names
 ) -> tuple[Any, int | None]:
-    return pbroadcast_p.bind(args[0], **params), dims[0]
+    return vary(args[0], _without(axis_name, axis.name)), dims[0]
 
 
 def pbroadcast_lower(context: Any, x: Any, **params: Any) -> Any:
@@ -253,8 +320,8 @@ def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -
     def one(leaf: Any) -> Any:
         if isinstance(leaf, _STATIC) or not names:
             return leaf
-        params = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
-        return bind_checked(kind, leaf, **params)
+        leaf = made_varying(kind.name, leaf, names)
+        return bind_checked(kind, leaf, axis_name=names, axis_index_groups=groups)
 
     return tree.map(one, x)
 
@@ -262,9 +329,7 @@ def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -
 def extremum_type(name: str) -> Callable[..., ArrayType]:
     """The type rule of pmax and pmin."""
 
-    def rule(
-        x: ArrayType, *, axis_name: Names, axis_sizes: tuple[int, ...], axis_index_groups: Groups
-    ) -> ArrayType:
+    def rule(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
         check_dtype(name, x, dtypes.ORDERED)
         return _reduced_varying(x, axis_name, axis_index_groups)
 
@@ -299,7 +364,6 @@ def extremum_vmap(
         dims: Sequence[int | None],
         *,
         axis_name: Names,
-        axis_sizes: tuple[int, ...],
         axis_index_groups: Groups,
     ) -> tuple[Any, int | None]:
         (x,), (dim,) = args, dims
@@ -309,29 +373,29 @@ def extremum_vmap(
                 return along_axis(axis, x, dim, groups, _spread(reduce))
             if dim is not None:
                 x, dim = reduce(x, (dim,)), None
-            place = axis_name.index(axis.name)
-            axis_name, axis_sizes = _drop(axis_name, place), _drop(axis_sizes, place)
-            groups = None
+            axis_name, groups = _without(axis_name, axis.name), None
         if axis_name:
-            x = kind.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, axis_index_groups=groups)
+            x = kind.bind(x, axis_name=axis_name, axis_index_groups=groups)
         return x, dim
 
     return vmap
 
 
-def _declare_extremum(name: str, reduce: Callable[[Any, Sequence[int]], Any]) -> Primitive:
+def _declare_extremum(
+    name: str, reduce: Callable[[Any, Sequence[int]], Any], combine: str
+) -> Primitive:
     made = Primitive(name)
     return primitive(
         made,
         type_rule=extremum_type(name),
         jvp=extremum_jvp(made),
         vmap=extremum_vmap(made, reduce),
-        lower=unbound_lower,
+        lower=reducing_lower(combine),
     )
 
 
-pmax_p = _declare_extremum("pmax", reduce_max)
-pmin_p = _declare_extremum("pmin", reduce_min)
+pmax_p = _declare_extremum("pmax", reduce_max, "stablehlo.maximum")
+pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
 
 
 # ---- axis_index ------------------------------------------------------------------------------
@@ -346,13 +410,14 @@ def axis_index(axis_name: Any) -> Any:
     sizes = axis_sizes_of(names)
     index: Any = None
     for name, size in zip(names, sizes, strict=True):
-        here = axis_index_p.bind(axis_name=name, axis_size=size)
+        manual = bound_axis(name).mesh is not None
+        here = axis_index_p.bind(axis_name=name, axis_size=size, manual=manual)
         index = here if index is None else add(mul(index, np.int32(size)), here)
     return full((), 0, np.int32) if index is None else index
 
 
-def axis_index_type(*, axis_name: Any, axis_size: int) -> ArrayType:
-    return ArrayType((), np.int32)
+def axis_index_type(*, axis_name: Any, axis_size: int, manual: bool) -> ArrayType:
+    return ArrayType((), np.int32, varying=(axis_name,) if manual else ())
 
 
 def axis_index_vmap(
@@ -361,6 +426,11 @@ def axis_index_vmap(
     return iota(np.int32, axis.size), 0
 
 
+def axis_index_lower(context: Any, *, axis_name: Any, axis_size: int, manual: bool) -> Any:
+    return mesh_position(context, axis_name)
+
+
 axis_index_p = primitive(
-    "axis_index", type_rule=axis_index_type, vmap=axis_index_vmap, lower=unbound_lower
+    "axis_index", type_rule=axis_index_type, vmap=axis_index_vmap, lower=axis_index_lower
 )
+silent.update((pbroadcast_p, axis_index_p))

@@ -1,18 +1,26 @@
-"""What collectives have in common: reading axis names and groups, and working along a mapped axis.
+"""What collectives have in common: reading axis names and groups, working along a mapped axis, and
+communicating along an axis of a mesh.
 
-A name is bound by `vmap(axis_name=…)`; its length becomes a parameter when the operation is
-applied, since the environment is gone by the time that a recorded program is transformed.
+A name is bound by `vmap(axis_name=…)` or by `shard_map`. Where the length of its axis matters it
+becomes a parameter when the operation is applied, since the environment is gone by the time that a
+recorded program is transformed. In a compiled program the devices are numbered by partition; a
+collective works within groups of partitions that differ in their positions along the named axes
+only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes
-from weft.core.axes import axis_length
+from weft import source as sources
+from weft.core.axes import axis_length, bound_axis
 from weft.core.check import result_types
+from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
@@ -20,6 +28,7 @@ from weft.errors import AxisError, DTypeError, Fix, WeftValueError
 from weft.ops.creation import index_vector
 from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.shape import move_dim, reshape
+from weft.runtime import stablehlo, stablehlo_collectives
 
 __all__ = [
     "Groups",
@@ -31,9 +40,16 @@ __all__ = [
     "bind_checked",
     "axis_size",
     "check_dtype",
+    "check_silent",
+    "check_varies",
+    "communication",
+    "communicating",
     "group_size",
+    "mesh_position",
+    "partition_rows",
+    "same_along",
+    "silent",
     "take_rows",
-    "unbound_lower",
 ]
 
 Groups = tuple[tuple[int, ...], ...] | None
@@ -92,6 +108,155 @@ def axis_size(axis_name: Any) -> int:
     return prod(axis_sizes_of(axis_names("axis_size", axis_name)))
 
 
+def same_along(x: ArrayType, names: Names) -> Names:
+    """The mesh axes among these along which values of a type are equal on all devices."""
+    return tuple(n for n in names if n not in x.varying and bound_axis(n).mesh is not None)
+
+
+def check_varies(operation: str, x: ArrayType, names: Names) -> None:
+    """Raises AxisError for a sum of values that are equal on all devices along a mesh axis.
+
+    Nobody can tell whether such a value has been summed already or N equal copies are meant, and
+    the difference, a factor of N, shows in no type.
+    """
+    same = same_along(x, names)
+    if not same:
+        return
+    axes = repr(same[0]) if len(same) == 1 else repr(same)
+    rest = tuple(name for name in names if name not in same)
+    drop = f"call {operation} over {rest!r} only" if rest else f"drop the {operation}"
+    count = prod(axis_sizes_of(same))
+    raise AxisError(
+        f"{operation} over {axes} of a value that is equal on all devices along {axes}",
+        operation=operation,
+        got=f"{x}, which does not vary along {axes}",
+        wanted=f"a value that varies along {axes}",
+        fix=Fix(
+            "drop_or_pbroadcast",
+            f"if it has been reduced already, {drop}; if a sum of {count} equal copies is meant, "
+            f"write {operation}(lax.pbroadcast(x, {axes}), ...)",
+            {"axes": same, "rest": rest},
+        ),
+    )
+
+
+# Primitives that name an axis and yet send nothing along it.
+silent: set[Primitive] = set()
+
+
+def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
+    """The first equation of a program that communicates along one of these mesh axes."""
+    wanted = frozenset(axes)
+
+    def find() -> tuple[Equation | None]:
+        for eqn in jaxpr.eqns:
+            named = eqn.params.get("axis_name", ())
+            names = named if isinstance(named, tuple) else (named,)
+            if eqn.primitive not in silent and not wanted.isdisjoint(names):
+                return (eqn,)
+            for inner in jaxprs_in(eqn.params):
+                found = communication(inner, wanted)
+                if found is not None:
+                    return (found,)
+        return (None,)
+
+    answer: tuple[Equation | None] = jaxpr.derived(("communication", wanted), find)
+    return answer[0]
+
+
+def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
+    """Raises AxisError where devices that do not all run a program would wait for each other in it.
+
+    `axes` are those along which the value varies that decides whether it runs.
+    """
+    eqn = communication(jaxpr, axes) if axes else None
+    if eqn is None:
+        return
+    raise AxisError(
+        f"{what}: devices decide differently whether to run a part that communicates",
+        operation=what,
+        got=f"a condition that varies along {sorted(axes)}, and {eqn.primitive.name} over "
+        f"{eqn.params['axis_name']} at {sources.describe(eqn.source)}, where devices that do not "
+        "get there would be waited for",
+        wanted="a condition that is equal on all devices that communicate",
+        fix=Fix(
+            "agree",
+            "make the condition equal on all devices, for example lax.pmax(condition, "
+            f"{sorted(axes)[0]!r}), or communicate outside",
+            {"axes": tuple(sorted(axes))},
+        ),
+    )
+
+
+# ---- along an axis of a mesh -----------------------------------------------------------------
+
+
+def _manual(context: Any, names: Names) -> Any:
+    """The mesh whose axes are manual where the module is being written."""
+    manual = context.module.manual
+    missing = [name for name in names if manual is None or name not in manual.mesh.axis_names]
+    if missing:
+        raise WeftValueError(
+            f"{context.primitive.name} reached the compiler with an axis name that is not bound",
+            operation=context.primitive.name,
+            got=f"axis_name={missing[0]!r}",
+            wanted="a name bound by weft.vmap(..., axis_name=...) or by weft.shard_map",
+        )
+    return manual
+
+
+def partition_rows(context: Any, names: Names, groups: Groups = None) -> np.ndarray[Any, Any]:
+    """The partitions that communicate with each other, one row per group, in the order of their
+    positions along the named axes."""
+    manual = _manual(context, names)
+    places = [manual.mesh.axis_names.index(name) for name in names]
+    last = range(manual.partitions.ndim - len(places), manual.partitions.ndim)
+    moved = np.moveaxis(manual.partitions, places, list(last))
+    rows = moved.reshape(-1, prod(moved.shape[moved.ndim - len(places) :]))
+    if groups is not None:
+        rows = np.concatenate([rows[:, list(group)] for group in groups])
+    return rows
+
+
+def communicating(context: Any, names: Names, groups: Groups = None) -> tuple[Any, int]:
+    """The groups of partitions of a collective, and the number of a channel of its own."""
+    rows = partition_rows(context, names, groups)
+    return tuple(map(tuple, rows.tolist())), context.module.new_channel()
+
+
+def mesh_position(context: Any, name: Any) -> Any:
+    """The position of this device along an axis of the mesh, an int32 without dimensions.
+
+    Read from a table with an entry per partition. Where other axes of the mesh are automatic, only
+    a region in which no axis is may ask for the number of the partition.
+    """
+    manual = _manual(context, (name,))
+    place = manual.mesh.axis_names.index(name)
+    coordinates = np.broadcast_to(
+        np.arange(manual.mesh.axis_sizes[place], dtype=np.int32).reshape(
+            [-1 if i == place else 1 for i in range(manual.partitions.ndim)]
+        ),
+        manual.partitions.shape,
+    )
+    table = np.zeros(manual.partitions.size, np.int32)
+    table[manual.partitions.ravel()] = coordinates.ravel()
+
+    def look_up(_: Any = None) -> list[Any]:
+        index = stablehlo.convert(stablehlo_collectives.partition_id(), np.int32)
+        places = stablehlo.constant(table, table.shape, np.int32)
+        row = stablehlo.dynamic_slice(places, [index], (1,))
+        return [stablehlo.reshape(row, ())]
+
+    rest = [axis for axis in manual.mesh.axis_names if axis not in manual.axes]
+    if not rest:
+        return look_up()[0]
+    scalar = stablehlo.tensor_type((), np.int32)
+    how = stablehlo_collectives.sharding(context.module.mesh_symbol(manual.mesh), ())
+    return stablehlo_collectives.manual_computation(
+        [], [], [how], rest, [], [scalar], lambda _: look_up()
+    )[0]
+
+
 # ---- what the vmap rules share ---------------------------------------------------------------
 
 
@@ -103,16 +268,6 @@ def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:
     """
     result_types(kind, (type_of(x),), params)
     return kind.bind(x, **params)
-
-
-def unbound_lower(context: Any, *values: Any, **params: Any) -> Any:
-    """The lowering where no mesh binds the names: there is nothing to communicate with."""
-    raise WeftValueError(
-        f"{context.primitive.name} reached the compiler with an axis name that is not bound",
-        operation=context.primitive.name,
-        got=f"axis_name={params.get('axis_name')!r}",
-        wanted="a name bound by weft.vmap(..., axis_name=...)",
-    )
 
 
 def _split_groups(x: Any, groups: Groups) -> Any:

@@ -25,6 +25,7 @@ from weft.random.generator import Generator, generator_named
 from weft.random.sampler import Sampler
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY
+from weft.sharding import Sharding
 
 __all__ = [
     "PRNGKey",
@@ -276,7 +277,7 @@ def key_data(keys: Any) -> Any:
     of = type_of(keys)
     if not isinstance(of.dtype, KeyDType):
         return keys
-    if type(keys) is Array and current_trace() is bottom_trace():
+    if _on_one_device(keys) and current_trace() is bottom_trace():
         return _view(keys, extended.physical_type(of))
     return extended.key_bits(keys)
 
@@ -301,9 +302,16 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     made = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
     if isinstance(bits, np.ndarray):
         bits = as_array(bits)
-    if type(bits) is Array and current_trace() is bottom_trace():
+    if _on_one_device(bits) and current_trace() is bottom_trace():
         return _view(bits, made)
     return extended.wrap_key_bits(bits, generator.dtype)
+
+
+def _on_one_device(value: Any) -> bool:
+    """Whether a value is an array that is not spread over a mesh, where keys are never split."""
+    if type(value) is not Array:
+        return False
+    return value.signature is value.type or not isinstance(value.signature[1], Sharding)
 
 
 def _view(array: Array, type: ArrayType) -> Array:

@@ -18,7 +18,7 @@ from weft.control.jit import jit_p, jit_program
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
-from weft.transforms.eval import explain_failure, operand_device
+from weft.transforms.programs import explain_failure
 from weft.transforms.staging import trace_to_jaxpr
 
 __all__ = ["Sampler"]
@@ -136,7 +136,7 @@ class Sampler:
         found = self.programs.get(key)
         if found is None:
             jaxpr = self._jaxpr([x.type for x in values], static)
-            found = jit_program(jaxpr, self.name, (), operand_device(values, self.name))
+            found = jit_program(jaxpr, self.name, (), values, self.name)
             self._remember(self.programs, static, [x.signature for x in values], found)
         return found
 

@@ -26,6 +26,7 @@ __all__ = ["Backend", "CompileOptions", "DeviceLayout", "Executable", "MemorySta
 Buffer = Any
 Device = Any
 Placement = Any
+Assignment = np.ndarray[Any, Any] | None
 OptionValue = str | bool | int | float
 
 
@@ -134,6 +135,17 @@ class Executable(abc.ABC):
     def output_layouts(self) -> list[DeviceLayout]:
         """The layouts of the program's results."""
 
+    @abc.abstractmethod
+    def parameter_assignments(self) -> list[Assignment]:
+        """How the program wants its arguments to be split: see `weft.runtime.placement.tiled`.
+
+        The numbers in an assignment are those of partitions.
+        """
+
+    @abc.abstractmethod
+    def output_assignments(self) -> list[Assignment]:
+        """How the program's results are split: see `weft.runtime.placement.tiled`."""
+
 
 class Backend(abc.ABC):
     """Devices of one platform, and what can be done with them.
@@ -189,6 +201,10 @@ class Backend(abc.ABC):
         """A NumPy array on a device. Unless `copy` is False, later changes to it have no effect."""
 
     @abc.abstractmethod
+    def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """A NumPy array with anything in it, which `put` without `copy` can take as it is."""
+
+    @abc.abstractmethod
     def put_shards(
         self,
         shards: Sequence[np.ndarray[Any, Any]],
@@ -206,8 +222,17 @@ class Backend(abc.ABC):
         """One array from buffers that already lie on the devices of a placement."""
 
     @abc.abstractmethod
+    def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
+        """The memory of a buffer as another array, with the devices in the same order."""
+
+    @abc.abstractmethod
     def shards(self, buffer: Buffer) -> list[Buffer]:
         """The single-device buffers of this process that an array consists of."""
+
+    @abc.abstractmethod
+    def replica(self, buffer: Buffer) -> Buffer:
+        """The single-device buffer on one device of this process, of an array of which every device
+        holds a copy."""
 
     @abc.abstractmethod
     def to_numpy(self, buffer: Buffer) -> np.ndarray[Any, Any]:

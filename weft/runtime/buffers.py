@@ -25,12 +25,15 @@ __all__ = [
     "delete",
     "device_of",
     "from_dlpack",
+    "host_memory",
     "is_deleted",
     "is_ready",
     "layout",
     "nbytes",
     "put",
     "put_shards",
+    "relabel",
+    "replica",
     "shards",
     "single",
     "tiled",
@@ -75,6 +78,11 @@ def put(
     return current.put(array, array_type, device or current.default_device, copy)
 
 
+def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A NumPy array to be filled, in memory that `put` with `copy=False` can use in place."""
+    return backend().host_memory(shape, dtype)
+
+
 def put_shards(
     blocks: Sequence[np.ndarray[Any, Any]],
     array_type: ArrayTypeLike,
@@ -93,9 +101,24 @@ def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Pl
     return backend().assemble(buffers, array_type, placement)
 
 
+def relabel(buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
+    """The memory of a buffer as another array; nothing is copied, and deleting one deletes both.
+
+    The devices of `placement` are those of the buffer in the same order, and each holds a block of
+    the shape that it has to hold now. Raises DeletedArrayError for a buffer that was deleted or
+    donated.
+    """
+    return backend().relabel(buffer, array_type, placement)
+
+
 def shards(buffer: Buffer) -> list[Buffer]:
     """The single-device buffers of this process that an array consists of."""
     return backend().shards(buffer)
+
+
+def replica(buffer: Buffer) -> Buffer:
+    """One of the equal single-device buffers of an array of which every device holds a copy."""
+    return backend().replica(buffer)
 
 
 def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:

@@ -38,10 +38,10 @@ def compile_module(
     """Compiles a module for `devices` and loads it there.
 
     The entry function is `main`. Its results get `out_types` (of whole arrays) and
-    `out_placements`; a program on one device may leave the latter out. Raises WeftValueError for
-    an option that XLA does not have, and WeftError for a module that is invalid (naming the
-    operation and its line) or that XLA cannot compile. Several threads may compile at the same
-    time.
+    `out_placements`; without the latter they lie on the one device, or where XLA chose to put
+    them (see `Executable.output_assignments`). Raises WeftValueError for an option that XLA does
+    not have, and WeftError for a module that is invalid (naming the operation and its line) or that
+    XLA cannot compile. Several threads may compile at the same time.
     """
     return backend().compile(module, options, out_types, devices, out_placements)
 

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from weft.errors import DeletedArrayError, WeftError, WeftTypeError
-from weft.runtime.backend import Backend, CompileOptions, DeviceLayout, Executable, MemoryStats
+from weft.runtime.backend import (
+    Assignment,
+    Backend,
+    CompileOptions,
+    DeviceLayout,
+    Executable,
+    MemoryStats,
+)
 from weft.runtime.mlir import ArrayTypeLike, ir, verify
 
 __all__ = ["FakeBackend", "FakeBuffer", "FakeDevice", "FakeExecutable", "FakePlacement"]
@@ -44,6 +51,12 @@ class FakePlacement:
 
     devices: tuple[FakeDevice, ...]
     assignment: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    def grid(self) -> Assignment:
+        """The assignment as an array."""
+        if self.assignment is None:
+            return None
+        return np.reshape(self.assignment[1], self.assignment[0])
 
 
 class FakeBuffer:
@@ -81,7 +94,7 @@ class _Results:
 class FakeExecutable(Executable):
     """A recorded program."""
 
-    __slots__ = ("backend", "devices", "program", "text")
+    __slots__ = ("backend", "devices", "out_placements", "program", "text")
 
     def __init__(
         self,
@@ -97,6 +110,7 @@ class FakeExecutable(Executable):
         self.text = text
         self.options = options
         self.out_types = tuple(out_types)
+        self.out_placements = tuple(out_placements)
         self.devices = tuple(devices)
         self.program = program
         self.execute = self._execute
@@ -146,6 +160,12 @@ class FakeExecutable(Executable):
 
     def output_layouts(self) -> list[DeviceLayout]:
         return [_row_major(kind.shape) for kind in self.out_types]
+
+    def parameter_assignments(self) -> list[Assignment]:
+        return []
+
+    def output_assignments(self) -> list[Assignment]:
+        return [placement.grid() for placement in self.out_placements]
 
 
 class FakeBackend(Backend):
@@ -205,6 +225,9 @@ class FakeBackend(Backend):
         _check(array, array_type)
         return FakeBuffer(array.copy() if copy else array, array_type, self.single(device))
 
+    def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        return np.empty(shape, dtype)
+
     def put_shards(
         self,
         shards: Sequence[np.ndarray[Any, Any]],
@@ -227,8 +250,16 @@ class FakeBackend(Backend):
             return FakeBuffer(_values(buffers[0]), array_type, placement)
         return FakeBuffer(None, array_type, placement, buffers)
 
+    def relabel(
+        self, buffer: FakeBuffer, array_type: ArrayTypeLike, placement: FakePlacement
+    ) -> FakeBuffer:
+        return self.assemble(self.shards(buffer), array_type, placement)
+
     def shards(self, buffer: FakeBuffer) -> list[FakeBuffer]:
         return list(buffer.parts) or [buffer]
+
+    def replica(self, buffer: FakeBuffer) -> FakeBuffer:
+        return self.shards(buffer)[0]
 
     def to_numpy(self, buffer: FakeBuffer) -> np.ndarray[Any, Any]:
         view = _values(buffer).view()
@@ -367,9 +398,9 @@ def _block_slices(shape: Sequence[int], placement: FakePlacement) -> list[tuple[
     """For each device of a placement, the part of the array that it holds."""
     everything = tuple(slice(0, size) for size in shape)
     found = [everything] * len(placement.devices)
-    if placement.assignment is None:
+    grid = placement.grid()
+    if grid is None:
         return found
-    grid = np.reshape(placement.assignment[1], placement.assignment[0])
     for index in np.ndindex(grid.shape[:-1]):
         rows = zip(shape, index, grid.shape[:-1], strict=True)
         part = tuple(slice(at * (n // k), (at + 1) * (n // k)) for n, at, k in rows)

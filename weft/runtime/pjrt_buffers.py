@@ -8,6 +8,7 @@ after the call, and a byte order that is not the machine's is not noticed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from weft.errors import DeletedArrayError, Fix, WeftError, WeftTypeError, WeftVa
 from weft.runtime.backend import DeviceLayout
 from weft.runtime.layouts import device_layout
 from weft.runtime.mlir import ArrayTypeLike
-from weft.runtime.native import extension
+from weft.runtime.native import extension, without_jax
 from weft.runtime.placement import is_tiled, single
 
 Buffer = Any
@@ -62,8 +63,11 @@ def put_shards(
 ) -> Buffer:
     """One array from one block per device; see `Backend.put_shards`."""
     dtype = array_type.dtype
-    # Copies are made here and handed over for good. (jaxlib's own copying fails with "bad function
-    # call" where two devices get blocks at one address, as copies of one block are.)
+    if copy and _copied_by_xla(shards, dtype):
+        return _batched_device_put(
+            array_type, placement, shards, devices, True, False, _COPY_NOW, True
+        )
+    # Copies are made here and handed over for good, each one for all devices that get it.
     made: dict[int, np.ndarray[Any, Any]] = {}
     blocks = []
     for shard in shards:
@@ -79,6 +83,18 @@ def put_shards(
     return _batched_device_put(
         array_type, placement, blocks, devices, True, False, _ZERO_COPY, True
     )
+
+
+def _copied_by_xla(shards: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> bool:
+    """Whether XLA is to copy these blocks itself, which is faster.
+
+    It fails with "bad function call" where two of them start at one address, and it would copy a
+    block that several devices get for each of them.
+    """
+    if not all(s.dtype == dtype and s.nbytes < _LARGE and s.dtype.isnative for s in shards):
+        return False
+    addresses = {s.__array_interface__["data"][0] for s in shards}
+    return len(addresses) == len(shards)
 
 
 def _fitting(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> np.ndarray[Any, Any]:
@@ -103,12 +119,17 @@ def _refuse(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoReturn:
 
 def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A row-major copy in memory that XLA can use in place."""
-    size = array.nbytes
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    offset = -memory.ctypes.data % _ALIGNMENT
-    made = memory[offset : offset + size].view(array.dtype).reshape(array.shape)
+    made = host_memory(array.shape, array.dtype)
     made[...] = array
     return made
+
+
+def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array with anything in it, in memory that XLA can use in place."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    offset = -memory.ctypes.data % _ALIGNMENT
+    return memory[offset : offset + size].view(dtype).reshape(shape)
 
 
 def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement) -> Buffer:
@@ -118,25 +139,36 @@ def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Pl
     )
 
 
+def relabel(buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
+    """The memory of a buffer as another array; see `Backend.relabel`."""
+    if buffer.is_deleted():
+        raise deleted("device_put")
+    return buffer._rewrap_with_aval_and_sharding(array_type, placement)
+
+
 # ---- out -----------------------------------------------------------------------------------------
 
 
 def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:
     """The values of a single-device buffer; see `Backend.to_numpy`."""
-    # The buffer protocol waits for the values and shares the memory. jaxlib's own conversion looks
-    # for the jax package on every call, which takes ten times as long, and imports it where it is
-    # found. It serves what the protocol does not know: bfloat16, say, and memory of other devices.
+    # The buffer protocol waits for the values and shares the memory. jaxlib's own conversion takes
+    # longer. It serves what the protocol does not know: bfloat16, say, and memory of other devices.
     try:
         return np.asarray(memoryview(buffer))
     except (BufferError, RuntimeFault):
         pass
     try:
-        array: np.ndarray[Any, Any] = buffer._single_device_array_to_np_array_did_copy()[0]
+        array: np.ndarray[Any, Any] = _copied_out(buffer)[0]
     except RuntimeFault as error:
         raise fault(error, [buffer]) from error
     if array.flags.writeable:
         array.flags.writeable = False
     return array
+
+
+@without_jax
+def _copied_out(buffer: Buffer) -> Any:
+    return buffer._single_device_array_to_np_array_did_copy()
 
 
 def copy_to_host_async(buffer: Buffer) -> None:
@@ -150,8 +182,24 @@ def shards(buffer: Buffer) -> list[Buffer]:
     """The single-device buffers of this process in an array."""
     if buffer.is_deleted():
         raise deleted("shards")
-    parts: list[Buffer] = buffer._arrays if is_tiled(buffer._sharding) else [buffer]
-    return parts
+    return _parts(buffer) if is_tiled(buffer._sharding) else [buffer]
+
+
+def replica(buffer: Buffer) -> Buffer:
+    """One of the equal single-device buffers of an array; see `Backend.replica`."""
+    if buffer.is_deleted():
+        raise deleted("shards")
+    return _replica(buffer) if is_tiled(buffer._sharding) else buffer
+
+
+@without_jax
+def _replica(buffer: Buffer) -> Any:
+    return buffer._fully_replicated_shard()
+
+
+@without_jax
+def _parts(buffer: Buffer) -> Any:
+    return buffer._arrays
 
 
 def copy_to_device(buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:

@@ -17,12 +17,19 @@ import numpy as np
 
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime import host_callbacks
-from weft.runtime.backend import CompileOptions, DeviceLayout, Executable, MemoryStats, OptionValue
+from weft.runtime.backend import (
+    Assignment,
+    CompileOptions,
+    DeviceLayout,
+    Executable,
+    MemoryStats,
+    OptionValue,
+)
 from weft.runtime.layouts import device_layout
 from weft.runtime.mlir import ArrayTypeLike, bytecode, ir, private_copy, verify
 from weft.runtime.native import extension, version
-from weft.runtime.pjrt_buffers import RuntimeFault, block_until_ready, fault
-from weft.runtime.placement import device_list, single
+from weft.runtime.pjrt_buffers import RuntimeFault, block_until_ready, deleted, fault
+from weft.runtime.placement import assignment_of, device_list, single, tiled
 
 Device = Any
 Placement = Any
@@ -49,16 +56,34 @@ class JaxlibExecutable(Executable):
         loaded: Any,
         options: CompileOptions,
         out_types: Sequence[ArrayTypeLike],
-        out_placements: Sequence[Placement],
+        devices: Sequence[Device],
+        out_placements: Sequence[Placement] | None,
     ) -> None:
         self.loaded = loaded
         self.execute = loaded.execute_sharded
+        if options.num_partitions > 1:
+            # XLA ends the process where one of several devices finds its buffer deleted.
+            self.execute = self._execute_checked
         self.options = options
         self.out_types = tuple(out_types)
+        if out_placements is None:
+            out_placements = self._own_placements(devices)
         self.handlers = [
             result_handler(array_type, placement)
             for array_type, placement in zip(out_types, out_placements, strict=True)
         ]
+
+    def _own_placements(self, devices: Sequence[Device]) -> list[Placement]:
+        """Where the results lie if nobody says so: on the one device, or where XLA put them."""
+        if self.options.num_partitions == 1:
+            return [single(devices[0])] * len(self.out_types)
+        return [tiled(devices, assignment) for assignment in self.output_assignments()]
+
+    def _execute_checked(self, buffers: Sequence[Any]) -> Any:
+        for buffer in buffers:
+            if buffer.is_deleted():
+                raise deleted()
+        return self.loaded.execute_sharded(buffers)
 
     def run(self, buffers: Sequence[Any]) -> list[Any]:
         try:
@@ -118,6 +143,18 @@ class JaxlibExecutable(Executable):
     def output_layouts(self) -> list[DeviceLayout]:
         return [device_layout(layout) for layout in self.loaded.get_output_layouts()]
 
+    def parameter_assignments(self) -> list[Assignment]:
+        found = self.loaded.get_parameter_shardings()
+        if found is None:  # a program on one device
+            return [None] * len(self.loaded.get_parameter_layouts())
+        return [assignment_of(sharding) for sharding in found]
+
+    def output_assignments(self) -> list[Assignment]:
+        found = self.loaded.get_output_shardings()
+        if found is None:
+            return [None] * len(self.out_types)
+        return [assignment_of(sharding) for sharding in found]
+
 
 def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
     """What makes a buffer of a program's result."""
@@ -157,10 +194,11 @@ def compile_module(
     """Compiles a module for `devices` and loads it.
 
     Its results get `out_types` (of whole arrays) and `out_placements`; without the latter they lie
-    on the one device. Raises WeftValueError for an option that XLA does not have and WeftError for
-    a module that is invalid (naming the operation) or that XLA cannot compile.
+    on the one device, or where XLA puts them. Raises WeftValueError for an option that XLA does not
+    have and WeftError for a module that is invalid (naming the operation) or that XLA cannot
+    compile.
     """
-    placements = result_placements(options, out_types, devices, out_placements)
+    check_devices(options, devices)
     native_devices = device_list(tuple(devices))
     while True:
         try:
@@ -172,7 +210,7 @@ def compile_module(
                 )
             else:
                 loaded = client.compile_and_load(bytecode(module), native_devices, native)
-            return JaxlibExecutable(loaded, options, out_types, placements)
+            return JaxlibExecutable(loaded, options, out_types, devices, out_placements)
         except RuntimeFault as error:
             if not _dropped_fast_option(error, options):
                 raise _compile_error(error, module) from error
@@ -187,7 +225,7 @@ def deserialize(
     out_placements: Sequence[Placement] | None,
 ) -> JaxlibExecutable:
     """Loads a serialized program; WeftValueError if XLA does not take the bytes."""
-    placements = result_placements(options, out_types, devices, out_placements)
+    check_devices(options, devices)
     callbacks = {"host_callbacks": for_xla(options)} if options.host_callbacks else {}
     try:
         loaded = client.deserialize_executable(
@@ -199,7 +237,7 @@ def deserialize(
             operation="deserialize",
             fix=Fix("recompile", "compile the program again with this release of jaxlib"),
         ) from error
-    return JaxlibExecutable(loaded, options, out_types, placements)
+    return JaxlibExecutable(loaded, options, out_types, devices, out_placements)
 
 
 @functools.cache
@@ -218,13 +256,8 @@ def for_xla(options: CompileOptions) -> list[Any]:
     return [host_callbacks.callable_from_xla(function) for function in options.host_callbacks]
 
 
-def result_placements(
-    options: CompileOptions,
-    out_types: Sequence[ArrayTypeLike],
-    devices: Sequence[Device],
-    out_placements: Sequence[Placement] | None,
-) -> Sequence[Placement]:
-    """The given placements, checked, or the one device for each result."""
+def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:
+    """Raises WeftValueError where there are not as many devices as partitions."""
     if len(devices) != options.num_partitions:
         raise WeftValueError(
             "a program runs on as many devices as it has partitions",
@@ -232,15 +265,6 @@ def result_placements(
             got=f"{len(devices)} devices",
             wanted=f"{options.num_partitions}",
         )
-    if out_placements is not None:
-        return out_placements
-    if options.num_partitions > 1:
-        raise WeftValueError(
-            "where the results of a program on several devices lie has to be said",
-            operation="compile",
-            wanted="out_placements, one for each result",
-        )
-    return [single(devices[0])] * len(out_types)
 
 
 def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:

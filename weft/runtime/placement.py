@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.runtime.native import extension, hlo_library
 
-__all__ = ["HloSharding", "device_list", "is_tiled", "single", "tiled"]
+__all__ = ["HloSharding", "assignment_of", "device_list", "is_tiled", "single", "tiled"]
 
 Device = Any
 Placement = Any
@@ -76,6 +76,24 @@ def _tiled(
     order = np.asarray(positions, np.int64).reshape(shape)
     how = HloSharding.subgroup_with_device_ordering(order, subgroup_types=kinds)
     return _Tiled(device_list(devices), how)
+
+
+def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
+    """The assignment, as `tiled` takes it, that XLA's OpSharding of a compiled program says.
+
+    An XLA sharding may end in one dimension of equal copies, or in several that say why the copies
+    are equal; what is left of them here is one.
+    """
+    found = HloSharding.from_proto(sharding)
+    if found.is_replicated():
+        return None
+    shape = tuple(found.tile_assignment_dimensions())
+    grid = np.asarray(found.tile_assignment_devices(), np.int64).reshape(shape)
+    copies = len(found.subgroup_types()) or int(found.replicate_on_last_tile_dim())
+    split = shape[: len(shape) - copies]
+    if all(size == 1 for size in split):
+        return None
+    return grid.reshape(*split, -1)
 
 
 def is_tiled(placement: Placement) -> bool:

@@ -43,6 +43,7 @@ from weft.runtime.stablehlo_collectives import (
     collective_permute,
     manual_computation,
     mesh,
+    on_one_device,
     partition_id,
     reduce_scatter,
     replica_id,

@@ -10,6 +10,7 @@ https://openxla.org/shardy.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -143,6 +144,15 @@ def replica_id() -> ir.Value:
 # ---- Shardy --------------------------------------------------------------------------------------
 
 
+# XLA crashes on a backslash in the name of an axis, and aborts the process on a letter that is not
+# ASCII. Such names are written with the hexadecimal numbers of their bytes.
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.\- ]")
+
+
+def _axis(name: str) -> str:
+    return _UNSAFE.sub(lambda found: f"%{found[0].encode('utf-8', 'surrogatepass').hex()}", name)
+
+
 def mesh(
     module: Module,
     axes: Sequence[tuple[str, int]],
@@ -157,7 +167,7 @@ def mesh(
     symbol = module.symbol(name)
     with unknown_location(), module.insertion_point():
         made = sdy.MeshAttr.get(
-            [sdy.MeshAxisAttr.get(axis, size) for axis, size in axes], list(device_ids)
+            [sdy.MeshAxisAttr.get(_axis(axis), size) for axis, size in axes], list(device_ids)
         )
         op("sdy.mesh", (), (), {"sym_name": attrs.string(symbol), "mesh": made})
     return symbol
@@ -169,25 +179,37 @@ def sharding(
     dimensions: tuple[tuple[str, ...] | None, ...],
     replicated: tuple[str, ...] = (),
     unreduced: tuple[str, ...] = (),
+    open: bool = False,
 ) -> ir.Attribute:
     """How an array is split: for each dimension the mesh axes that split it, the first one
     outermost.
 
-    None for a dimension leaves it open: the compiler may split it further. `replicated` axes are
-    not to be used by the compiler; over `unreduced` ones the array is a pending sum.
+    None for a dimension leaves it to the compiler; with `open` it may split every dimension
+    further. `replicated` axes are not to be used by the compiler; over `unreduced` ones the array
+    is a pending sum.
     """
     with context():
         parts = [
             sdy.DimensionShardingAttr.get(
-                [sdy.AxisRefAttr.get(axis) for axis in names or ()], names is not None
+                [sdy.AxisRefAttr.get(_axis(axis)) for axis in names or ()], names is not None
             )
             for names in dimensions
         ]
         return sdy.TensorShardingAttr.get(
             mesh_name,
             parts,
-            replicated_axes=[sdy.AxisRefAttr.get(axis) for axis in replicated],
-            unreduced_axes=[sdy.AxisRefAttr.get(axis) for axis in unreduced],
+            replicated_axes=[sdy.AxisRefAttr.get(_axis(axis)) for axis in replicated],
+            unreduced_axes=[sdy.AxisRefAttr.get(_axis(axis)) for axis in unreduced],
+        )
+
+
+def on_one_device(operation: ir.Operation, mesh_name: str) -> None:
+    """Says that one device runs an operation, the only one of a mesh without axes; the others get
+    its results from there."""
+    with context():
+        whole = sdy.TensorShardingAttr.get(mesh_name, [])
+        operation.attributes["sdy.sharding"] = sdy.TensorShardingPerValueAttr.get(
+            [whole] * max(1, len(operation.results))
         )
 
 
@@ -213,7 +235,9 @@ def manual_computation(
         config = {
             "in_shardings": sdy.TensorShardingPerValueAttr.get(list(in_shardings)),
             "out_shardings": sdy.TensorShardingPerValueAttr.get(list(out_shardings)),
-            "manual_axes": sdy.ManualAxesAttr.get([attrs.string(axis) for axis in manual_axes]),
+            "manual_axes": sdy.ManualAxesAttr.get(
+                [attrs.string(_axis(axis)) for axis in manual_axes]
+            ),
         }
     made = ir.Operation.create(
         "sdy.manual_computation", list(result_types), list(operands), config, None, 1

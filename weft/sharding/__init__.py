@@ -1,8 +1,25 @@
-"""Where arrays lie: for now, on one device.
+"""Where arrays lie: meshes of devices, specs over their axes, and shardings, as frozen data."""
 
-Meshes and specs come with arrays over several devices.
-"""
+from weft.sharding.context import get_abstract_mesh, get_mesh, set_mesh, simulate, use_mesh
+from weft.sharding.mesh import AbstractMesh, AxisType, Mesh
+from weft.sharding.named import NamedSharding, named_sharding
+from weft.sharding.sharding import Sharding, SingleDeviceSharding, TiledSharding
+from weft.sharding.spec import P, PartitionSpec
 
-from weft.sharding.sharding import Sharding, SingleDeviceSharding
-
-__all__ = ["Sharding", "SingleDeviceSharding"]
+__all__ = [
+    "AbstractMesh",
+    "AxisType",
+    "Mesh",
+    "NamedSharding",
+    "P",
+    "PartitionSpec",
+    "Sharding",
+    "SingleDeviceSharding",
+    "TiledSharding",
+    "get_abstract_mesh",
+    "get_mesh",
+    "named_sharding",
+    "set_mesh",
+    "simulate",
+    "use_mesh",
+]

@@ -1,33 +1,311 @@
-"""Shardings as plain frozen data: they name devices and touch none."""
+"""Shardings as plain frozen data: which block of an array each device holds. They name devices and
+touch none.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+import abc
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
-__all__ = ["Sharding", "SingleDeviceSharding"]
+import numpy as np
+
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.sharding.devices import check_devices, is_addressable
+from weft.sharding.interning import Interned
+
+__all__ = ["Sharding", "SingleDeviceSharding", "TiledSharding", "block_slices", "checked_shape"]
+
+Device = Any
+Assignment = np.ndarray[Any, Any] | None
 
 
-class Sharding:
-    """How an array is laid out over devices; an abstract class."""
+class Sharding(Interned):
+    """How an array is laid out over devices; an abstract class.
+
+    A subclass says on which devices (`device_list`) and which block each of them holds
+    (`assignment`); the rest follows. Shardings are immutable, and equal ones are one object.
+    """
 
     __slots__ = ()
 
     @property
-    def device_set(self) -> frozenset[Any]:
-        """The devices that hold a part of the array."""
-        raise NotImplementedError(f"{type(self).__name__} does not define device_set")
+    @abc.abstractmethod
+    def device_list(self) -> tuple[Device, ...]:
+        """The devices, in the order of their positions in an assignment."""
 
+    @abc.abstractmethod
+    def assignment(self, ndim: int) -> Assignment:
+        """Which device holds which block of an array of `ndim` dimensions.
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SingleDeviceSharding(Sharding):
-    """The whole array on one device."""
+        The result holds positions in `device_list`. It has one axis for each dimension, as long as
+        the number of blocks along it, and a last axis for the devices that hold equal copies.
+        None: every device holds the whole array. Raises ShapeError where arrays of `ndim`
+        dimensions cannot be laid out so.
+        """
 
-    device: Any
+    def check_shape(self, operation: str, what: str, shape: Sequence[int]) -> None:
+        """Raises ShapeError where an array of this shape cannot be laid out so.
+
+        `what` says which array it is, in the text of the error.
+        """
+        lengths = checked_shape(operation, shape)
+        counts = self.block_counts(len(lengths))
+        for dimension, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+            if length % count:
+                raise _indivisible(operation, what, lengths, dimension, count, self)
+
+    # ---- what follows -----------------------------------------------------------------------
 
     @property
-    def device_set(self) -> frozenset[Any]:
-        return frozenset((self.device,))
+    def device_set(self) -> frozenset[Device]:
+        """The devices that hold a part of the array."""
+        return frozenset(self.device_list)
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices hold a part of the array."""
+        return len(self.device_list)
+
+    @property
+    def addressable_devices(self) -> frozenset[Device]:
+        """Those of the devices that belong to this process."""
+        return frozenset(filter(is_addressable, self.device_list))
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all devices belong to this process."""
+        return all(map(is_addressable, self.device_list))
+
+    @property
+    @abc.abstractmethod
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+
+    def block_counts(self, ndim: int) -> tuple[int, ...]:
+        """Into how many blocks each dimension is split."""
+        assignment = self.assignment(ndim)
+        return (1,) * ndim if assignment is None else assignment.shape[:-1]
+
+    def block_coordinates(self, ndim: int) -> np.ndarray[Any, Any]:
+        """For each device of `device_list`, the number of its block along each dimension."""
+        assignment = self.assignment(ndim)
+        found = np.zeros((self.num_devices, ndim), np.int64)
+        if assignment is not None:
+            counts = assignment.shape[:-1]
+            blocks = np.indices(counts).reshape(ndim, -1).T
+            found[assignment.reshape(len(blocks), -1)] = blocks[:, None, :]
+        return found
+
+    def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of each device's block. Raises ShapeError where a shape cannot be split so."""
+        return _shard_shape(self, checked_shape("shard_shape", shape))
+
+    def devices_indices_map(self, shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
+        """The part of an array of this shape that each device holds, as an index.
+
+        Raises ShapeError where the shape cannot be split so.
+        """
+        indices = block_slices(self, checked_shape("devices_indices_map", shape))
+        return dict(zip(self.device_list, indices, strict=True))
+
+    def addressable_devices_indices_map(
+        self, shape: Sequence[int]
+    ) -> dict[Device, tuple[slice, ...]]:
+        """Like `devices_indices_map`, for the devices of this process only."""
+        found = self.devices_indices_map(shape)
+        return {device: index for device, index in found.items() if is_addressable(device)}
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether arrays of `ndim` dimensions lie the same way, on devices in the same order."""
+        return self is other or _equivalent(self, other, ndim)
+
+
+@functools.lru_cache(maxsize=4096)
+def _equivalent(first: Sharding, second: Sharding, ndim: int) -> bool:
+    if first.device_list != second.device_list:
+        return False
+    return np.array_equal(first.block_coordinates(ndim), second.block_coordinates(ndim))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shard_shape(sharding: Sharding, shape: tuple[int, ...]) -> tuple[int, ...]:
+    sharding.check_shape("shard_shape", "an array", shape)
+    counts = sharding.block_counts(len(shape))
+    return tuple(length // count for length, count in zip(shape, counts, strict=True))
+
+
+@functools.lru_cache(maxsize=4096)
+def block_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], ...]:
+    """For each device of `device_list`, the index of its block: `slice(None)` for a dimension that
+    is not split."""
+    lengths = sharding.shard_shape(shape)
+    split = [count > 1 for count in sharding.block_counts(len(shape))]
+    return tuple(
+        tuple(
+            slice(number * length, (number + 1) * length) if cut else slice(None)
+            for number, length, cut in zip(numbers, lengths, split, strict=True)
+        )
+        for numbers in sharding.block_coordinates(len(shape)).tolist()
+    )
+
+
+def checked_shape(operation: str, shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of integers. Raises WeftTypeError for what is none."""
+    try:
+        lengths = tuple(map(operator.index, shape))
+    except TypeError:
+        lengths = (-1,)
+    if any(length < 0 for length in lengths):
+        raise WeftTypeError(
+            f"{operation}: a shape is a sequence of integers that are not negative",
+            operation=operation,
+            got=repr(shape),
+            wanted="a shape, such as (8, 4)",
+            fix=Fix("shape", "use x.shape", {"shape": "x.shape"}),
+        )
+    return lengths
+
+
+def _indivisible(
+    operation: str, what: str, shape: tuple[int, ...], dimension: int, count: int, how: Sharding
+) -> ShapeError:
+    length = shape[dimension]
+    padded = -(-length // count) * count
+    fixed = shape[:dimension] + (padded,) + shape[dimension + 1 :]
+    return ShapeError(
+        f"{operation}: dimension {dimension} of {what} cannot be split into {count} equal blocks",
+        operation=operation,
+        got=f"shape {shape!r} with {how}",
+        wanted=f"a multiple of {count} in place of {length}",
+        fix=Fix(
+            "pad",
+            f"pad dimension {dimension} to {padded}, or do not split it",
+            {"shape": fixed, "dimension": dimension},
+        ),
+    )
+
+
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device.
+
+    Raises WeftTypeError for what is no device.
+
+    >>> from weft.sharding import SingleDeviceSharding
+    >>> SingleDeviceSharding(weft.devices()[0]).shard_shape((4, 2))
+    (4, 2)
+    """
+
+    __slots__ = ("device", "device_list")
+
+    device: Device
+    device_list: tuple[Device, ...]
+    # Devices are few, and every array is asked where it lies.
+    _kept: ClassVar[dict[Device, Any]] = {}
+
+    @api_boundary
+    def __new__(cls, device: Device) -> Self:
+        try:
+            found: Self = cls._kept[device]
+            return found
+        except (KeyError, TypeError):  # a TypeError where it is not hashable, so no device
+            check_devices("SingleDeviceSharding", (device,))
+        made: Self = cls._made_of(device, device=device, device_list=(device,))
+        cls._kept[device] = made
+        return made
+
+    def assignment(self, ndim: int) -> Assignment:
+        return None
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
 
     def __repr__(self) -> str:
         return f"SingleDeviceSharding({self.device})"
+
+
+class TiledSharding(Sharding):
+    """Blocks dealt out over devices in an order that no spec over a mesh describes.
+
+    The compiler may choose such a layout for a result. `assignment` has the form that
+    `Sharding.assignment` describes, and thereby belongs to arrays of one number of dimensions;
+    None stands for a copy on each device.
+
+    Raises WeftTypeError for what is no device or no array of integers, and WeftValueError unless
+    every device stands in the assignment exactly once.
+
+    >>> from weft.sharding import TiledSharding
+    >>> devices = weft.devices()[:3]
+    >>> TiledSharding(devices, np.array([[2], [0], [1]])).devices_indices_map((6,))[devices[2]]
+    (slice(0, 2, None),)
+    """
+
+    __slots__ = ("device_list", "stored")
+
+    device_list: tuple[Device, ...]
+    stored: Assignment
+
+    @api_boundary
+    def __new__(cls, devices: Sequence[Device], assignment: Any) -> Self:
+        listed = tuple(devices)
+        check_devices("TiledSharding", listed)
+        order = None if assignment is None else _checked_assignment(assignment, len(listed))
+        if order is None or order.shape[-1] == len(listed):
+            return cls._made_of((listed, None), device_list=listed, stored=None)
+        key = (listed, order.shape, order.tobytes())
+        return cls._made_of(key, device_list=listed, stored=order)
+
+    def assignment(self, ndim: int) -> Assignment:
+        order = self.stored
+        if order is None:
+            return None
+        if order.ndim - 1 != ndim:
+            raise ShapeError(
+                f"a layout of arrays of {order.ndim - 1} dimensions is none of others",
+                operation="TiledSharding",
+                got=f"an array of {ndim} dimensions with {self}",
+                wanted=f"an array of {order.ndim - 1} dimensions",
+                fix=Fix("reshape", f"use it for {order.ndim - 1} dimensions", {"ndim": ndim}),
+            )
+        return order
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return self.stored is None
+
+    def __repr__(self) -> str:
+        if self.stored is None:
+            return f"TiledSharding({self.num_devices} devices, replicated)"
+        *blocks, copies = self.stored.shape
+        of = f", {copies} copies each" if copies > 1 else ""
+        return f"TiledSharding({self.num_devices} devices, blocks {tuple(blocks)!r}{of})"
+
+
+def _checked_assignment(assignment: Any, devices: int) -> np.ndarray[Any, Any]:
+    """An assignment with the copies of a block in ascending order, so that equal ones look it."""
+    try:
+        order = np.asarray(assignment)
+    except ValueError:  # rows of different lengths
+        order = np.empty(0, object)
+    if order.dtype.kind not in "iu" or not order.ndim:
+        raise WeftTypeError(
+            "TiledSharding: an assignment is an array of integers",
+            operation="TiledSharding",
+            got=f"{assignment!r:.200}",
+            wanted="positions of devices: an axis for each dimension, and one for the copies",
+            fix=Fix("assignment", "use None for a copy on each device", {"assignment": None}),
+        )
+    if sorted(order.ravel().tolist()) != list(range(devices)):
+        raise WeftValueError(
+            "TiledSharding: an assignment has the position of each device exactly once",
+            operation="TiledSharding",
+            got=f"{order.ravel().tolist()!r:.200} for {devices} devices",
+            wanted=f"the numbers from 0 to {devices - 1}",
+            fix=Fix("assignment", "use None for a copy on each device", {"assignment": None}),
+        )
+    order = np.sort(order.astype(np.int64), axis=-1)
+    order.flags.writeable = False
+    return order

@@ -12,7 +12,7 @@ too: XLA runs callbacks one after the other anyway, and what is printed reads be
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,19 +22,52 @@ from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
 from weft.ops.extended import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
+from weft.sharding import AbstractMesh, Mesh, Sharding
+from weft.transforms.partition import MeshTable, sharding_attribute, unsplit_rows
 from weft.util import collection_paused
 
-__all__ = ["LoweringContext", "ModuleContext", "lower_to_module"]
+__all__ = ["LoweringContext", "ManualMesh", "ModuleContext", "lower_to_module"]
+
+Attributes = dict[str, Any]
+
+
+class ManualMesh(NamedTuple):
+    """A mesh along some of whose axes programs say themselves what they communicate, and the
+    partitions that its devices run, in its shape."""
+
+    mesh: Any
+    axes: frozenset[str]
+    partitions: np.ndarray[Any, Any]
+
+    def key(self) -> Any:
+        """What tells it from others in a module."""
+        return self.mesh, self.axes
 
 
 class ModuleContext:
-    """What is common to the lowering of one module."""
+    """What is common to the lowering of one module.
 
-    __slots__ = ("callbacks", "functions", "locations", "module", "order", "platform")
+    Partition p of the program runs on `devices[p]`; a program on one device may have none.
+    """
 
-    def __init__(self, module: Any, platform: str) -> None:
+    __slots__ = (
+        "callbacks",
+        "channels",
+        "devices",
+        "functions",
+        "locations",
+        "manual",
+        "meshes",
+        "module",
+        "order",
+        "platform",
+    )
+
+    def __init__(self, module: Any, platform: str, devices: Sequence[Any] = ()) -> None:
         self.module = module
         self.platform = platform
+        self.devices = tuple(devices)
+        self.meshes = MeshTable(module, devices)
         self.functions: dict[Any, str] = {}
         # Keyed by the identity of the code object: hashing one reads its whole bytecode.
         self.locations: dict[Any, Any] = {}
@@ -42,6 +75,32 @@ class ModuleContext:
         self.callbacks: list[Any] = []
         # The number that the next effect takes; None before the first one of a function.
         self.order: Any = None
+        # The mesh whose axes are manual where operations are written now, if any are.
+        self.manual: ManualMesh | None = None
+        self.channels = 0
+
+    def new_channel(self) -> int:
+        """A number for a collective that no other one in the module has."""
+        self.channels += 1
+        return self.channels
+
+    def mesh_symbol(self, mesh: Mesh | AbstractMesh) -> str:
+        """The name of a mesh in the module, which declares it once."""
+        return self.meshes.symbol(mesh)
+
+    def partitions(self, mesh: Mesh | AbstractMesh) -> np.ndarray[Any, Any]:
+        """The numbers of the partitions that run on the devices of a mesh, in its shape."""
+        return self.meshes.partitions(mesh)
+
+    def sharding(self, how: Sharding, type: ArrayType) -> Any:
+        """The attribute that says how values of a type are split (see `sharding_attribute`)."""
+        return sharding_attribute(self.meshes, how, type)
+
+    def run_on_first(self, values: Sequence[Any]) -> None:
+        """Says that the first device alone runs the operation with these results, for one that has
+        to happen once. In a manual computation every device runs it."""
+        if len(self.devices) > 1 and self.manual is None and values:
+            stablehlo.on_one_device(values[0].owner, self.meshes.declare((), (0,)))
 
     def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
         """The MLIR location of an equation."""
@@ -98,7 +157,8 @@ class LoweringContext:
 
     def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
         """Emits a call of the function that a program becomes."""
-        key = (jaxpr, name)
+        manual = self.module.manual
+        key = (jaxpr, name, None if manual is None else manual.key())
         symbol = self.module.functions.get(key)
         if symbol is None:
             symbol = lower_function(self.module, jaxpr, name, public=False)
@@ -182,16 +242,53 @@ def ir_types(types: Sequence[ArrayType]) -> list[Any]:
 
 
 def lower_to_module(
-    jaxpr: Jaxpr, name: str, platform: str, donated: Sequence[bool] | None = None
+    jaxpr: Jaxpr,
+    name: str,
+    platform: str,
+    donated: Sequence[bool] | None = None,
+    *,
+    devices: Sequence[Any] = (),
+    in_shardings: Sequence[Sharding | None] | None = None,
+    out_shardings: Sequence[Sharding | None] | None = None,
 ) -> ModuleContext:
     """The module whose entry point computes a program.
 
-    `donated` marks the inputs whose buffers the program may overwrite.
+    `donated` marks the inputs whose buffers the program may overwrite. For a program on several
+    `devices` the shardings say how its inputs and results are split (None: the compiler chooses).
     """
-    context = ModuleContext(stablehlo.Module(f"jit_{name}"), platform)
+    count = max(1, len(devices))
+    module = stablehlo.Module(f"jit_{name}", num_partitions=count)
+    context = ModuleContext(module, platform, devices)
+    arguments: list[Attributes] = [{} for _ in jaxpr.inputs]
+    results: list[Attributes] = [{} for _ in jaxpr.outputs]
+    for own, flag in zip(arguments, donated or (), strict=False):
+        if flag:
+            own["jax.buffer_donor"] = stablehlo_attributes.boolean(True)
     with collection_paused():
-        lower_function(context, jaxpr, "main", public=True, scope=f"jit({name})", donated=donated)
+        if count > 1:
+            _place(context, arguments, jaxpr.in_types, in_shardings)
+            _place(context, results, jaxpr.out_types, out_shardings)
+        attributes = (arguments, results)
+        lower_function(
+            context, jaxpr, "main", public=True, scope=f"jit({name})", attributes=attributes
+        )
     return context
+
+
+def _place(
+    context: ModuleContext,
+    attributes: Sequence[Attributes],
+    types: Sequence[ArrayType],
+    shardings: Sequence[Sharding | None] | None,
+) -> None:
+    """Adds the shardings to the attributes of the arguments or results of the entry point."""
+    if shardings is None:
+        shardings = (None,) * len(types)
+    for own, type, how in zip(attributes, types, shardings, strict=True):
+        if how is not None:
+            own["sdy.sharding"] = context.sharding(how, type)
+        elif physical_type(type) is not type:
+            own["sdy.sharding"] = unsplit_rows(context.meshes, type)
 
 
 def lower_function(
@@ -201,17 +298,14 @@ def lower_function(
     *,
     public: bool,
     scope: str = "",
-    donated: Sequence[bool] | None = None,
+    attributes: tuple[Sequence[Attributes], Sequence[Attributes]] = ((), ()),
 ) -> str:
     """Emits a program as a function and answers with its symbol.
 
     A function that is called and has effects takes the order after its other arguments and
-    gives it after its other results.
+    gives it after its other results. `attributes` are those of a public function's arguments and
+    results.
     """
-    attributes = None
-    if donated is not None and any(donated):
-        donor = {"jax.buffer_donor": stablehlo_attributes.boolean(True)}
-        attributes = [donor if flag else None for flag in donated]
     order = [stablehlo.tensor_type((), np.int32)]
     if public or not jaxpr.effects:
         order = []
@@ -220,7 +314,8 @@ def lower_function(
         ir_types(jaxpr.in_types) + order,
         ir_types(jaxpr.out_types) + order,
         public=public,
-        arg_attributes=attributes,
+        arg_attributes=attributes[0],
+        result_attributes=attributes[1],
     )
     outside = context.order
     with function:

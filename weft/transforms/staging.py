@@ -7,7 +7,7 @@ over becomes an input of the program (by identity, once); scalars become literal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from weft.core import (
     rules,
     show,  # noqa: F401  (gives programs their text)
 )
-from weft.core.check import checked, result_types
+from weft.core.axes import mesh_axes
+from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, not_linear
@@ -32,6 +33,8 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, Fix
+from weft.ops.collectives import pbroadcast_p
 from weft.util import collection_paused
 
 __all__ = ["StagingTrace", "StagingTracer", "function_name", "trace_to_jaxpr"]
@@ -57,7 +60,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records equations; `consts` maps the identity of a closed-over value to its variable."""
 
-    __slots__ = ("captured", "consts", "eqns", "inputs")
+    __slots__ = ("captured", "casts", "consts", "eqns", "inputs")
 
     def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
         super().__init__(parent, name, function)
@@ -65,6 +68,8 @@ class StagingTrace(Trace):
         self.inputs: list[Var] = []
         # The value is kept beside its variable: an identity is only good while the object lives.
         self.consts: dict[int, tuple[Var, Any]] = {}
+        # Values as ones that vary along more mesh axes: one cast serves all uses.
+        self.casts: dict[tuple[Var, frozenset[str]], Var] = {}
         # NumPy arrays, by identity, and the copy that was made of each.
         self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
 
@@ -129,6 +134,12 @@ class StagingTrace(Trace):
         except (KeyError, TypeError):
             out = None  # The errors of the type rule are not to be chained to this one.
         if out is None:
+            if not primitive.memoise:
+                inputs, params = self.retyped(primitive, inputs, params)
+                types = tuple(atom.type for atom in inputs)
+            elif not equally_varying(types):
+                inputs = self.joined(primitive, inputs)
+                types = tuple(atom.type for atom in inputs)
             out = result_types(primitive, types, params)
         source = _current_source()
         if primitive.multiple_results:
@@ -140,6 +151,66 @@ class StagingTrace(Trace):
         return StagingTracer(self, var, source)
 
     process_call = function_as_parameter
+
+    # Casts are inserted where programs are recorded, since only recorded programs are transposed:
+    # the cast of a tangent, transposed, is the sum that its cotangent needs. Types that differ in
+    # this way are never in the primitive's memo, so that recording is as fast as without.
+
+    def joined(self, primitive: Primitive, inputs: Sequence[Atom]) -> list[Atom]:
+        """The operands as values that vary along the same mesh axes: the union."""
+        union: frozenset[str] = frozenset().union(*(atom.type.varying for atom in inputs))
+        return self.varied(primitive, inputs, [union] * len(inputs))
+
+    def retyped(
+        self, primitive: Primitive, inputs: list[Atom], params: dict[str, Any]
+    ) -> tuple[list[Atom], dict[str, Any]]:
+        """The operands and parameters of a primitive that holds programs, fitted to each other."""
+        rule = rules.retype.get(primitive)
+        if rule is None or not mesh_axes():
+            return inputs, params
+        types, params = rule([atom.type for atom in inputs], params)
+        return self.varied(primitive, inputs, [type.varying for type in types]), params
+
+    def varied(
+        self, primitive: Primitive, inputs: Sequence[Atom], wanted: Sequence[frozenset[str]]
+    ) -> list[Atom]:
+        """The operands as values that vary along these mesh axes."""
+        found: list[Atom] = []
+        for atom, axes in zip(inputs, wanted, strict=True):
+            missing = axes - atom.type.varying
+            if not missing:
+                found.append(atom)
+            elif isinstance(atom, Literal):
+                found.append(Literal(atom.value, atom.type.update(varying=axes)))
+            else:
+                found.append(self.cast(primitive, atom, missing, inputs))
+        return found
+
+    def cast(
+        self, primitive: Primitive, var: Var, axes: frozenset[str], operands: Sequence[Atom]
+    ) -> Var:
+        """A variable that holds a value as one that varies along more axes."""
+        known = self.casts.get((var, axes))
+        if known is None:
+            explicit = {axis.name for axis in mesh_axes() if axis.explicit} & axes
+            if explicit and not self.is_constant(var):
+                raise implicit_cast(primitive, var.type, explicit, [x.type for x in operands])
+            tracer = StagingTracer(self, var, None)
+            names = tuple(sorted(axes))
+            known = self.process_primitive(pbroadcast_p, [tracer], {"axis_name": names})._var
+            self.casts[var, axes] = known
+        return known
+
+    def is_constant(self, var: Var) -> bool:
+        """Whether a value is computed from literals only, so that no derivative goes through it."""
+        made = {v: eqn for eqn in self.eqns for v in eqn.outputs}
+        pending = [var]
+        while pending:
+            eqn = made.get(pending.pop())
+            if eqn is None:
+                return False
+            pending += [x for x in eqn.inputs if type(x) is Var]
+        return True
 
     def atom(self, value: Any) -> Atom:
         """The atom of a result: a tracer of this trace, or anything from outside."""
@@ -153,6 +224,25 @@ class StagingTrace(Trace):
         inputs = [var for var, _ in consts] + self.inputs
         jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
         return jaxpr, [value for _, value in consts]
+
+
+def implicit_cast(
+    primitive: Primitive, of: ArrayType, axes: Iterable[str], types: Sequence[ArrayType]
+) -> AxisError:
+    """The error for operands that vary differently where casts are to be written."""
+    names = tuple(sorted(axes))
+    return AxisError(
+        f"{primitive.name}: the operands vary along different mesh axes, and casts are explicit "
+        "here (auto_pbroadcast=False)",
+        operation=primitive.name,
+        got=", ".join(map(str, types)),
+        wanted=f"all of them varying along {list(names)}",
+        fix=Fix(
+            "pbroadcast",
+            f"cast the operand of type {of}: lax.pbroadcast(x, {names!r})",
+            {"axes": names, "type": of},
+        ),
+    )
 
 
 def function_name(function: Any) -> str:

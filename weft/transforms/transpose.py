@@ -14,6 +14,7 @@ from weft import source as sources
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
 from weft.core.rules import LinearOperand, Zero
+from weft.ops.collectives import vary
 from weft.ops.constants import embedded
 from weft.ops.tangents import add_tangents, instantiate
 from weft.transforms.staging import trace_to_jaxpr
@@ -60,6 +61,9 @@ def backward_pass(
         if cotangent is None or type(cotangent) is Zero or type(var) is not Var:
             return
         if var in linear:
+            if var.type.varying:
+                # A rule may answer with zeros that are equal on all devices.
+                cotangent = vary(cotangent, var.type.varying)
             old = pending.get(var)
             pending[var] = cotangent if old is None else add_tangents(old, cotangent)
 

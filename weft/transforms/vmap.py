@@ -39,11 +39,17 @@ def element_type(type: ArrayType, dim: int) -> ArrayType:
     return type.update(shape=type.shape[:dim] + type.shape[dim + 1 :])
 
 
-def mapped_type(type: ArrayType, dim: Dim, size: int) -> ArrayType:
-    """The type of the whole, given that of an element."""
+def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
+    """The type of the whole, given that of an element.
+
+    A value that varies along a mesh axis of this name does so no more: where a program of a mesh is
+    evaluated without one (`weft.simulate`), its axis is a dimension.
+    """
+    if axis.name in type.varying:
+        type = type.update(varying=type.varying - {axis.name})
     if dim is None:
         return type
-    return type.update(shape=type.shape[:dim] + (size,) + type.shape[dim:])
+    return type.update(shape=type.shape[:dim] + (axis.size,) + type.shape[dim:])
 
 
 class BatchTracer(Tracer):
@@ -165,7 +171,7 @@ def vmap_jaxpr(
             ]
 
         types = [
-            mapped_type(type, dim, axis.size)
+            mapped_type(type, dim, axis)
             for type, dim in zip(jaxpr.in_types, dims, strict=True)
         ]
         out, consts = trace_to_jaxpr(function, types, transformation="vmap", name=jaxpr.name)

@@ -1,0 +1,435 @@
+"""Evaluating a shard_map operation by operation: every device's blocks at once, as Python goes on.
+
+A `BlockTracer` holds the blocks of all devices as one array over the mesh, one behind the other
+along the mesh axes where they may differ. Each operation runs as a small program of all devices,
+compiled once per primitive, types of blocks, mesh and parameters; a second call compiles nothing.
+What the user's Python reads is known where it is equal on all devices. Nothing is moved where
+blocks enter and leave: the same buffers are called by another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import source as sources
+from weft.array import Array, as_array, to_place
+from weft.array_shards import join, parts_of, stored_type
+from weft.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
+from weft.control.shard_map import (
+    body_of,
+    check_not_outside,
+    enter,
+    inside,
+    leave,
+    left_type,
+    shard_map_p,
+)
+from weft.control.shard_specs import Manual, block_type, leaving_spec, whole_type
+from weft.control.simulated import simulate_shard_map
+from weft.control.variance import Cause
+from weft.core import rules
+from weft.core.axes import names_axis
+from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
+from weft.core.primitive import Primitive
+from weft.core.trace import Trace, Tracer, bottom_trace, leaked, using_trace
+from weft.core.types import ArrayType, type_of
+from weft.errors import ConcretizationError, Fix, WeftValueError
+from weft.ops.collective_invariant import all_gather_invariant, pscatter
+from weft.ops.collectives import vary
+from weft.ops.extended import physical_type
+from weft.runtime import buffers
+from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from weft.transforms.programs import Program, compile_program, run_program
+from weft.transforms.staging import trace_to_jaxpr
+
+__all__ = ["BlockTrace", "BlockTracer"]
+
+# Primitives that call Python: once per device, with that device's blocks.
+_CALLS_PYTHON = frozenset((pure_callback_p, io_callback_p, debug_callback_p))
+
+
+class BlockTracer(Tracer):
+    """The blocks of all devices, in `stacked`; or `constant`, a value that was computed without
+    any of them. `causes` says for each axis along which they differ where that came from."""
+
+    __slots__ = ("causes", "constant", "stacked")
+
+    _trace: BlockTrace
+
+    def __init__(
+        self,
+        trace: BlockTrace,
+        type: ArrayType,
+        stacked: Any,
+        constant: Any = None,
+        causes: dict[str, Cause] | None = None,
+    ) -> None:
+        super().__init__(trace, type)
+        self.stacked = stacked
+        self.constant = constant
+        self.causes = causes or {}
+
+    def concrete(self) -> Any:
+        if self.constant is not None:
+            return self.constant
+        if self.type.varying:
+            return None
+        part = buffers.shards(self.stacked._buffer)[0]
+        return Array(part, self.type, (self.type, buffers.device_of(part)))
+
+    def describe(self) -> str:
+        axes = ", ".join(map(repr, sorted(self.type.varying)))
+        return f"a value of type {self.type} that differs between devices over {axes}"
+
+    def no_value(
+        self, what: str, fix: str, error: Callable[..., ConcretizationError]
+    ) -> ConcretizationError:
+        axes = tuple(sorted(self.type.varying))
+        named = ", ".join(map(repr, axes))
+        return error(
+            f"{what} needs one value, and this one differs between devices over {named}",
+            operation=what,
+            got=f"{self.describe()}\n{self}",
+            wanted="a value that is equal on all devices",
+            fix=Fix(
+                "agree",
+                f"make it equal on all devices first, for example lax.pmax(x, {axes!r}), or write "
+                "the choice with weft.numpy.where or weft.lax.cond",
+                {"axes": axes},
+            ),
+        )
+
+    def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]]:
+        """Each device's coordinates in the mesh and its block, in the order of the mesh."""
+        mesh = self._trace.manual.mesh
+        parts = buffers.shards(self._trace.stack(self)._buffer)
+        found = []
+        for index, part in zip(np.ndindex(*mesh.axis_sizes), parts, strict=True):
+            value = buffers.to_numpy(part)
+            shape = physical_type(self.type).shape
+            where = dict(zip(mesh.axis_names, index, strict=True))
+            found.append((where, value.reshape(shape)))
+        return found
+
+    def __repr__(self) -> str:
+        if not self._trace.alive:
+            return super().__repr__()
+        lines = [f"Blocks of type {self.type!r}"]
+        shown = self._trace.manual.ordered(self.type.varying)
+        seen = set()
+        for where, value in self.blocks():
+            place = tuple(where[axis] for axis in shown)
+            if place in seen:
+                continue
+            seen.add(place)
+            label = ", ".join(f"{axis}={where[axis]}" for axis in shown)
+            head = f"  {label}: " if shown else "  on all devices: "
+            lines.append(head + np.array2string(value, separator=", ", prefix=head))
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+    def block_until_ready(self) -> BlockTracer:
+        if self.stacked is not None:
+            self.stacked.block_until_ready()
+        return self
+
+
+class BlockTrace(Trace):
+    """Evaluates primitives on the blocks of all devices."""
+
+    __slots__ = ("manual", "outside")
+
+    def __init__(self, manual: Manual, outside: frozenset[Any], function: str) -> None:
+        super().__init__(bottom_trace(), "shard_map", function)
+        self.manual = manual
+        self.outside = outside
+
+    # ---- values -------------------------------------------------------------------------------
+
+    def sharding(self, spec: PartitionSpec) -> NamedSharding:
+        return NamedSharding(self.manual.mesh, spec)
+
+    def box(self, value: Any) -> BlockTracer:
+        """Any operand as a tracer of this trace."""
+        if type(value) is BlockTracer:
+            if value._trace is self:
+                return value
+            if not value._trace.alive:
+                raise leaked(value)
+            # Of a shard_map around this one, over other axes of the same mesh.
+            return BlockTracer(self, value.type, value.stacked, value.constant, value.causes)
+        check_not_outside(value, self.outside)
+        if isinstance(value, Tracer):
+            raise leaked(value)
+        return BlockTracer(self, type_of(value), None, constant=value)
+
+    def stack(self, tracer: BlockTracer) -> Array:
+        """The array over the mesh that holds the blocks."""
+        if tracer.stacked is None:
+            array = as_array(tracer.constant)
+            tracer.stacked = to_place(array, self.sharding(PartitionSpec()))
+        return tracer.stacked
+
+    def renamed(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
+        """The array that the same buffers are by another spec."""
+        how = self.sharding(spec)
+        if array.type is type and array.sharding is how:
+            return array
+        buffer = join(buffers.shards(array._buffer), parts_of(how, type))
+        return Array(buffer, type, (type, how))
+
+    def enter(self, value: Any, spec: PartitionSpec) -> BlockTracer:
+        """An operand of the shard_map as blocks."""
+        of = type_of(value)
+        block = block_type(of, spec, self.manual)
+        if type(value) is BlockTracer:  # nested: the blocks of a shard_map around this one
+            tracer = self.box(value)
+            with using_trace(self):
+                for dimension in range(of.ndim):
+                    axes = spec.entry_axes(dimension)
+                    if axes:
+                        tracer = pscatter(tracer, axes, axis=dimension, tiled=True)
+            return self.box(tracer)
+        array = to_place(as_array(value), self.sharding(spec))
+        stacked = self.renamed(array, *self.stacked_form(block))
+        causes = dict.fromkeys(spec.axes(), Cause(None))
+        return BlockTracer(self, block, stacked, causes=causes)
+
+    def leave(self, value: Any, spec: PartitionSpec, nested: bool) -> Any:
+        """A result of the shard_map, made of blocks."""
+        tracer = self.box(value)
+        if nested:
+            with using_trace(self):
+                out: Any = tracer
+                for dimension in range(tracer.type.ndim):
+                    axes = spec.entry_axes(dimension)
+                    if axes:
+                        out = all_gather_invariant(out, axes, axis=dimension, tiled=True)
+            return out
+        whole = whole_type(tracer.type, spec, self.manual)
+        return self.renamed(self.stack(tracer), whole, spec)
+
+    def stacked_form(self, block: ArrayType) -> tuple[ArrayType, PartitionSpec]:
+        """The type and spec of the array that holds the blocks of a type."""
+        spec = leaving_spec(block, self.manual)
+        return whole_type(left_type(block, self.manual), spec, self.manual), spec
+
+    # ---- operations ---------------------------------------------------------------------------
+
+    def process_call(
+        self,
+        primitive: Primitive,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Any:
+        if primitive is shard_map_p:
+            return run_blocks(args, {"function": function, **params}, self)
+        with using_trace(self):
+            return function(*args)
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        if primitive is shard_map_p:
+            return run_blocks(args, params, self)
+        tracers = [self.box(x) for x in args]
+        if not self.concerned(primitive, tracers, params):
+            outs = self.parent.process_primitive(  # type: ignore[union-attr]
+                primitive, [x.constant for x in tracers], params
+            )
+            if primitive.multiple_results:
+                return [self.box(out) for out in outs]
+            return self.box(outs)
+        if primitive in _CALLS_PYTHON:
+            return self.call_python(primitive, tracers, params)
+        program, types = self.program(primitive, tracers, params)
+        arrays = run_program(program, [self.stack(x) for x in tracers])
+        causes = self.causes(primitive, tracers, types, params)
+        outs = [
+            BlockTracer(self, type, array, causes=causes)
+            for type, array in zip(types, arrays, strict=True)
+        ]
+        return outs if primitive.multiple_results else outs[0]
+
+    def concerned(
+        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
+    ) -> bool:
+        """Whether an application depends on blocks or on the mesh."""
+        if any(x.constant is None for x in tracers):
+            return True
+        if not params:
+            return False
+        if rules.effects.get(primitive) is not None:
+            return True
+        return any(names_axis(primitive, params, axis) for axis in self.manual.axes)
+
+    def program(
+        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
+    ) -> tuple[Program, list[ArrayType]]:
+        """The compiled program of an application, and the types of the blocks it computes."""
+        types = tuple(x.type for x in tracers)
+        free: tuple[bool, ...] = ()
+        if self.manual.explicit:
+            free = tuple(x.constant is not None for x in tracers)
+        key = (self.manual, types, free, tuple(params.items()))
+        if primitive.memoise:
+            cache = primitive.eager_cache
+        else:
+            held = jaxprs_in(params)
+            cache = held[0].derived(("blocks", primitive), dict) if held else {}
+        try:
+            found = cache.get(key)
+        except TypeError:  # a parameter that cannot be hashed: compiled anew each time
+            return self.compile(primitive, types, free, params)
+        if found is None:
+            found = cache[key] = self.compile(primitive, types, free, params)
+        return found
+
+    def compile(
+        self,
+        primitive: Primitive,
+        types: Sequence[ArrayType],
+        free: Sequence[bool],
+        params: dict[str, Any],
+    ) -> tuple[Program, list[ArrayType]]:
+        manual = self.manual
+        everywhere = frozenset().union(*(t.varying for t in types))
+        made: list[ArrayType] = []
+
+        def body(*blocks: Any) -> list[Any]:
+            values = [enter(x, t.shape) for x, t in zip(blocks, types, strict=True)]
+            if primitive.memoise and any(free):
+                pairs = zip(values, free, strict=True)
+                values = [vary(x, everywhere) if flag else x for x, flag in pairs]
+            out = primitive.bind(*values, **params)
+            outs = out if primitive.multiple_results else [out]
+            made[:] = [type_of(x) for x in outs]
+            return [leave(x, manual) for x in outs]
+
+        with inside(manual):
+            jaxpr, consts = trace_to_jaxpr(
+                body,
+                [left_type(t, manual) for t in types],
+                transformation="shard_map",
+                name=primitive.name,
+            )
+        assert not consts
+        pairs = [self.stacked_form(t) for t in types]
+        results = [self.stacked_form(t) for t in made]
+        inputs, outputs = [Var(t) for t, _ in pairs], [Var(t) for t, _ in results]
+        eqn = Equation(
+            shard_map_p,
+            inputs,
+            {
+                "jaxpr": jaxpr,
+                "manual": manual,
+                "in_specs": tuple(spec for _, spec in pairs),
+                "out_specs": tuple(spec for _, spec in results),
+                "name": primitive.name,
+            },
+            outputs,
+        )
+        program = compile_program(
+            Jaxpr(inputs, [eqn], outputs),
+            primitive.name,
+            manual.mesh.device_list,
+            fast_compile=sum(t.size for t in (*types, *made)) <= 1 << 15,
+            in_shardings=[self.sharding(spec) for _, spec in pairs],
+            out_shardings=[self.sharding(spec) for _, spec in results],
+        )
+        return program, list(made)
+
+    def call_python(
+        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
+    ) -> list[Any]:
+        """Runs a primitive that calls a Python function for one device after the other."""
+        mesh = self.manual.mesh
+        columns = [buffers.shards(self.stack(x)._buffer) for x in tracers]
+        rows: list[list[Any]] = []
+        for i in range(mesh.size):
+            blocks = [
+                as_array(buffers.to_numpy(parts[i]).reshape(physical_type(x.type).shape))
+                for parts, x in zip(columns, tracers, strict=True)
+            ]
+            outs = self.parent.process_primitive(  # type: ignore[union-attr]
+                primitive, blocks, params
+            )
+            rows.append([np.asarray(x) for x in outs])
+        in_types = [x.type for x in tracers]
+        types = rules.type_rule[primitive](*in_types, **params)
+        return [
+            BlockTracer(self, type, self.assembled(type, list(column)))
+            for type, column in zip(types, zip(*rows, strict=True), strict=True)
+        ]
+
+    def assembled(self, type: ArrayType, blocks: Sequence[np.ndarray[Any, Any]]) -> Array:
+        """The array that holds blocks given as NumPy arrays."""
+        whole, spec = self.stacked_form(type)
+        how = self.sharding(spec)
+        parts = parts_of(how, whole)
+        shape = stored_type(left_type(type, self.manual)).shape
+        values = [np.asarray(x).reshape(shape) for x in blocks]
+        buffer = buffers.put_shards(values, parts.stored, parts.placement, parts.devices)
+        return Array(buffer, whole, (whole, how))
+
+    def causes(
+        self,
+        primitive: Primitive,
+        tracers: Sequence[BlockTracer],
+        types: Sequence[ArrayType],
+        params: dict[str, Any],
+    ) -> dict[str, Cause]:
+        """For each axis along which a result varies, what made it vary first."""
+        axes = frozenset().union(*(t.varying for t in types))
+        found = {axis: cause for x in tracers for axis, cause in x.causes.items() if axis in axes}
+        for axis in axes - found.keys():
+            found[axis] = Cause(primitive.name, sources.current())
+        return found
+
+
+def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace | None) -> list[Any]:
+    """Evaluates a shard_map on arrays, or inside another one on its blocks."""
+    manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
+    if isinstance(manual.mesh, AbstractMesh):
+        raise WeftValueError(
+            f"shard_map of {name}: an abstract mesh has no devices to run on",
+            operation="shard_map",
+            got=repr(manual.mesh),
+            wanted="a mesh of devices, or tracing only (weft.make_jaxpr, weft.eval_shape)",
+            fix=Fix(
+                "mesh",
+                "make a mesh of devices with weft.make_mesh, or run it on one device inside "
+                "weft.simulate(mesh)",
+                {"shape": manual.mesh.shape},
+            ),
+        )
+    axes = manual.axes
+    if around is not None:
+        both = set(axes) | set(around.manual.axes)
+        axes = tuple(axis for axis in manual.mesh.axis_names if axis in both)
+    trace = BlockTrace(manual._replace(axes=axes), params.get("outside", frozenset()), name)
+    function, out_specs = body_of(params)
+    try:
+        with inside(manual):
+            blocks = [trace.enter(x, spec) for x, spec in zip(args, in_specs, strict=True)]
+            with using_trace(trace):
+                outs = function(*blocks)
+            pairs = zip(outs, out_specs(), strict=True)
+            found = [trace.leave(x, spec, around is not None) for x, spec in pairs]
+        return found if around is None else [around.box(x) for x in found]
+    finally:
+        trace.finish()
+
+
+def shard_map_impl(*args: Any, **params: Any) -> list[Any]:
+    if params["manual"].simulated:
+        return simulate_shard_map(args, params)
+    return run_blocks(args, params, None)
+
+
+rules.impl.register(shard_map_p, shard_map_impl)

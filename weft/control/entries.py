@@ -1,0 +1,175 @@
+"""Compiled programs with what a call of a jitted function needs besides to run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import source as sources
+from weft import tree
+from weft.array import Array, array_of, as_array, donatable
+from weft.control.checking import look_at_call
+from weft.core.jaxpr import Jaxpr
+from weft.core.types import ArrayType, user_value
+from weft.errors import Fix, WeftValueError
+from weft.transforms.programs import explain_failure
+
+__all__ = ["AnyEntry", "CheckedEntry", "Entry", "PlacedEntry"]
+
+
+class Entry:
+    """A compiled program and what a call needs besides: closed-over buffers, kept inputs, trees."""
+
+    __slots__ = (
+        "consts",
+        "donated",
+        "execute",
+        "handlers",
+        "in_types",
+        "kept",
+        "out_signature",
+        "out_signatures",
+        "out_tree",
+        "out_type",
+        "out_types",
+        "program",
+        "single",
+    )
+
+    def __init__(
+        self,
+        program: Any,
+        consts: list[Array],
+        kept: list[int] | None,
+        donated: list[int],
+        in_types: list[ArrayType],
+        out_tree: Any,
+        settled: bool = False,
+    ) -> None:
+        self.in_types = in_types
+        self.program = program
+        self.consts, self.execute = program.bound(consts, settled)
+        self.handlers = program.handlers
+        self.kept = kept
+        self.donated = donated
+        self.out_tree = out_tree
+        self.out_types = program.out_types
+        self.out_signatures = program.out_signatures
+        self.single = tree.treedef_is_leaf(out_tree)
+        self.out_type = program.out_types[0] if program.out_types else None
+        self.out_signature = program.out_signatures[0] if program.out_types else None
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Runs the program on the leaves of a call's arguments: arrays, or what becomes one."""
+        if self.donated:
+            leaves = self.ready_to_donate(leaves)
+        try:
+            buffers = [x._buffer for x in leaves]
+        except AttributeError:
+            buffers = [
+                x._buffer if type(x) is Array else array_of(x, of)._buffer
+                for x, of in zip(leaves, self.in_types, strict=True)
+            ]
+        if self.kept is not None:
+            buffers = [x._buffer for x in self.consts] + [buffers[i] for i in self.kept]
+        try:
+            outs = self.execute(buffers).consume_with_handlers(self.handlers)
+        except Exception as error:
+            explain_failure(leaves, error)
+            explain_failure(self.consts, error)
+            self.note_donation(leaves)
+            raise
+        if self.donated:
+            self.note_donation(leaves)
+        if self.single:
+            return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
+        return self.out_tree.unflatten(
+            [
+                Array(buffer, type, signature)
+                for buffer, type, signature in zip(
+                    outs, self.out_types, self.out_signatures, strict=True
+                )
+            ]
+        )
+
+    def note_donation(self, leaves: Sequence[Any]) -> None:
+        """Notes on the donated arrays where that was."""
+        source = sources.current()
+        for i in self.donated:
+            leaves[i]._donated_at = source
+
+    def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
+        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
+        found = list(leaves)
+        for i in self.donated:
+            found[i] = donatable(found[i], self.in_types[i])
+        buffers = [id(x._buffer) for x in [*found, *self.consts] if type(x) is Array]
+        if len(set(buffers)) == len(buffers):
+            return found
+        for i in self.donated:
+            if buffers.count(id(found[i]._buffer)) > 1:
+                raise WeftValueError(
+                    f"an array of type {found[i].type} is donated and used twice in the same call",
+                    operation="jit",
+                    got=f"argument leaf {i}, which is given (or closed over) a second time",
+                    wanted="a donated array that is given once",
+                    fix=Fix("copy", "pass a copy of one of them: x + 0", {"leaf": i}),
+                )
+        return found
+
+
+class CheckedEntry:
+    """An entry whose results are searched for NaNs or infinities after each call."""
+
+    __slots__ = ("entry", "jaxpr", "name", "names")
+
+    def __init__(self, entry: Entry, jaxpr: Jaxpr, name: str, names: Sequence[str]) -> None:
+        self.entry = entry
+        self.jaxpr = jaxpr
+        self.name = name
+        # What messages call the inputs of the program.
+        self.names = dict(zip(jaxpr.inputs, names, strict=True))
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Runs the program. Raises NonFiniteError where a result is not as the settings ask for."""
+        entry = self.entry
+        out = entry.run(leaves)
+        inputs = [as_array(user_value(x)) for x in leaves]
+        if entry.kept is not None:
+            inputs = [*entry.consts, *(inputs[i] for i in entry.kept)]
+        look_at_call(self.name, self.jaxpr, inputs, tree.leaves(out), self.names)
+        return out
+
+
+class PlacedEntry:
+    """An entry whose arguments are taken somewhere before each call, and some results after it."""
+
+    __slots__ = ("after", "before", "entry")
+
+    def __init__(
+        self,
+        entry: Entry | CheckedEntry,
+        before: Sequence[Callable[[Any], Any] | None],
+        after: Sequence[Callable[[Any], Any] | None],
+    ) -> None:
+        self.entry = entry
+        # By leaf; None for those that stay where they are.
+        self.before = [(i, take) for i, take in enumerate(before) if take is not None]
+        self.after = list(after) if any(after) else []
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Runs the program."""
+        if self.before:
+            leaves = list(leaves)
+            for i, take in self.before:
+                leaves[i] = take(leaves[i])
+        out = self.entry.run(leaves)
+        if not self.after:
+            return out
+        outs, structure = tree.flatten(out)
+        return structure.unflatten(
+            [x if take is None else take(x) for x, take in zip(outs, self.after, strict=True)]
+        )
+
+
+AnyEntry = Entry | CheckedEntry | PlacedEntry

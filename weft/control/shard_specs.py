@@ -1,0 +1,75 @@
+"""What the specs of a shard_map mean for types: blocks of whole arrays, and wholes made of blocks.
+
+A spec splits dimensions over axes of a mesh. A block varies along the axes that its spec mentions,
+and is equal on all devices along the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from weft.core.types import ArrayType
+from weft.sharding import PartitionSpec
+from weft.sharding.mesh import AnyMesh
+
+__all__ = ["Manual", "block_type", "inserted", "leaving_spec", "whole_type"]
+
+
+class Manual(NamedTuple):
+    """The mesh of a shard_map, its axes that are manual (in the order of the mesh), whether casts
+    to varying values are to be written by the user, and whether one device runs all of it."""
+
+    mesh: AnyMesh
+    axes: tuple[str, ...]
+    explicit: bool = False
+    simulated: bool = False
+
+    def __repr__(self) -> str:
+        text = ", ".join(f"{axis!r}: {self.mesh.shape[axis]}" for axis in self.axes)
+        marks = [
+            *([] if len(self.axes) == len(self.mesh.axis_names) else [f"of {self.mesh}"]),
+            *(["explicit"] if self.explicit else []),
+            *(["simulated"] if self.simulated else []),
+        ]
+        return " ".join(["{" + text + "}", *marks])
+
+    def ordered(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """Those of the axes that are manual here, in the order of the mesh."""
+        wanted = set(axes)
+        return tuple(axis for axis in self.axes if axis in wanted)
+
+
+def block_type(whole: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayType:
+    """The type of one device's block."""
+    shape = tuple(
+        size // prod(manual.mesh.shape[axis] for axis in spec.entry_axes(i))
+        for i, size in enumerate(whole.shape)
+    )
+    return whole.update(shape=shape, varying=whole.varying | set(spec.axes()))
+
+
+def whole_type(block: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayType:
+    """The type of the array that blocks make up."""
+    shape = tuple(
+        size * prod(manual.mesh.shape[axis] for axis in spec.entry_axes(i))
+        for i, size in enumerate(block.shape)
+    )
+    return block.update(shape=shape, varying=block.varying - set(manual.axes))
+
+
+def leaving_spec(block: ArrayType, manual: Manual) -> PartitionSpec:
+    """The spec by which every device's block leaves as part of one array.
+
+    The blocks lie one behind the other along the first dimension, which blocks without dimensions
+    are given first (as are those of which the first dimension is empty).
+    """
+    axes = manual.ordered(block.varying)
+    return PartitionSpec(axes) if axes else PartitionSpec()
+
+
+def inserted(spec: PartitionSpec, place: int, axes: Sequence[str] = ()) -> PartitionSpec:
+    """The spec of an array with one more dimension, split over `axes`."""
+    entries = [spec.entry_axes(i) for i in range(max(len(spec), place))]
+    return PartitionSpec(*entries[:place], tuple(axes), *entries[place:], sum=spec.sum)

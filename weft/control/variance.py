@@ -1,0 +1,60 @@
+"""Why a value varies along a mesh axis: the operations back to the first one that made it so."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from weft import source as sources
+from weft.core.jaxpr import Var
+from weft.core.trace import Tracer
+from weft.transforms.staging import StagingTracer
+
+__all__ = ["Cause", "why_varies"]
+
+
+class Cause(NamedTuple):
+    """What made a value vary along an axis: an operation of the user's line, or (None) a spec."""
+
+    operation: str | None
+    source: sources.Source | None = None
+
+    def sentence(self, axis: str) -> str:
+        """Says it."""
+        if self.operation is None:
+            return f"it depends on an argument that in_specs split over {axis!r}"
+        where = sources.describe(self.source)
+        return f"it varies along {axis!r} since {self.operation} at {where}"
+
+
+def why_varies(value: Any, axis: str) -> str:
+    """A sentence that says on which line a value came to vary along an axis."""
+    made = value.created if isinstance(value, Tracer) else None
+    last = f"the value was made at {sources.describe(made)}" if made is not None else ""
+    while isinstance(value, Tracer):
+        if isinstance(value, StagingTracer):
+            return "; ".join(filter(None, (last, _recorded(value, axis))))
+        causes = getattr(value, "causes", None)
+        if causes is not None:
+            cause = causes.get(axis)
+            return "; ".join(filter(None, (last, cause.sentence(axis) if cause else "")))
+        # A tracer of another transformation, around the one that knows.
+        inner = getattr(value, "primal", None)
+        value = inner if inner is not None else getattr(value, "value", None)
+    return last
+
+
+def _recorded(tracer: StagingTracer, axis: str) -> str:
+    """The same from the equations of the program that is being recorded."""
+    trace = tracer._trace
+    made = {var: eqn for eqn in trace.eqns for var in eqn.outputs}
+    var: Any = tracer._var
+    while var in made:
+        eqn = made[var]
+        before = [x for x in eqn.inputs if type(x) is Var and axis in x.type.varying]
+        if not before:
+            where = sources.describe(eqn.source)
+            return f"it varies along {axis!r} since {eqn.primitive.name} at {where}"
+        var = before[0]
+    if var in trace.inputs:
+        return f"it depends on an argument that in_specs split over {axis!r}"
+    return f"it depends on a value from outside that varies along {axis!r}"

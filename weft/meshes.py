@@ -1,0 +1,172 @@
+"""`make_mesh`: a mesh over the devices that there are; and how objects with devices are pickled."""
+
+from __future__ import annotations
+
+import copyreg
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import Fix, WeftValueError, api_boundary
+from weft.runtime import client
+from weft.sharding.devices import check_devices, set_process_index
+from weft.sharding.mesh import Mesh, check_axis_types, checked_sizes
+from weft.sharding.names import axis_names as checked_names
+from weft.sharding.sharding import SingleDeviceSharding, TiledSharding
+
+__all__ = ["make_mesh"]
+
+set_process_index(client.process_index)
+
+
+@api_boundary
+def make_mesh(
+    axis_shapes: int | Sequence[int],
+    axis_names: str | Sequence[str],
+    *,
+    devices: Sequence[Any] | None = None,
+    axis_types: Any = None,
+) -> Mesh:
+    """A mesh whose axes have the given lengths and names.
+
+    It takes as many devices as it needs, in the order of their numbers: the last axis varies
+    fastest. `devices` says which ones instead, in which order, and then has to have as many as the
+    mesh. On the CPU, the environment variable `WEFT_NUM_CPU_DEVICES` says how many devices there
+    are.
+
+    Raises WeftValueError where there are too few devices, or `devices` are too many, and what
+    `Mesh` raises.
+
+    >>> mesh = weft.make_mesh((4, 2), ("i", "j"))
+    >>> mesh
+    Mesh('i': 4, 'j': 2)
+    >>> mesh.device_ids[1].tolist()
+    [2, 3]
+    """
+    names = checked_names("make_mesh", axis_names)
+    sizes = checked_sizes("make_mesh", axis_shapes, names)
+    check_axis_types("make_mesh", axis_types, names)
+    needed = math.prod(sizes)
+    if devices is None:
+        chosen = sorted(client.devices(), key=lambda device: int(device.id))[:needed]
+        if len(chosen) < needed:
+            raise _too_few(sizes, names, chosen)
+    else:
+        chosen = list(np.asarray(devices, object).ravel())
+        check_devices("make_mesh", chosen)
+        if len(chosen) != needed:
+            raise _other_number(sizes, names, chosen)
+    return Mesh(np.array(chosen, object).reshape(sizes), names)
+
+
+def _too_few(sizes: tuple[int, ...], names: tuple[str, ...], there: list[Any]) -> WeftValueError:
+    needed, fitting = math.prod(sizes), _fitting(sizes, len(there))
+    smaller = f"weft.make_mesh({fitting!r}, {names!r})"
+    if there[0].platform == "cpu":
+        fix = Fix(
+            "environment",
+            f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} before the program "
+            f"starts, or use {smaller}",
+            {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}, "axis_shapes": fitting},
+        )
+    else:
+        fix = Fix("axis_shapes", f"use {smaller}", {"axis_shapes": fitting})
+    return WeftValueError(
+        "make_mesh: there are not enough devices",
+        operation="make_mesh",
+        got=f"axis_shapes={sizes!r}, {needed} devices in all",
+        wanted=f"{len(there)} devices at most",
+        fix=fix,
+    )
+
+
+def _other_number(
+    sizes: tuple[int, ...], names: tuple[str, ...], given: list[Any]
+) -> WeftValueError:
+    needed = math.prod(sizes)
+    if len(given) > needed:
+        text, data = f"pass devices[:{needed}]", {"devices": tuple(given[:needed])}
+    else:
+        fitting = _fitting(sizes, len(given))
+        text = f"pass {needed} devices, or use axis_shapes={fitting!r}"
+        data = {"axis_shapes": fitting, "devices": tuple(given[: math.prod(fitting)])}
+    return WeftValueError(
+        "make_mesh: the number of devices is not that of the mesh",
+        operation="make_mesh",
+        got=f"axis_shapes={sizes!r} and {len(given)} devices",
+        wanted=f"{needed} devices",
+        fix=Fix("devices", text, data),
+    )
+
+
+def _fitting(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Lengths like those asked for, made smaller until there are enough devices."""
+    fitted = []
+    for size in sizes:
+        fitted.append(min(size, count))
+        count //= fitted[-1]
+    return tuple(fitted)
+
+
+# ---- pickling --------------------------------------------------------------------------------
+
+# Devices cannot be pickled: a process has its own. Their numbers can, and to find a device by its
+# number one has to ask the runtime, which the classes themselves do not know.
+
+
+def _numbers(devices: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
+    return devices[0].platform, tuple(int(device.id) for device in devices)
+
+
+def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
+    """The devices of these numbers. Raises WeftValueError where one is not there."""
+    there = {int(device.id): device for device in client.devices(platform)}
+    missing = [number for number in numbers if number not in there]
+    if missing:
+        needed = max(numbers) + 1
+        raise WeftValueError(
+            f"a pickled {operation} is over devices that this process does not have",
+            operation=f"unpickling of a {operation}",
+            got=f"the devices {', '.join(map(str, missing))} of {platform}",
+            wanted=f"devices out of {', '.join(map(str, there))}",
+            fix=Fix(
+                "environment",
+                f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)",
+                {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}},
+            ),
+        )
+    return [there[number] for number in numbers]
+
+
+def _mesh(
+    platform: str, numbers: tuple[int, ...], sizes: tuple[int, ...], names: tuple[str, ...]
+) -> Mesh:
+    devices = _found("Mesh", platform, numbers)
+    return Mesh(np.array(devices, object).reshape(sizes), names)
+
+
+def _single(platform: str, numbers: tuple[int, ...]) -> SingleDeviceSharding:
+    return SingleDeviceSharding(_found("SingleDeviceSharding", platform, numbers)[0])
+
+
+def _tiled(platform: str, numbers: tuple[int, ...], assignment: Any) -> TiledSharding:
+    return TiledSharding(_found("TiledSharding", platform, numbers), assignment)
+
+
+def _reduce_mesh(mesh: Mesh) -> tuple[Any, ...]:
+    return _mesh, (*_numbers(mesh.device_list), mesh.axis_sizes, mesh.axis_names)
+
+
+def _reduce_single(sharding: SingleDeviceSharding) -> tuple[Any, ...]:
+    return _single, _numbers(sharding.device_list)
+
+
+def _reduce_tiled(sharding: TiledSharding) -> tuple[Any, ...]:
+    return _tiled, (*_numbers(sharding.device_list), sharding.stored)
+
+
+copyreg.pickle(Mesh, _reduce_mesh)
+copyreg.pickle(SingleDeviceSharding, _reduce_single)
+copyreg.pickle(TiledSharding, _reduce_tiled)

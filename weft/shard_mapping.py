@@ -1,0 +1,480 @@
+"""`shard_map` for users: specs and trees on the flat primitive, and the errors at the boundary."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft import tree
+from weft.control import blocks
+from weft.control.closures import TracedValues
+from weft.control.jitted import argument_path, check_results
+from weft.control.shard_map import call_shard_map
+from weft.control.shard_specs import Manual
+from weft.control.variance import why_varies
+from weft.core.axes import mesh_axes
+from weft.core.trace import Trace, bottom_trace, current_trace
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    AxisError,
+    Fix,
+    ShapeError,
+    TreeError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.ops.collective_invariant import assume_invariant
+from weft.ops.collectives import psum, vary
+from weft.sharding import NamedSharding, PartitionSpec
+from weft.sharding.context import is_simulated, mesh_in_force
+from weft.sharding.mesh import AnyMesh
+from weft.transforms.staging import StagingTrace, function_name
+
+__all__ = ["shard_map"]
+
+_MISSING: Any = object()
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    mesh: AnyMesh | None = None,
+    in_specs: Any = _MISSING,
+    out_specs: Any = _MISSING,
+    axis_names: Iterable[str] | None = None,
+    check_vma: bool = True,
+    auto_pbroadcast: bool = True,
+) -> Callable[..., Any]:
+    """A function that every device of a mesh runs on its own blocks of the arguments.
+
+    `in_specs` say how arguments are split: a `PartitionSpec` for all of them, a tuple with one tree
+    prefix of specs per argument, or a dict from argument names to those. The function sees blocks
+    of the same rank; dimensions that a spec splits over mesh axes are divided by their sizes.
+    Arguments that are passed by keyword take the spec of the parameter of that name. An argument is
+    whole on all devices along axes that its spec does not mention; so are arrays that the function
+    closes over. `out_specs`, a prefix of the result, say how results are put together: blocks lie
+    one behind the other along the axes that are mentioned, and are equal along the others, which
+    the types of the blocks prove. `P(..., sum="i")` adds the blocks along an axis up.
+
+    The mesh is that of `weft.set_mesh` where none is given. `axis_names` are the axes that the
+    function is written for, by default all; the others stay with the compiler. Outside of `jit` the
+    function runs operation by operation: values can be printed, and Python can branch on those that
+    are equal on all devices.
+
+    `check_vma=False` leaves out the proof that results are equal where out_specs say so, and
+    changes nothing else. With `auto_pbroadcast=False` operations do not cast operands that vary
+    along fewer axes than others: the program says with `lax.pbroadcast` where derivatives are to
+    sum.
+
+    With only keyword arguments it is a decorator. Raises AxisError, ShapeError or TreeError where
+    specs do not fit the mesh, the arguments or the results, naming the argument; AxisError where
+    the blocks of a result may differ along an axis that its spec does not mention.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import PartitionSpec as P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P())
+    ... def total(block):
+    ...     return weft.lax.psum(block.sum(), "i")
+    >>> print(total(wnp.arange(8.0)))
+    28.0
+    """
+    if f is None:
+        return functools.partial(  # type: ignore[return-value]
+            shard_map,
+            mesh=mesh,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            axis_names=axis_names,
+            check_vma=check_vma,
+            auto_pbroadcast=auto_pbroadcast,
+        )
+    if not callable(f):
+        raise WeftTypeError(
+            "shard_map takes a function first",
+            operation="shard_map",
+            got=f"{f!r:.100} of class {type(f).__name__}",
+            wanted="a function of blocks",
+            fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=..., out_specs=...)", {}),
+        )
+    call = _Mapped(f, mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast)
+
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        return call(args, kwargs)
+
+    return functools.wraps(f)(mapped) if hasattr(f, "__name__") else mapped
+
+
+def _is_spec(value: Any) -> bool:
+    return value is None or isinstance(value, PartitionSpec)
+
+
+class _Mapped:
+    """A shard_map of a function: what was said when it was made, and what a call does."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        mesh: AnyMesh | None,
+        in_specs: Any,
+        out_specs: Any,
+        axis_names: Iterable[str] | None,
+        check: bool,
+        auto: bool,
+    ) -> None:
+        self.function = function
+        self.name = function_name(function)
+        self.operation = f"shard_map of {self.name}"
+        for what, given in (("in_specs", in_specs), ("out_specs", out_specs)):
+            if given is _MISSING:
+                raise WeftTypeError(
+                    f"{self.operation}: {what} is missing",
+                    operation="shard_map",
+                    wanted=f"{what}=..., a tree of PartitionSpecs",
+                    fix=Fix("spec", f"pass {what}=P() where nothing is split", {"missing": what}),
+                )
+            self._check_specs(what, given)
+        if mesh is not None:
+            self._check_mesh(mesh)
+        self.mesh = mesh
+        self.in_specs = in_specs
+        self.out_specs = out_specs
+        self.axis_names = None if axis_names is None else _names(self.operation, axis_names)
+        self.check = check
+        self.auto = auto
+        if mesh is not None and not mesh_axes():
+            # What is wrong with the specs is said where they are written.
+            self._check_axes(self._manual())
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        manual = self._manual()
+        args, kwargs = self._positional(args, kwargs)
+        leaves, in_tree = tree.flatten((args, kwargs))
+        leaves = [user_value(x) for x in leaves]
+        specs = self._argument_specs(args, kwargs, manual)
+        self._check_arguments(args, kwargs, leaves, specs, manual)
+        closed = TracedValues()
+        closed.search(self.function)
+        n = len(closed.found)
+        out_trees: list[Any] = []
+        found: list[PartitionSpec] = []
+
+        def flat(*blocks: Any) -> list[Any]:
+            (own,) = closed.replaced([self.function], blocks[:n])
+            inner_args, inner_kwargs = in_tree.unflatten(blocks[n:])
+            out = own(*inner_args, **inner_kwargs)
+            outs, out_tree = tree.flatten(out)
+            outs = check_results(out, outs, self.operation)
+            specs = self._result_specs(out, out_tree)
+            out_trees.append(out_tree)
+            found[:] = [spec.update(sum=()) if spec.sum else spec for spec in specs]
+            paths = [path for path, _ in tree.leaves_with_path(out)]
+            return [
+                self._result(x, spec, path, manual)
+                for x, spec, path in zip(outs, specs, paths, strict=True)
+            ]
+
+        flat.__name__ = self.name
+        outs = call_shard_map(
+            flat,
+            [*closed.found, *leaves],
+            manual,
+            (PartitionSpec(),) * n + tuple(specs),
+            lambda: tuple(found),
+            self.name,
+            _transformations(),
+        )
+        return out_trees[-1].unflatten(outs)
+
+    # ---- the mesh -----------------------------------------------------------------------------
+
+    def _manual(self) -> Manual:
+        """The mesh of a call, with the axes that are manual in the function."""
+        around = mesh_axes()
+        mesh = self.mesh
+        if mesh is None:
+            mesh = around[-1].mesh if around else mesh_in_force()
+        if mesh is None:
+            raise WeftValueError(
+                f"{self.operation}: there is no mesh",
+                operation="shard_map",
+                got="mesh=None, and no mesh in force",
+                wanted="a mesh",
+                fix=Fix("mesh", "pass mesh=..., or call it inside weft.use_mesh(mesh)", {}),
+            )
+        outer = {axis.name for axis in around}
+        if around and around[-1].mesh.abstract_mesh != mesh.abstract_mesh:
+            raise WeftValueError(
+                f"{self.operation}: a shard_map inside another one has to be over the same mesh",
+                operation="shard_map",
+                got=f"{mesh!r} inside {around[-1].mesh!r}",
+                wanted="the mesh of the outer shard_map",
+                fix=Fix("mesh", "leave out mesh=..., or pass the same", {"mesh": around[-1].mesh}),
+            )
+        names = self.axis_names
+        if names is None:
+            names = tuple(axis for axis in mesh.axis_names if axis not in outer)
+        unknown = [name for name in names if name not in mesh.axis_names]
+        twice = [name for name in names if name in outer]
+        if unknown or twice or not names:
+            raise self._wrong_axes(mesh, names, unknown, twice)
+        ordered = tuple(axis for axis in mesh.axis_names if axis in names)
+        if is_simulated(mesh):
+            return Manual(mesh.abstract_mesh, ordered, not self.auto, simulated=True)
+        return Manual(mesh, ordered, not self.auto)
+
+    def _wrong_axes(
+        self, mesh: AnyMesh, names: Sequence[str], unknown: Sequence[str], twice: Sequence[str]
+    ) -> AxisError:
+        free = [axis for axis in mesh.axis_names if axis not in twice]
+        if unknown:
+            text = f"{unknown[0]!r} is no axis of the mesh"
+        elif twice:
+            text = f"{twice[0]!r} is an axis of a shard_map around this one already"
+        else:
+            text = "no axis of the mesh is left for it"
+        return AxisError(
+            f"{self.operation}: {text}",
+            operation="shard_map",
+            got=f"axis_names={tuple(names)} and a mesh with the axes {mesh.axis_names}",
+            wanted=f"one or more of {free}",
+            fix=Fix("axis_names", f"pass axis_names={set(free)!r}", {"axis_names": tuple(free)}),
+        )
+
+    def _check_mesh(self, mesh: Any) -> None:
+        if not isinstance(mesh, AnyMesh):
+            raise WeftTypeError(
+                f"{self.operation}: mesh is no mesh",
+                operation="shard_map",
+                got=f"{mesh!r:.100} of class {type(mesh).__name__}",
+                wanted="a weft.sharding.Mesh or AbstractMesh",
+                fix=Fix("mesh", "make one: weft.make_mesh((8,), ('i',))", {}),
+            )
+
+    # ---- specs --------------------------------------------------------------------------------
+
+    def _check_specs(self, what: str, given: Any) -> None:
+        for path, leaf in tree.leaves_with_path(given, is_leaf=_is_spec):
+            if not _is_spec(leaf):
+                raise WeftTypeError(
+                    f"{self.operation}: {what}{tree.keystr(path)} is no PartitionSpec",
+                    operation="shard_map",
+                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    wanted="a PartitionSpec, or a tree of them",
+                    fix=Fix("spec", "wrap the axis names: P('i', None)", {"path": path}),
+                )
+            if leaf is not None and leaf.sum and what == "in_specs":
+                raise AxisError(
+                    f"{self.operation}: {what}{tree.keystr(path)} has a sum",
+                    operation="shard_map",
+                    got=repr(leaf),
+                    wanted="a spec without sum=; only results can be summed",
+                    fix=Fix("drop", "leave out sum=", {"path": path}),
+                )
+
+    def _check_axes(self, manual: Manual) -> None:
+        """Raises AxisError for a spec that mentions an axis that is not manual."""
+        for what, given in (("in_specs", self.in_specs), ("out_specs", self.out_specs)):
+            for path, spec in tree.leaves_with_path(given, is_leaf=_is_spec):
+                if spec is not None:
+                    self._check_spec(f"{what}{tree.keystr(path)}", spec, manual)
+
+    def _check_spec(self, which: str, spec: PartitionSpec, manual: Manual) -> None:
+        for name in (*spec.axes(), *spec.sum):
+            if name not in manual.axes:
+                known = name in manual.mesh.axis_names
+                raise AxisError(
+                    f"{self.operation}: {which} mentions {name!r}, which is "
+                    + ("not among axis_names" if known else "no axis of the mesh"),
+                    operation="shard_map",
+                    got=f"{spec!r} and the axes {manual.axes}",
+                    wanted=f"axes among {list(manual.axes)}",
+                    fix=Fix(
+                        "axis",
+                        f"add {name!r} to axis_names, or leave it out of the spec"
+                        if known
+                        else f"name one of {list(manual.axes)}",
+                        {"name": name, "axes": manual.axes},
+                    ),
+                )
+
+    def _positional(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call with arguments in the places of their parameters, where specs are by place."""
+        if not kwargs or isinstance(self.in_specs, (dict, PartitionSpec)):
+            return args, kwargs
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return args, kwargs
+        return bound.args, bound.kwargs
+
+    def _argument_specs(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], manual: Manual
+    ) -> list[PartitionSpec]:
+        """The spec of each leaf of (args, kwargs)."""
+        given = self.in_specs
+        if isinstance(given, dict):
+            given = self._by_name(given, args, kwargs)
+        elif isinstance(given, PartitionSpec) or given is None:
+            given = (given, given)
+        elif kwargs:
+            raise TreeError(
+                f"{self.operation}: arguments passed by keyword have no place in in_specs",
+                operation="shard_map",
+                got=f"{', '.join(map(repr, kwargs))} by keyword, in_specs={self.in_specs!r:.200}",
+                wanted="in_specs as a dict from argument names to specs",
+                fix=Fix("by_name", "write in_specs={'name': P(...), ...}", {"names": list(kwargs)}),
+            )
+        else:
+            given = (self._one_each(given, args), {})
+        found = tree.prefix_leaves(
+            f"{self.operation}: in_specs", given, (args, kwargs), is_leaf=_is_spec
+        )
+        specs = [PartitionSpec() if spec is None else spec for spec in found]
+        paths = tree.leaves_with_path((args, kwargs))
+        for (path, _), spec in zip(paths, specs, strict=True):
+            self._check_spec(f"the spec of {argument_path(self.function, path)}", spec, manual)
+        return specs
+
+    def _one_each(self, given: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not isinstance(given, (tuple, list)) or len(given) != len(args):
+            count = len(given) if isinstance(given, (tuple, list)) else 1
+            raise TreeError(
+                f"{self.operation}: in_specs has {count} entries and the call has {len(args)} "
+                "arguments",
+                operation="shard_map",
+                got=f"in_specs={given!r:.200}",
+                wanted="a tuple with one entry per argument, one spec for all, or a dict by name",
+                fix=Fix("in_specs", f"give in_specs {len(args)} entries", {"count": len(args)}),
+            )
+        return tuple(given)
+
+    def _by_name(self, given: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The specs of a call, from those of names."""
+        try:
+            parameters = list(inspect.signature(self.function).parameters)
+        except (TypeError, ValueError):
+            parameters = []
+        names = [parameters[i] if i < len(parameters) else f"<{i}>" for i in range(len(args))]
+        missing = [name for name in (*names, *kwargs) if name not in given]
+        if missing:
+            raise TreeError(
+                f"{self.operation}: in_specs has no entry for {missing[0]!r}",
+                operation="shard_map",
+                got=f"in_specs with the names {list(given)}",
+                wanted=f"an entry for each of {[*names, *kwargs]}",
+                fix=Fix("entry", f"add {missing[0]!r}: P() to in_specs", {"missing": missing}),
+            )
+        return tuple(given[name] for name in names), {name: given[name] for name in kwargs}
+
+    def _check_arguments(
+        self,
+        args: Any,
+        kwargs: Any,
+        leaves: Sequence[Any],
+        specs: Sequence[PartitionSpec],
+        manual: Manual,
+    ) -> None:
+        paths = [path for path, _ in tree.leaves_with_path((args, kwargs))]
+        for path, leaf, spec in zip(paths, leaves, specs, strict=True):
+            which = argument_path(self.function, path)
+            try:
+                of = type_of(leaf)
+            except WeftTypeError:
+                raise WeftTypeError(
+                    f"{self.operation}: {which} is no array",
+                    operation="shard_map",
+                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    wanted="an array, a number, or a tree of those",
+                    fix=Fix("partial", "bind it with functools.partial or a closure", {}),
+                ) from None
+            NamedSharding(manual.mesh, spec).check_shape(self.operation, which, of.shape)
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def _result_specs(self, out: Any, out_tree: Any) -> list[PartitionSpec]:
+        found = tree.prefix_leaves(
+            f"{self.operation}: out_specs", self.out_specs, out_tree, is_leaf=_is_spec
+        )
+        return [PartitionSpec() if spec is None else spec for spec in found]
+
+    def _result(self, x: Any, spec: PartitionSpec, path: Any, manual: Manual) -> Any:
+        """A result as a block that varies as its spec says."""
+        of = type_of(x)
+        which = f"the result{tree.keystr(path)}"
+        self._check_spec(f"the spec of {which}", spec, manual)
+        if len(spec) > of.ndim:
+            raise self._low_rank(which, of, spec)
+        if spec.sum:
+            x = psum(x, spec.sum)
+            of = type_of(x)
+        wanted = frozenset(spec.axes())
+        extra = manual.ordered(of.varying - wanted)
+        if extra and self.check:
+            raise self._differs(which, x, spec, extra)
+        if extra:
+            x = assume_invariant(x, extra)
+        return vary(x, wanted)
+
+    def _low_rank(self, which: str, of: ArrayType, spec: PartitionSpec) -> ShapeError:
+        return ShapeError(
+            f"{self.operation}: {which} has too few dimensions for its spec",
+            operation="shard_map",
+            got=f"a block of type {of}, and {spec!r}",
+            wanted=f"a block with {len(spec)} dimensions or more, or a spec with {of.ndim} "
+            "entries or fewer",
+            fix=Fix(
+                "dimension",
+                "give the block dimensions for the spec to split: x[None], or leave the axis out "
+                "of the spec after psum or all_gather_invariant",
+                {"ndim": of.ndim, "spec": spec},
+            ),
+        )
+
+    def _differs(self, which: str, x: Any, spec: PartitionSpec, axes: tuple[str, ...]) -> AxisError:
+        axis = axes[0]
+        named = repr(axis) if len(axes) == 1 else repr(axes)
+        return AxisError(
+            f"{self.operation}: {which} may differ between devices along {named}, which its "
+            "spec does not mention",
+            operation="shard_map",
+            got=f"a block of type {type_of(x)}, and {spec!r}\n{why_varies(x, axis)}",
+            wanted=f"a block that is equal on all devices along {named}",
+            fix=Fix(
+                "reduce_or_mention",
+                f"reduce it with lax.psum or lax.pmean over {named}, gather it with "
+                f"lax.all_gather_invariant(x, {named}), or mention the axis in the spec to keep "
+                "all blocks",
+                {"axes": axes, "spec": spec},
+            ),
+        )
+
+
+def _names(operation: str, names: Any) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if all(isinstance(name, str) for name in found):
+        return found
+    raise WeftTypeError(
+        f"{operation}: axis_names takes the names of mesh axes",
+        operation="shard_map",
+        got=f"axis_names={names!r}",
+        wanted="a set of strings",
+        fix=Fix("names", "pass axis_names={'i'}", {}),
+    )
+
+
+def _transformations() -> frozenset[Trace]:
+    """The transformations that are being applied around here, up to what records or evaluates."""
+    found = []
+    trace: Trace | None = current_trace()
+    while trace is not None and trace is not bottom_trace():
+        if isinstance(trace, (StagingTrace, blocks.BlockTrace)):
+            break
+        found.append(trace)
+        trace = trace.parent
+    return frozenset(found)

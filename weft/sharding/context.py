@@ -1,0 +1,164 @@
+"""The mesh in force: `use_mesh` for a block of code, `set_mesh` for good.
+
+It stands in where a mesh is left out: in `shard_map`, and where a spec is given in place of a
+sharding. It belongs to a thread or task; a new thread begins without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.sharding import current
+from weft.sharding.mesh import AbstractMesh, AnyMesh, Mesh
+
+__all__ = [
+    "get_abstract_mesh",
+    "get_mesh",
+    "is_simulated",
+    "mesh_in_force",
+    "set_mesh",
+    "simulate",
+    "use_mesh",
+]
+
+
+def _check(operation: str, mesh: Any) -> None:
+    if not isinstance(mesh, AnyMesh):
+        raise WeftTypeError(
+            f"{operation} takes a mesh",
+            operation=operation,
+            got=f"{mesh!r:.100} ({type(mesh).__name__})",
+            wanted="a Mesh or an AbstractMesh",
+            fix=Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)"),
+        )
+
+
+@api_boundary
+def use_mesh(mesh: AnyMesh) -> contextlib.AbstractContextManager[AnyMesh]:
+    """A `with` block in which a mesh is in force; `with mesh:` does the same.
+
+    Raises WeftTypeError for what is no mesh.
+
+    >>> from weft.sharding import get_mesh
+    >>> mesh = weft.sharding.Mesh(weft.devices()[:2], "i")
+    >>> with weft.sharding.use_mesh(mesh):
+    ...     get_mesh()
+    Mesh('i': 2)
+    """
+    _check("use_mesh", mesh)
+    return _entered(mesh)
+
+
+@contextlib.contextmanager
+def _entered(mesh: AnyMesh) -> Iterator[AnyMesh]:
+    with mesh:
+        yield mesh
+
+
+class set_mesh:
+    """Puts a mesh in force from now on; as a context manager, until its block ends.
+
+    `set_mesh(None)` says that none is. Raises WeftTypeError for what is no mesh.
+
+    >>> from weft.sharding import get_mesh, set_mesh
+    >>> mesh = weft.sharding.Mesh(weft.devices()[:2], "i")
+    >>> with set_mesh(mesh):
+    ...     get_mesh()
+    Mesh('i': 2)
+    >>> get_mesh() is None
+    True
+    """
+
+    __slots__ = ("_before", "_mesh")
+
+    @api_boundary
+    def __init__(self, mesh: AnyMesh | None) -> None:
+        if mesh is not None:
+            _check("set_mesh", mesh)
+        self._mesh = mesh
+        self._before = current.entered()
+        # Within `with use_mesh(...)`, for the rest of that block: what is around it stays.
+        before = self._before or current.Entered(None, None)
+        current.replace(before._replace(mesh=mesh))
+
+    def __enter__(self) -> AnyMesh | None:
+        return self._mesh
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        current.replace(self._before)
+
+
+@api_boundary
+def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[None]:
+    """A `with` block in which one device runs the programs of a mesh (by default, of every mesh).
+
+    Each axis of the mesh becomes a dimension of the values inside `shard_map`; results equal those
+    on the mesh to rounding, the same programs are refused, and the mesh may be an `AbstractMesh`.
+    For tests and for debugging; all blocks have to fit on one device. Raises WeftTypeError for what
+    is no mesh.
+
+    >>> import weft.numpy as wnp
+    >>> from weft.sharding import AbstractMesh, PartitionSpec as P
+    >>> mesh = AbstractMesh((1024,), ("i",))
+    >>> f = weft.shard_map(
+    ...     lambda x: weft.lax.psum(x, "i"), mesh=mesh, in_specs=P("i"), out_specs=P()
+    ... )
+    >>> with weft.simulate(mesh):
+    ...     print(f(wnp.ones(1024)))
+    [1024.]
+    """
+    if mesh is not None:
+        _check("simulate", mesh)
+    return _simulating(mesh)
+
+
+@contextlib.contextmanager
+def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
+    before = current.entered()
+    entry = before or current.Entered(None, None)
+    current.replace(entry._replace(simulated=True if mesh is None else mesh.abstract_mesh))
+    try:
+        yield
+    finally:
+        current.replace(before)
+
+
+def is_simulated(mesh: AnyMesh) -> bool:
+    """Whether one device runs the programs of a mesh here."""
+    found = current.entered()
+    if found is None or found.simulated is None:
+        return False
+    return found.simulated is True or found.simulated == mesh.abstract_mesh
+
+
+def mesh_in_force() -> AnyMesh | None:
+    """The mesh in force, with devices or without; None where there is none.
+
+    What is traced may depend on it, so it belongs into the keys of caches of traces.
+    """
+    found = current.entered()
+    return found.mesh if found is not None else None
+
+
+def get_mesh() -> Mesh | None:
+    """The mesh in force; None where there is none, or one without devices."""
+    mesh = mesh_in_force()
+    return mesh if isinstance(mesh, Mesh) else None
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """The axes of the mesh in force; one that is `empty` where there is none."""
+    mesh = mesh_in_force()
+    return mesh.abstract_mesh if isinstance(mesh, Mesh | AbstractMesh) else _NONE
+
+
+_NONE = AbstractMesh((), ())

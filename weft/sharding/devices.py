@@ -1,0 +1,86 @@
+"""What is asked of devices here. They are objects of the runtime, known by number, process and
+platform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.sharding.names import repeated
+
+__all__ = ["check_devices", "is_addressable", "set_process_index"]
+
+Device = Any
+
+
+def _first_process() -> int:
+    return 0
+
+
+_process_index: Callable[[], int] = _first_process
+
+
+def set_process_index(process_index: Callable[[], int]) -> None:
+    """Says how the number of this process is found out: only the runtime knows it."""
+    global _process_index
+    _process_index = process_index
+
+
+def is_addressable(device: Device) -> bool:
+    """Whether a device belongs to this process."""
+    return bool(device.process_index == _process_index())
+
+
+def check_devices(operation: str, devices: Sequence[Device]) -> None:
+    """Raises WeftTypeError for what is no device and WeftValueError for devices that cannot run
+    one program together: none, one of them twice, or those of different platforms."""
+    for device in devices:
+        if not all(hasattr(device, name) for name in ("id", "process_index", "platform")):
+            raise WeftTypeError(
+                f"{operation}: {device!r} is no device",
+                operation=operation,
+                got=f"{device!r} ({type(device).__name__})",
+                wanted="devices, such as those of weft.devices()",
+                fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
+            )
+    if not devices:
+        raise WeftValueError(
+            f"{operation}: there are no devices",
+            operation=operation,
+            got="no devices",
+            wanted="one device at least",
+            fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
+        )
+    twice = repeated(devices)
+    if twice:
+        raise WeftValueError(
+            f"{operation}: a device is there more than once",
+            operation=operation,
+            got=f"{_listed(twice)} more than once among {len(devices)} devices",
+            wanted="different devices",
+            fix=_chosen("leave the repetitions out", dict.fromkeys(devices)),
+        )
+    platforms = dict.fromkeys(device.platform for device in devices)
+    if len(platforms) > 1:
+        first = next(iter(platforms))
+        raise WeftValueError(
+            f"{operation}: the devices belong to different platforms",
+            operation=operation,
+            got=" and ".join(map(str, platforms)),
+            wanted="devices of one platform",
+            fix=_chosen(
+                f"keep those of {first}", [device for device in devices if device.platform == first]
+            ),
+        )
+
+
+def _listed(devices: Sequence[Device]) -> str:
+    shown = ", ".join(map(str, devices[:4]))
+    return f"{shown} and {len(devices) - 4} more" if len(devices) > 4 else shown
+
+
+def _chosen(text: str, devices: Iterable[Device]) -> Fix:
+    kept = tuple(devices)
+    return Fix("devices", f"{text}: that makes {len(kept)}", {"devices": kept})

@@ -1,0 +1,64 @@
+"""A base for frozen objects of which equal ones are one object.
+
+Comparing them and looking them up costs a pointer, which is what the caches of compiled programs
+do at every call.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable
+from typing import Any, ClassVar, Self
+
+from weft.function_keys import register_by_identity
+
+__all__ = ["Interned"]
+
+_lock = threading.RLock()
+
+
+class Interned:
+    """An object that cannot be changed and is found again by what it was made of."""
+
+    __slots__ = ("__weakref__",)
+
+    # Weak, so that a mesh lives no longer than what refers to it.
+    _known: ClassVar[weakref.WeakValueDictionary[Hashable, Any]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._known = weakref.WeakValueDictionary()
+        register_by_identity(cls)
+
+    @classmethod
+    def _made_before(cls, key: Hashable) -> Self | None:
+        """The object of this key, if it is there: what was checked once is not checked again."""
+        try:
+            return cls._known.get(key)
+        except TypeError:  # not hashable, so none of ours
+            return None
+
+    @classmethod
+    def _made_of(cls, key: Hashable, **fields: Any) -> Self:
+        """The object of this key: the one that is there, or a new one with these attributes."""
+        with _lock:
+            found = cls._known.get(key)
+            if found is None:
+                found = object.__new__(cls)
+                for name, value in fields.items():
+                    object.__setattr__(found, name, value)
+                cls._known[key] = found
+            return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed; make another one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed; make another one")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self

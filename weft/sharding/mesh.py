@@ -1,0 +1,356 @@
+"""Meshes: devices in an array whose axes have names."""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from weft.errors import (
+    AxisError,
+    Fix,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.sharding import current
+from weft.sharding.devices import check_devices, is_addressable
+from weft.sharding.interning import Interned
+from weft.sharding.names import axis_names as checked_names
+
+__all__ = ["AbstractMesh", "AnyMesh", "AxisType", "Mesh"]
+
+Device = Any
+
+
+class AxisType(enum.Enum):
+    """Who decides how arrays are split over a mesh axis outside of `shard_map`.
+
+    In weft the compiler does (`Auto`). `Explicit`, shardings as part of every array's type, is not
+    there; the axes of a `shard_map` are manual within it without being declared.
+    """
+
+    Auto = enum.auto()
+    Explicit = enum.auto()
+    Manual = enum.auto()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class AnyMesh(Interned):
+    """What a mesh with devices and one without have in common; an abstract class."""
+
+    __slots__ = ("axis_names", "axis_sizes", "size")
+
+    axis_names: tuple[str, ...]
+    axis_sizes: tuple[int, ...]
+    size: int
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """The length of each axis by its name, in the order of the axes."""
+        return dict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[str, int], ...]:
+        """Pairs of name and length."""
+        return tuple(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def empty(self) -> bool:
+        """Whether the mesh has no axes: what is in force where no mesh is."""
+        return not self.axis_names
+
+    @property
+    def axis_types(self) -> tuple[AxisType, ...]:
+        """`AxisType.Auto` for each axis."""
+        return (AxisType.Auto,) * len(self.axis_names)
+
+    def axis_size(self, names: str | Sequence[str]) -> int:
+        """The length of an axis, or of several together.
+
+        Raises AxisError for a name that no axis has.
+        """
+        length = 1
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in self.axis_names:
+                raise AxisError(
+                    f"the mesh has no axis {name!r}",
+                    operation="axis_size",
+                    got=repr(name),
+                    wanted=f"names out of {self.axis_names!r}",
+                    fix=Fix("rename", f"use {self.axis_names[:1]!r}", {"names": self.axis_names}),
+                )
+            length *= self.axis_sizes[self.axis_names.index(name)]
+        return length
+
+    def __enter__(self) -> Self:
+        current.enter(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        current.leave()
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)
+        return f"{type(self).__name__}({axes})"
+
+
+class AbstractMesh(AnyMesh):
+    """The axes of a mesh, without its devices: enough to trace a program, not to run it.
+
+    `axis_sizes` and `axis_names` have one element for each axis. Equal meshes are one object.
+
+    Raises ShapeError where they differ in number, AxisError for a name that is there twice, and
+    WeftValueError for a length that is not positive.
+
+    >>> from weft.sharding import AbstractMesh
+    >>> mesh = AbstractMesh((4, 2), ("i", "j"))
+    >>> mesh, mesh.size, mesh.shape["i"]
+    (AbstractMesh('i': 4, 'j': 2), 8, 4)
+    """
+
+    __slots__ = ()
+
+    @api_boundary
+    def __new__(
+        cls, axis_sizes: int | Sequence[int], axis_names: str | Sequence[str], *,
+        axis_types: Any = None,
+    ) -> Self:  # fmt: skip
+        names = checked_names("AbstractMesh", axis_names)
+        sizes = checked_sizes("AbstractMesh", axis_sizes, names)
+        check_axis_types("AbstractMesh", axis_types, names)
+        return cls._made_of(
+            (names, sizes), axis_names=names, axis_sizes=sizes, size=math.prod(sizes)
+        )
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh itself."""
+        return self
+
+    @property
+    def devices(self) -> Any:
+        """An abstract mesh has none: raises WeftValueError."""
+        raise self._has_no("devices")
+
+    @property
+    def device_list(self) -> Any:
+        """An abstract mesh has no devices: raises WeftValueError."""
+        raise self._has_no("device_list")
+
+    @property
+    def device_ids(self) -> Any:
+        """An abstract mesh has no devices: raises WeftValueError."""
+        raise self._has_no("device_ids")
+
+    def _has_no(self, what: str) -> WeftValueError:
+        return WeftValueError(
+            "an abstract mesh has no devices",
+            operation=f"AbstractMesh.{what}",
+            got=repr(self),
+            wanted="a Mesh",
+            fix=Fix(
+                "make_mesh",
+                f"use weft.make_mesh({self.axis_sizes!r}, {self.axis_names!r})",
+                {"axis_shapes": self.axis_sizes, "axis_names": self.axis_names},
+            ),
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AbstractMesh, (self.axis_sizes, self.axis_names)
+
+
+class Mesh(AnyMesh):
+    """Devices in an array whose axes have names; arrays are split along these axes.
+
+    `devices` is an array (or nested lists) of devices with as many dimensions as there are
+    `axis_names`; `weft.make_mesh` makes one from lengths. A mesh is immutable, and equal meshes are
+    one object. `with mesh:` puts it in force, for specs that come without a mesh.
+
+    Raises ShapeError where names and dimensions differ in number, AxisError for a name that is
+    there twice, WeftTypeError for what is no device or no name, and WeftValueError for devices that
+    are there twice or belong to different platforms, and for an axis of length 0.
+
+    >>> from weft.sharding import Mesh
+    >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
+    >>> mesh
+    Mesh('i': 4, 'j': 2)
+    >>> mesh.shape
+    {'i': 4, 'j': 2}
+    >>> mesh.device_ids.tolist()
+    [[0, 1], [2, 3], [4, 5], [6, 7]]
+    """
+
+    __slots__ = ("abstract_mesh", "device_ids", "device_list", "devices")
+
+    devices: np.ndarray[Any, Any]
+    device_list: tuple[Device, ...]
+    device_ids: np.ndarray[Any, Any]
+    abstract_mesh: AbstractMesh
+
+    @api_boundary
+    def __new__(
+        cls, devices: Any, axis_names: str | Sequence[str], *, axis_types: Any = None
+    ) -> Self:
+        names = checked_names("Mesh", axis_names)
+        grid = _grid(devices)
+        check_rank("Mesh", "devices.ndim", grid.shape, names)
+        check_axis_types("Mesh", axis_types, names)
+        listed = tuple(grid.ravel().tolist())
+        check_devices("Mesh", listed)
+        if not names:
+            raise _without_axes(listed)
+        sizes = grid.shape
+        grid.flags.writeable = False
+        ids = np.array([device.id for device in listed], np.int64).reshape(sizes)
+        ids.flags.writeable = False
+        return cls._made_of(
+            (listed, names, sizes),
+            axis_names=names,
+            axis_sizes=sizes,
+            size=grid.size,
+            devices=grid,
+            device_list=listed,
+            device_ids=ids,
+            abstract_mesh=AbstractMesh(sizes, names),
+        )
+
+    @property
+    def local_devices(self) -> list[Device]:
+        """The devices of this process, in the order of the mesh."""
+        return [device for device in self.device_list if is_addressable(device)]
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether some of the devices belong to other processes than others."""
+        return len({device.process_index for device in self.device_list}) > 1
+
+    def update(self, *, devices: Any = None, axis_names: Any = None) -> Mesh:
+        """A mesh with other devices or other names."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+        )
+
+
+def _without_axes(devices: tuple[Device, ...]) -> WeftValueError:
+    # For the compiler a mesh without axes is one that keeps an array whole on one device.
+    return WeftValueError(
+        "Mesh: there is no mesh without axes",
+        operation="Mesh",
+        got="a device without dimensions around it",
+        wanted="an array of devices with a dimension for each axis",
+        fix=Fix(
+            "devices", "use Mesh([device], ('i',))", {"devices": devices, "axis_names": ("i",)}
+        ),
+    )
+
+
+def _grid(devices: Any) -> np.ndarray[Any, Any]:
+    """Devices as an array of objects, whatever nested sequences they come in."""
+    if isinstance(devices, np.ndarray):
+        return np.array(devices, object)
+    shape: list[int] = []
+    inner = devices
+    while isinstance(inner, list | tuple):
+        shape.append(len(inner))
+        if not inner:
+            break
+        inner = inner[0]
+    # Filled element by element: NumPy would look into devices that happen to be sequences.
+    grid = np.empty(shape, object)
+    for index in np.ndindex(*shape):
+        element = devices
+        for i, length in zip(index, shape, strict=True):
+            if not isinstance(element, list | tuple) or len(element) != length:
+                raise ShapeError(
+                    "Mesh: the nested lists of devices have different lengths",
+                    operation="Mesh",
+                    got=f"devices={devices!r:.200}",
+                    wanted="lists of one length at each depth",
+                    fix=Fix("devices", "use np.array(devices).reshape(sizes of the axes)"),
+                )
+            element = element[i]
+        grid[index] = element
+    return grid
+
+
+def checked_sizes(operation: str, sizes: Any, names: tuple[str, ...]) -> tuple[int, ...]:
+    """The lengths of the axes of a mesh as integers, one for each name."""
+    given = tuple(sizes) if isinstance(sizes, Sequence | np.ndarray) else (sizes,)
+    try:
+        lengths = tuple(map(operator.index, given))
+    except TypeError:
+        raise WeftTypeError(
+            f"{operation}: the length of a mesh axis is an integer",
+            operation=operation,
+            got=repr(sizes),
+            wanted=f"{len(names)} integers",
+            fix=Fix("sizes", "write the lengths as integers, such as (4, 2)"),
+        ) from None
+    check_rank(operation, "the number of lengths", lengths, names)
+    return lengths
+
+
+def check_rank(
+    operation: str, what: str, sizes: tuple[int, ...], names: tuple[str, ...]
+) -> None:  # fmt: skip
+    """Raises ShapeError where there are more names than lengths or fewer, and WeftValueError for a
+    length that is not positive."""
+    if len(sizes) != len(names):
+        more = tuple(f"axis_{i}" for i in range(len(names), len(sizes)))
+        fixed = names[: len(sizes)] + more
+        raise ShapeError(
+            f"{operation}: {what} is {len(sizes)}, and there are {len(names)} axis names",
+            operation=operation,
+            got=f"lengths {sizes!r} and axis_names={names!r}",
+            wanted="one name for each dimension",
+            fix=Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed}),
+        )
+    if any(size < 1 for size in sizes):
+        fixed_sizes = tuple(max(size, 1) for size in sizes)
+        raise WeftValueError(
+            f"{operation}: every mesh axis has at least one device",
+            operation=operation,
+            got=f"lengths {sizes!r} of the axes {names!r}",
+            wanted="positive lengths",
+            fix=Fix("sizes", f"use lengths such as {fixed_sizes!r}", {"sizes": fixed_sizes}),
+        )
+
+
+def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) -> None:
+    """Raises WeftNotImplementedError for axes of which the compiler shall not decide, and
+    ShapeError where there are not as many types as names."""
+    if axis_types is None:
+        return
+    given = (axis_types,) if isinstance(axis_types, AxisType) else tuple(axis_types)
+    if len(given) != len(names):
+        raise ShapeError(
+            f"{operation}: axis_types and axis_names differ in number",
+            operation=operation,
+            got=f"axis_types={given!r} and axis_names={names!r}",
+            wanted=f"{len(names)} types",
+            fix=Fix("remove", "leave axis_types out", {"argument": "axis_types"}),
+        )
+    if any(kind is not AxisType.Auto for kind in given):
+        raise WeftNotImplementedError(
+            f"{operation}: shardings are no part of types here, so that axes are Auto",
+            operation=operation,
+            got=f"axis_types={given!r}",
+            wanted="AxisType.Auto for each axis",
+            fix=Fix("remove", "leave axis_types out", {"argument": "axis_types"}),
+        )

@@ -1,0 +1,237 @@
+"""`NamedSharding`: an array's layout as a spec over the axes of a mesh, and how the spec of a
+layout is found again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.sharding.mesh import AnyMesh
+from weft.sharding.names import check_known, quoted
+from weft.sharding.sharding import Assignment, Sharding, TiledSharding, checked_shape
+from weft.sharding.spec import PartitionSpec
+
+__all__ = ["NamedSharding", "named_sharding"]
+
+Device = Any
+
+
+class NamedSharding(Sharding):
+    """An array split over the axes of a mesh, as a `PartitionSpec` says.
+
+    `mesh` is a Mesh, or an AbstractMesh where only shapes matter; `spec` a PartitionSpec. Along the
+    mesh axes that the spec does not mention, devices hold copies. Equal shardings are one object.
+
+    Raises WeftTypeError for arguments of other kinds, AxisError for an axis that the mesh does not
+    have, and WeftValueError for a spec with sums. Whether it fits an array is checked where it
+    meets one.
+
+    >>> from weft.sharding import Mesh, NamedSharding, PartitionSpec as P
+    >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
+    >>> sharding = NamedSharding(mesh, P("j", None))
+    >>> sharding
+    NamedSharding(Mesh('i': 4, 'j': 2), P('j', None))
+    >>> sharding.shard_shape((6, 5))
+    (3, 5)
+    >>> sharding.devices_indices_map((6, 5))[weft.devices()[1]]
+    (slice(3, 6, None), slice(None, None, None))
+    """
+
+    __slots__ = ("_is_replicated", "mesh", "spec")
+
+    mesh: Any
+    spec: PartitionSpec
+    _is_replicated: bool
+
+    @api_boundary
+    def __new__(cls, mesh: AnyMesh, spec: PartitionSpec) -> Self:
+        key = (mesh, spec)
+        # A tuple would be found as the spec that it equals.
+        found = cls._made_before(key) if type(spec) is PartitionSpec else None
+        if found is not None:
+            return found
+        if not isinstance(mesh, AnyMesh) or mesh.empty:
+            raise WeftTypeError(
+                "NamedSharding: the first argument is a mesh with axes",
+                operation="NamedSharding",
+                got=f"{mesh!r:.100} ({type(mesh).__name__})",
+                wanted="a Mesh",
+                fix=Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)"),
+            )
+        if not isinstance(spec, PartitionSpec):
+            raise _no_spec(spec)
+        check_known("NamedSharding", spec.axes() + spec.sum, spec, mesh.axis_names)
+        if spec.sum:
+            raise WeftValueError(
+                "NamedSharding: arrays hold no sums that are still to be taken",
+                operation="NamedSharding",
+                got=repr(spec),
+                wanted="a spec without sum",
+                fix=Fix("spec", "use spec.update(sum=())", {"spec": spec.update(sum=())}),
+            )
+        return cls._made_of(
+            key, mesh=mesh, spec=spec, _is_replicated=mesh.axis_size(spec.axes()) == 1
+        )
+
+    @property
+    def device_list(self) -> tuple[Device, ...]:
+        devices: tuple[Device, ...] = self.mesh.device_list
+        return devices
+
+    @property
+    def num_devices(self) -> int:
+        size: int = self.mesh.size
+        return size
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return self._is_replicated
+
+    def block_counts(self, ndim: int) -> tuple[int, ...]:
+        self._check_rank("NamedSharding", "an array", ndim, f"{ndim} dimensions")
+        return tuple(self.mesh.axis_size(self.spec.entry_axes(i)) for i in range(ndim))
+
+    def assignment(self, ndim: int) -> Assignment:
+        self._check_rank("NamedSharding", "an array", ndim, f"{ndim} dimensions")
+        return _assignment(self, ndim)
+
+    def check_shape(self, operation: str, what: str, shape: Sequence[int]) -> None:
+        lengths = checked_shape(operation, shape)
+        self._check_rank(operation, what, len(lengths), f"shape {lengths!r}")
+        for dimension, length in enumerate(lengths):
+            axes = self.spec.entry_axes(dimension)
+            if axes and length % self.mesh.axis_size(axes):
+                raise self._indivisible(operation, what, lengths, dimension)
+
+    def _check_rank(self, operation: str, what: str, ndim: int, got: str) -> None:
+        if len(self.spec) > ndim:
+            fixed = PartitionSpec(*self.spec[:ndim])
+            raise ShapeError(
+                f"{operation}: the spec {self.spec!r} of {what} has more entries than "
+                f"{what} has dimensions",
+                operation=operation,
+                got=f"{got} with {self.spec!r}",
+                wanted=f"{ndim} entries at most",
+                fix=Fix("spec", f"use {fixed!r}", {"spec": fixed}),
+            )
+
+    def _indivisible(
+        self, operation: str, what: str, shape: tuple[int, ...], dimension: int
+    ) -> ShapeError:
+        axes = self.spec.entry_axes(dimension)
+        count, length = self.mesh.axis_size(axes), shape[dimension]
+        padded = -(-length // count) * count
+        entries = list(self.spec)
+        entries[dimension] = None
+        whole = PartitionSpec(*entries)
+        lengths = shape[:dimension] + (padded,) + shape[dimension + 1 :]
+        named = ("axis " if len(axes) == 1 else "axes ") + quoted(axes)
+        return ShapeError(
+            f"{operation}: dimension {dimension} of {what}, of length {length}, cannot be split "
+            f"into {count} equal blocks over the mesh {named}",
+            operation=operation,
+            got=f"shape {shape!r} with {self.spec!r} over {self.mesh!r}",
+            wanted=f"a multiple of {count} in place of {length}",
+            fix=Fix(
+                "pad",
+                f"pad dimension {dimension} to {padded}, or use {whole!r}",
+                {"shape": lengths, "spec": whole, "dimension": dimension},
+            ),
+        )
+
+    def with_spec(self, spec: PartitionSpec) -> NamedSharding:
+        """Another spec over the same mesh."""
+        return NamedSharding(self.mesh, spec)
+
+    def update(self, *, mesh: Any = None, spec: Any = None) -> NamedSharding:
+        """Another mesh or another spec."""
+        return NamedSharding(
+            self.mesh if mesh is None else mesh, self.spec if spec is None else spec
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NamedSharding, (self.mesh, self.spec)
+
+    def __repr__(self) -> str:
+        return f"NamedSharding({self.mesh!r}, {self.spec!r})"
+
+
+def _no_spec(spec: Any) -> WeftTypeError:
+    entries = spec if isinstance(spec, tuple | list) else () if spec is None else (spec,)
+    shown = ", ".join(map(repr, entries))
+    return WeftTypeError(
+        "NamedSharding: the second argument is a PartitionSpec",
+        operation="NamedSharding",
+        got=f"{spec!r:.100} ({type(spec).__name__})",
+        wanted="a PartitionSpec",
+        fix=Fix("spec", f"use PartitionSpec({shown})", {"entries": tuple(entries)}),
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _assignment(sharding: NamedSharding, ndim: int) -> Assignment:
+    mesh, spec = sharding.mesh, sharding.spec
+    undecided = [dimension for dimension in range(len(spec)) if spec.is_open(dimension)]
+    if undecided:
+        fixed = PartitionSpec(*(None if spec.is_open(i) else entry for i, entry in enumerate(spec)))
+        raise WeftValueError(
+            "a dimension that is left to the compiler does not say where an array lies",
+            operation="NamedSharding",
+            got=f"{spec!r}",
+            wanted="None or mesh axes for each dimension",
+            fix=Fix("spec", f"use {fixed!r}", {"spec": fixed}),
+        )
+    if sharding.is_fully_replicated:
+        return None
+    positions = np.arange(mesh.size).reshape(mesh.axis_sizes)
+    used = [mesh.axis_names.index(name) for name in spec.axes()]
+    rest = [axis for axis in range(positions.ndim) if axis not in used]
+    counts = sharding.block_counts(ndim)
+    order: np.ndarray[Any, Any] = positions.transpose(used + rest).reshape(*counts, -1)
+    order.flags.writeable = False
+    return order
+
+
+def named_sharding(
+    mesh: Any, assignment: Assignment, device_list: Sequence[Device], ndim: int
+) -> NamedSharding | TiledSharding:
+    """The spec over a mesh that lays arrays out as an assignment does, if there is one.
+
+    `assignment` holds positions in `device_list`, which may have the mesh's devices in another
+    order; those of the result are positions in its own `device_list`. Where the devices are not
+    those of the mesh, or no spec says the same, the result is a TiledSharding. A spec has no
+    entries for the last dimensions that are not split, and names no axis of length 1.
+    """
+    listed = tuple(device_list)
+    tiled = TiledSharding(listed, assignment)
+    if mesh.empty or frozenset(listed) != frozenset(mesh.device_list):
+        return tiled
+    place = {device: position for position, device in enumerate(listed)}
+    order = [place[device] for device in mesh.device_list]
+    numbers = tiled.block_coordinates(ndim)[order].reshape(*mesh.axis_sizes, ndim)
+    entries: list[tuple[str, ...]] = []
+    for dimension in range(ndim):
+        # A spec makes the number of a block a positional notation whose digits are coordinates of
+        # the mesh: the step along an axis is the weight of its digit, the largest comes first.
+        steps = {}
+        for axis, name in enumerate(mesh.axis_names):
+            if mesh.axis_sizes[axis] > 1:
+                unit = [0] * len(mesh.axis_sizes)
+                unit[axis] = 1
+                steps[name] = int(numbers[(*unit, dimension)])
+        digits = sorted((name for name in steps if steps[name] > 0), key=lambda n: -steps[n])
+        entries.append(tuple(digits))
+    names = [name for entry in entries for name in entry]
+    if len(set(names)) < len(names):
+        return tiled
+    while entries and not entries[-1]:
+        entries.pop()
+    found = NamedSharding(mesh, PartitionSpec(*entries))
+    agrees = found.block_counts(ndim) == tiled.block_counts(ndim) and np.array_equal(
+        found.block_coordinates(ndim), numbers.reshape(mesh.size, ndim)
+    )
+    return found if agrees else tiled

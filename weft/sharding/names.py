@@ -1,0 +1,103 @@
+"""The names of mesh axes: what is one, and the errors for what is none."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from weft.errors import AxisError, Fix, WeftTypeError
+
+__all__ = ["axis_names", "check_known", "quoted", "repeated", "repeated_axis"]
+
+
+def quoted(names: Iterable[Any]) -> str:
+    """Names for a sentence, such as `'i', 'j'`."""
+    return ", ".join(map(repr, names))
+
+
+def axis_names(operation: str, names: Any) -> tuple[str, ...]:
+    """The names of a mesh's axes: one name, or a sequence of different ones.
+
+    Raises WeftTypeError for what is no name and AxisError for a name that stands there twice.
+    """
+    if isinstance(names, str):
+        names = (names,)
+    try:
+        given = tuple(names)
+    except TypeError:
+        given = (names,)
+    for name in given:
+        if not isinstance(name, str) or not name:
+            fixed = tuple(name if isinstance(name, str) and name else f"axis_{i}"
+                          for i, name in enumerate(given))  # fmt: skip
+            raise WeftTypeError(
+                f"{operation}: the name of a mesh axis is a text that is not empty",
+                operation=operation,
+                got=f"axis_names={given!r}",
+                wanted="a str for each axis",
+                fix=Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed}),
+            )
+    twice = repeated(given)
+    if twice:
+        fixed = _renamed(given)
+        raise AxisError(
+            f"{operation}: the axes of a mesh have different names",
+            operation=operation,
+            got=f"axis_names={given!r}",
+            wanted=f"{quoted(twice)} once",
+            fix=Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed}),
+        )
+    return given
+
+
+def repeated(values: Iterable[Any]) -> tuple[Any, ...]:
+    """What stands in a sequence more than once, each thing once."""
+    seen: set[Any] = set()
+    twice: dict[Any, None] = {}
+    for value in values:
+        if value in seen:
+            twice[value] = None
+        seen.add(value)
+    return tuple(twice)
+
+
+def _renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+    taken, fixed = set(names), []
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            number = 1
+            while f"{name}_{number}" in taken:
+                number += 1
+            name = f"{name}_{number}"
+            taken.add(name)
+        fixed.append(name)
+    return tuple(fixed)
+
+
+def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence[str]) -> None:
+    """Raises AxisError for a name in a spec that no axis of the mesh has."""
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            free = [axis for axis in known if axis not in spec.axes()]
+            better = next(iter(close or free), None)
+            text = f"use {better!r}" if better else "leave it out"
+            raise AxisError(
+                f"{operation}: the mesh has no axis {name!r}",
+                operation=operation,
+                got=f"{spec!r} over a mesh with the axes {quoted(known)}",
+                wanted=f"names out of {quoted(known)}",
+                fix=Fix("rename", f"{text} instead of {name!r}", {"from": name, "to": better}),
+            )
+
+
+def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:
+    """The error for a spec that mentions an axis twice; `fixed` is one that does not."""
+    return AxisError(
+        f"PartitionSpec: the mesh axis {quoted(names)} is mentioned twice",
+        operation="PartitionSpec",
+        got=spec,
+        wanted="each mesh axis at most once, since it splits one dimension",
+        fix=Fix("spec", f"use {fixed!r}", {"spec": fixed}),
+    )
