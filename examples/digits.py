@@ -3,19 +3,25 @@
     python examples/digits.py                        # the 1,797 digits that scikit-learn ships
     python examples/digits.py --epochs 60 --seed 3
     python examples/digits.py --csv mine.csv         # rows of your own: features…, label
+    python examples/digits.py --devices 8            # data-parallel over eight CPU devices
 
 The steps are those of any training program: a model and its loss in plain Python, one compiled step
 made of `weft.value_and_grad` and an optimiser, a loop over batches. Afterwards `vmap(grad(...))`
 gives the gradient of every held-out example by itself, to find the hardest ones, and `linearize` of
 the gradient gives Hessian-vector products, to measure how sharp the minimum is.
+
+With `--devices` the same model and loss train data-parallel: `shard_map` gives each device its part
+of the batch and a mean over the devices puts the parts together. The gradient needs nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +35,9 @@ from sklearn.datasets import load_digits
 
 import weft
 import weft.numpy as jnp
-from weft import nn, random
+from weft import lax, nn, random
+from weft.sharding import Mesh, NamedSharding
+from weft.sharding import PartitionSpec as P
 
 Parameters = list[dict[str, weft.Array]]
 
@@ -180,48 +188,94 @@ def adam_init(params: Parameters) -> Adam:
     return Adam(jnp.zeros((), jnp.float32), zeros, zeros)
 
 
-@weft.jit
-def train_step(
-    params: Parameters, state: Adam, x: weft.Array, y: weft.Array, rate: weft.Array
-) -> tuple[Parameters, Adam, weft.Array]:
+Loss = Callable[[Parameters, weft.Array, weft.Array], weft.Array]
+
+
+def data_parallel(mesh: Mesh) -> Loss:
+    """The loss of a batch that is split over the devices of a mesh.
+
+    Each device has all parameters and computes the loss of its own examples; all parts are of one
+    length, so the mean of their means is that of the batch. Its gradient sums over the devices once
+    for each parameter, since each parameter is cast there from equal to varying (`pbroadcast`).
+    """
+
+    def of_a_part(params: Parameters, x: weft.Array, y: weft.Array) -> weft.Array:
+        return lax.pmean(loss(params, x, y), "data")
+
+    return weft.shard_map(of_a_part, mesh=mesh, in_specs=(P(), P("data"), P("data")), out_specs=P())
+
+
+def train_step_of(loss: Loss) -> Callable[..., tuple[Parameters, Adam, weft.Array]]:
     """One step: loss and gradient, then Adam's update, compiled together."""
-    value, grads = weft.value_and_grad(loss)(params, x, y)
-    step = state.step + 1
-    mean = weft.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
-    square = weft.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, state.square, grads)
 
-    def update(p: Any, m: Any, s: Any) -> Any:
-        m_hat, s_hat = m / (1 - 0.9**step), s / (1 - 0.999**step)
-        return p - rate * m_hat / (jnp.sqrt(s_hat) + 1e-8)
+    @weft.jit
+    def train_step(
+        params: Parameters, state: Adam, x: weft.Array, y: weft.Array, rate: weft.Array
+    ) -> tuple[Parameters, Adam, weft.Array]:
+        value, grads = weft.value_and_grad(loss)(params, x, y)
+        step = state.step + 1
+        mean = weft.tree.map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
+        square = weft.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, state.square, grads)
 
-    return weft.tree.map(update, params, mean, square), Adam(step, mean, square), value
+        def update(p: Any, m: Any, s: Any) -> Any:
+            m_hat, s_hat = m / (1 - 0.9**step), s / (1 - 0.999**step)
+            return p - rate * m_hat / (jnp.sqrt(s_hat) + 1e-8)
+
+        return weft.tree.map(update, params, mean, square), Adam(step, mean, square), value
+
+    return train_step
 
 
 def train(
-    data: Data, epochs: int, seed: int, batch: int, show: bool
+    data: Data, epochs: int, seed: int, batch: int, show: bool, mesh: Mesh | None = None
 ) -> tuple[Parameters, list[float]]:
-    """Trains for some passes over the data; answers with the parameters and the loss per epoch."""
+    """Trains for some passes over the data; answers with the parameters and the loss per epoch.
+
+    With a mesh each step splits its examples over the devices, so `batch` is a multiple of their
+    number. Apart from rounding the parameters come out the same.
+    """
     key = random.key(seed)
     key, init_key = random.split(key)
     params = init(init_key, [data.train_x.shape[1], 128, 64, data.classes])
     state = adam_init(params)
-    x, y = jnp.asarray(data.train_x), jnp.asarray(data.train_y)
-    batch = min(batch, len(data.train_y))
-    steps = len(data.train_y) // batch
+    x, y = data.train_x, data.train_y
+    take = jnp.asarray
+    train_step = train_step_of(loss)
+    if mesh is not None:
+        params, state = weft.device_put((params, state), NamedSharding(mesh, P()))
+        take = split_over(mesh)
+        train_step = train_step_of(data_parallel(mesh))
+    steps = len(y) // batch
     curve: list[float] = []
     for epoch in range(epochs):
         key, shuffle = random.split(key)
-        order = random.permutation(shuffle, len(data.train_y))
+        order = np.asarray(random.permutation(shuffle, len(y)))
         rate = 1e-3 * 0.5 * (1 + np.cos(np.pi * epoch / epochs))
         losses = []
         for i in range(steps):
             rows = order[i * batch : (i + 1) * batch]
-            params, state, value = train_step(params, state, x[rows], y[rows], rate)
+            params, state, value = train_step(params, state, take(x[rows]), take(y[rows]), rate)
             losses.append(value)
         curve.append(float(jnp.mean(jnp.stack(losses))))
         if show:
             progress(epoch + 1, epochs, f"loss {curve[-1]:.4f}")
     return params, curve
+
+
+def batch_size(data: Data, wanted: int, devices: int) -> int:
+    """Examples per step: as many as wanted and there, down to a multiple of the devices."""
+    batch = min(wanted, len(data.train_y))
+    batch -= batch % devices
+    if not batch:
+        raise BadData(
+            f"a batch of {min(wanted, len(data.train_y))} cannot be split over {devices} devices"
+        )
+    return batch
+
+
+def split_over(mesh: Mesh) -> Callable[[np.ndarray], weft.Array]:
+    """What puts an array of examples on the devices of a mesh, to each its part."""
+    return lambda x: weft.device_put(x, NamedSharding(mesh, P("data")))
 
 
 def progress(done: int, total: int, note: str) -> None:
@@ -266,6 +320,20 @@ def sharpness(params: Parameters, x: weft.Array, y: weft.Array, key: weft.Array)
     return value
 
 
+def show_devices(mesh: Mesh, params: Parameters, x: np.ndarray, y: np.ndarray) -> None:
+    """Prints the data-parallel program with its types, and which device holds what."""
+    batch = weft.tree.map(split_over(mesh), (x, y))
+    print(f"\nthe loss and its gradient for a batch of {len(y)}, as each device computes them:")
+    print(weft.make_jaxpr(weft.value_and_grad(data_parallel(mesh)))(params, *batch))
+    print("\nwhere the arrays lie:")
+    for path, array in weft.tree.leaves_with_path({"params": params, "batch": batch}):
+        name = weft.tree.keystr(path)
+        print(f"  {name:20s} {array.dtype} {array.shape!s:10s} {array.sharding.spec}")
+    for name, array in (("the features of a batch", batch[0]), ("weights", params[0]["w"])):
+        print(f"{name}, {array.dtype} {array.shape}:")
+        weft.debug.visualize_array_sharding(array)
+
+
 def draw(
     path: Path, curve: list[float], images: np.ndarray, titles: list[str], side: int | None
 ) -> None:
@@ -300,6 +368,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the split and the weights (0)")
     parser.add_argument("--batch", type=_positive, default=64, help="examples per step (64)")
     parser.add_argument(
+        "--devices", type=_positive, help="train data-parallel over so many CPU devices"
+    )
+    parser.add_argument(
         "--csv", type=Path, help="a file of your own: features, then a whole-number label"
     )
     parser.add_argument(
@@ -322,22 +393,31 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the program; answers with the exit status."""
     options = arguments(argv)
     start = time.perf_counter()
+    devices = options.devices or 1
+    # Read when the first array is made, so it is in time here.
+    os.environ.setdefault("WEFT_NUM_CPU_DEVICES", str(devices))
     try:
         data = load(options.csv, options.seed)
-    except BadData as error:
+        batch = batch_size(data, options.batch, devices)
+        mesh = weft.make_mesh((devices,), ("data",)) if options.devices else None
+    except (BadData, weft.errors.WeftValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(
         f"{len(data.train_y)} examples to train on, {len(data.test_y)} held out, "
         f"{data.train_x.shape[1]} features, {data.classes} classes"
     )
-    params, curve = train(data, options.epochs, options.seed, options.batch, show=True)
+    params, curve = train(data, options.epochs, options.seed, batch, show=True, mesh=mesh)
+    if mesh is not None:
+        show_devices(mesh, params, data.train_x[:batch], data.train_y[:batch])
+        params = weft.device_put(params, weft.devices()[0])
     x, y = jnp.asarray(data.test_x), jnp.asarray(data.test_y)
     share = float(accuracy(params, x, y))
     print(f"accuracy on held-out examples: {100 * share:.2f} %")
 
-    print("\nthe program of the loss, for a batch of two:")
-    print(weft.make_jaxpr(loss)(params, x[:2], y[:2]))
+    if mesh is None:
+        print("\nthe program of the loss, for a batch of two:")
+        print(weft.make_jaxpr(loss)(params, x[:2], y[:2]))
 
     scores = np.asarray(difficulty(params, x, y))
     guesses = np.asarray(jnp.argmax(predict(params, x), axis=-1))

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import weft
+
 EXAMPLE = Path(__file__).parent.parent / "examples" / "digits.py"
 
 
@@ -33,6 +35,49 @@ def test_the_network_learns_the_digits(digits, tmp_path, capsys):
     assert float(re.search(r"largest eigenvalue of the Hessian\): ([\d.]+)", shown)[1]) > 0
     assert len(re.findall(r"example +\d+: is \d", shown)) == 8
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_training_over_eight_devices_is_training_on_one(digits):
+    data = digits.load(None, seed=2)
+    mesh = weft.make_mesh((8,), ("data",))
+    (params, curve), (params_on_8, curve_on_8) = (
+        digits.train(data, 6, 2, 64, show=False, mesh=mesh) for mesh in (None, mesh)
+    )
+    np.testing.assert_allclose(curve_on_8, curve, rtol=1e-4)
+    for on_1, on_8 in zip(*map(weft.tree.leaves, (params, params_on_8)), strict=True):
+        assert len(on_8.addressable_shards) == 8 and on_8.is_fully_replicated
+        np.testing.assert_allclose(on_8, on_1, atol=2e-3)
+
+
+def test_the_program_over_eight_devices(digits, tmp_path, capsys):
+    options = ["--output", str(tmp_path / "x.png"), "--seed", "1", "--epochs", "20"]
+    shares = []
+    for more in ([], ["--devices", "8"]):
+        assert digits.main(options + more) == 0
+        shown = capsys.readouterr().out
+        shares.append(float(re.search(r"held-out examples: ([\d.]+) %", shown)[1]))
+    assert shares[0] > 95
+    # At most two of the 360 held-out examples may fall on the other side by rounding.
+    assert abs(shares[0] - shares[1]) < 0.6
+    gradient = shown[shown.index("shard_map[") : shown.index("where the arrays lie")]
+    # The gradient takes one sum over the devices for each of the six parameters, on types that
+    # vary; the loss itself takes one, and so does the share of the weight decay in each part.
+    assert 6 <= gradient.count("= psum[") <= 8
+    assert "f32[8,64]{data}" in gradient
+    assert re.search(r"\['batch'\]\[0\] +float32 \(64, 64\) +P\('data'\)", shown)
+    assert re.search(r"\['params'\]\[2\]\['w'\] +float32 \(64, 10\) +P\(\)", shown)
+    assert "16:24 │  CPU 2  │" in shown and "CPU 0,1,2,3,4,5,6,7" in shown
+
+
+def test_a_batch_that_is_no_multiple_of_the_devices(digits, tmp_path, capsys):
+    data = digits.load(None, seed=0)
+    assert digits.batch_size(data, 64, 1) == digits.batch_size(data, 70, 8) == 64
+    assert digits.batch_size(data, 5000, 4) == 1436
+    output = ["--output", str(tmp_path / "x.png")]
+    assert digits.main(["--batch", "7", "--devices", "8", *output]) == 2
+    assert "a batch of 7 cannot be split over 8 devices" in capsys.readouterr().err
+    assert digits.main(["--devices", "16", *output]) == 2
+    assert "WEFT_NUM_CPU_DEVICES=16" in capsys.readouterr().err
 
 
 def test_a_file_of_ones_own(digits, tmp_path, capsys):

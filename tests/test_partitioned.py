@@ -115,7 +115,10 @@ PROGRAMS = {
     "sorting": (sorted_rows, lambda x: (np.sort(x, axis=0), np.argmax(x, axis=1))),
     "movement": (moved, None),
     "indexing": (lambda x: (x[3], x[1:7:2, 4], x[wnp.array([5, 0])]), None),
-    "update": (lambda x: x.at[1:3].set(7.0), lambda x: np.r_[x[:1], np.full_like(x[1:3], 7), x[3:]]),
+    "update": (
+        lambda x: x.at[1:3].set(7.0),
+        lambda x: np.r_[x[:1], np.full_like(x[1:3], 7), x[3:]],
+    ),
     "reshape": (lambda x: x.reshape(4, 16).T, None),
     "scan": (loops, loops_in_numpy),
     "cond": (branches, lambda x: x @ x),
@@ -195,10 +198,9 @@ def test_arrays_may_be_split_in_any_way(place, way):
     assert all(devices_of(out) == devices_of(x) and out.committed for out in got)
 
 
-@places
-def test_operands_may_be_split_differently(place):
-    if place is PLACES["one device"]:
-        pytest.skip("those are other devices")
+@pytest.mark.parametrize("name", [name for name in PLACES if name != "one device"])
+def test_operands_may_be_split_differently(name):
+    place = PLACES[name]
     got = on(PLACES["both"]) - on(place, Y)
     close(got, X - Y)
     close(on(place, Y) - on(PLACES["both"]), Y - X)
@@ -312,9 +314,8 @@ def test_a_result_that_no_spec_describes_is_tiled():
     got = on(PLACES["tiles"]) * 2
     assert isinstance(got.sharding, TiledSharding)
     close(got, 2 * X)
-    named = NamedSharding(Mesh(DEVICES[[3, 1, 0, 2, 7, 6, 5, 4]].reshape(2, 4), "ij"), P("i", "j"))
     assert got.sharding.is_equivalent_to(PLACES["tiles"], 2)
-    close(with_sharding_constraint(got, named), 2 * X)
+    close(with_sharding_constraint(got, PLACES["turned"]), 2 * X)
 
 
 def test_results_on_a_mesh_of_one_device_keep_the_mesh():

@@ -25,7 +25,11 @@ from weft.custom_gradients import closure_convert, custom_gradient
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
 from weft.meshes import make_mesh
-from weft.placing import device_put
+from weft.placing import (
+    device_put,
+    make_array_from_callback,
+    make_array_from_single_device_arrays,
+)
 from weft.profiling import named_scope
 from weft.runtime.client import (
     default_backend,
@@ -84,6 +88,8 @@ __all__ = [
     "linearize",
     "local_device_count",
     "local_devices",
+    "make_array_from_callback",
+    "make_array_from_single_device_arrays",
     "make_jaxpr",
     "make_mesh",
     "named_scope",

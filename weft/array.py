@@ -25,7 +25,20 @@ from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, W
 from weft.runtime import buffers, client
 from weft.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["Array", "Shard", "as_array", "as_stored", "put", "scalar_array", "to_place"]
+__all__ = [
+    "Array",
+    "Shard",
+    "array_of",
+    "as_array",
+    "as_stored",
+    "deleted",
+    "donatable",
+    "donate_to_place",
+    "host_values",
+    "put",
+    "scalar_array",
+    "to_place",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +67,8 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
     It lies on one device, or spread over several (see `sharding`). Arrays are made by functions
-    (`weft.numpy.array`, `weft.device_put` and results of others), not by calling this class.
+    (`weft.numpy.array`, `weft.device_put` and results of others), not by calling this class. A
+    deep copy lies where the array does; one that was pickled comes back on the default device.
     """
 
     __slots__ = (

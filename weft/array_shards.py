@@ -135,9 +135,14 @@ def put_blocks(values: Values, type: ArrayType, sharding: Sharding, copy: bool) 
     Its blocks are taken as views: nothing is copied but what each device gets.
     """
     parts = parts_of(sharding, type)
+    return put_parts([_block(values, index) for index in parts.indices], parts, copy)
+
+
+def _block(values: Values, index: Index) -> Values:
+    """A part of an array, as a view."""
     # The ellipsis keeps an array without dimensions an array.
-    blocks = [values[(*index, ...)] for index in parts.indices]
-    return put_parts(blocks, parts, copy)
+    where: Any = (*index, ...)
+    return values[where]
 
 
 def put_parts(blocks: Sequence[Values], parts: Parts, copy: bool) -> Buffer:
@@ -305,10 +310,10 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
     for number, (kind, rows) in wanted.items():
         if kind == CUT:
             ((_, holder, index),) = rows
-            found[number] = values[holder][(*index, ...)]
+            found[number] = _block(values[holder], index)
             continue
         joined = buffers.host_memory(stored.shape, stored.dtype)
         for to, holder, index in rows:
-            joined[(*to, ...)] = values[holder][(*index, ...)]
+            joined[to] = _block(values[holder], index)
         found[number] = joined
     return found

@@ -78,7 +78,8 @@ def debug_print(fmt: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -
     check_format(fmt, args, kwargs)
 
     def show(*values: Any, **named: Any) -> None:
-        print(_Formatter().vformat(fmt, values, named))
+        # In one piece: several devices may print at a time.
+        print(_Formatter().vformat(fmt, values, named) + "\n", end="")
 
     show.__name__ = f"{fmt:.40}"
     bind_debug_callback("debug.print", show, args, kwargs, ordered)

@@ -91,14 +91,6 @@ def shard_map(
             check_vma=check_vma,
             auto_pbroadcast=auto_pbroadcast,
         )
-    if not callable(f):
-        raise WeftTypeError(
-            "shard_map takes a function first",
-            operation="shard_map",
-            got=f"{f!r:.100} of class {type(f).__name__}",
-            wanted="a function of blocks",
-            fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=..., out_specs=...)", {}),
-        )
     call = _Mapped(f, mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast)
 
     @api_boundary
@@ -125,6 +117,14 @@ class _Mapped:
         check: bool,
         auto: bool,
     ) -> None:
+        if not callable(function):
+            raise WeftTypeError(
+                "shard_map takes a function first",
+                operation="shard_map",
+                got=f"{function!r:.100} of class {type(function).__name__}",
+                wanted="a function of blocks",
+                fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=...)", {}),
+            )
         self.function = function
         self.name = function_name(function)
         self.operation = f"shard_map of {self.name}"
@@ -229,19 +229,31 @@ class _Mapped:
     def _wrong_axes(
         self, mesh: AnyMesh, names: Sequence[str], unknown: Sequence[str], twice: Sequence[str]
     ) -> AxisError:
-        free = [axis for axis in mesh.axis_names if axis not in twice]
+        outer = tuple(axis.name for axis in mesh_axes())
+        free = tuple(axis for axis in mesh.axis_names if axis not in outer)
         if unknown:
             text = f"{unknown[0]!r} is no axis of the mesh"
         elif twice:
             text = f"{twice[0]!r} is an axis of a shard_map around this one already"
         else:
             text = "no axis of the mesh is left for it"
+        if free:
+            quoted = ", ".join(map(repr, free))
+            fix = Fix("axis_names", f"pass axis_names={{{quoted}}}", {"axis_names": free})
+        else:
+            fix = Fix(
+                "outer_axis_names",
+                "call the function itself, whose collectives may name all axes here, or give the "
+                "outer shard_map axis_names that leave some over",
+                {"axes": outer},
+            )
         return AxisError(
             f"{self.operation}: {text}",
             operation="shard_map",
-            got=f"axis_names={tuple(names)} and a mesh with the axes {mesh.axis_names}",
-            wanted=f"one or more of {free}",
-            fix=Fix("axis_names", f"pass axis_names={set(free)!r}", {"axis_names": tuple(free)}),
+            got=f"axis_names={tuple(names)} and a mesh with the axes {mesh.axis_names}"
+            + (f", of which {outer} are those of a shard_map around this one" if outer else ""),
+            wanted=f"one or more of {free}" if free else "an axis that is not manual yet",
+            fix=fix,
         )
 
     def _check_mesh(self, mesh: Any) -> None:
@@ -265,6 +277,17 @@ class _Mapped:
                     got=f"{leaf!r:.100} of class {type(leaf).__name__}",
                     wanted="a PartitionSpec, or a tree of them",
                     fix=Fix("spec", "wrap the axis names: P('i', None)", {"path": path}),
+                )
+            open_at = [] if leaf is None else [d for d in range(len(leaf)) if leaf.is_open(d)]
+            if open_at:
+                whole = PartitionSpec(*(None if d in open_at else e for d, e in enumerate(leaf)))
+                raise AxisError(
+                    f"{self.operation}: {what}{tree.keystr(path)} leaves a dimension to the "
+                    "compiler",
+                    operation="shard_map",
+                    got=repr(leaf),
+                    wanted="None or mesh axes for each dimension",
+                    fix=Fix("spec", f"use {whole!r}", {"path": path, "spec": whole}),
                 )
             if leaf is not None and leaf.sum and what == "in_specs":
                 raise AxisError(
@@ -357,9 +380,20 @@ class _Mapped:
     def _by_name(self, given: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The specs of a call, from those of names."""
         try:
-            parameters = list(inspect.signature(self.function).parameters)
+            found = dict(inspect.signature(self.function).parameters)
         except (TypeError, ValueError):
-            parameters = []
+            found = {}
+        parameters = list(found)
+        kinds = {parameter.kind for parameter in found.values()}
+        unknown = [name for name in given if name not in parameters]
+        if parameters and unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise TreeError(
+                f"{self.operation}: in_specs has an entry for {unknown[0]!r}, which is no argument",
+                operation="shard_map",
+                got=f"in_specs with the names {list(given)}",
+                wanted=f"names among {parameters}",
+                fix=Fix("drop", f"leave {unknown[0]!r} out of in_specs", {"unknown": unknown}),
+            )
         names = [parameters[i] if i < len(parameters) else f"<{i}>" for i in range(len(args))]
         missing = [name for name in (*names, *kwargs) if name not in given]
         if missing:
@@ -411,6 +445,9 @@ class _Mapped:
         if len(spec) > of.ndim:
             raise self._low_rank(which, of, spec)
         if spec.sum:
+            same = manual.ordered(set(spec.sum) - of.varying)
+            if same:
+                raise self._nothing_to_sum(which, of, spec, same)
             x = psum(x, spec.sum)
             of = type_of(x)
         wanted = frozenset(spec.axes())
@@ -420,6 +457,25 @@ class _Mapped:
         if extra:
             x = assume_invariant(x, extra)
         return vary(x, wanted)
+
+    def _nothing_to_sum(
+        self, which: str, of: ArrayType, spec: PartitionSpec, same: tuple[str, ...]
+    ) -> AxisError:
+        axes = repr(same[0]) if len(same) == 1 else repr(same)
+        rest = spec.update(sum=tuple(axis for axis in spec.sum if axis not in same))
+        return AxisError(
+            f"{self.operation}: {which} is equal on all devices along {axes}, which its spec sums "
+            "over",
+            operation="shard_map",
+            got=f"a block of type {of}, and {spec!r}",
+            wanted=f"a block that varies along {axes}",
+            fix=Fix(
+                "drop_or_pbroadcast",
+                f"if it has been summed already, use {rest!r}; if a sum of equal copies is meant, "
+                f"return lax.pbroadcast(x, {axes})",
+                {"axes": same, "spec": rest},
+            ),
+        )
 
     def _low_rank(self, which: str, of: ArrayType, spec: PartitionSpec) -> ShapeError:
         return ShapeError(

@@ -9,13 +9,14 @@ blocks enter and leave: the same buffers are called by another name.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import source as sources
-from weft.array import Array, as_array, to_place
+from weft.array import Array, array_of, as_array, as_stored, to_place
 from weft.array_shards import join, parts_of, stored_type
 from weft.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
 from weft.control.shard_map import (
@@ -42,13 +43,28 @@ from weft.ops.collectives import vary
 from weft.ops.extended import physical_type
 from weft.runtime import buffers
 from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
-from weft.transforms.programs import Program, compile_program, run_program
+from weft.transforms.programs import (
+    Program,
+    compile_program,
+    outside_mesh,
+    run_program,
+    same_devices,
+)
 from weft.transforms.staging import trace_to_jaxpr
 
 __all__ = ["BlockTrace", "BlockTracer"]
 
 # Primitives that call Python: once per device, with that device's blocks.
 _CALLS_PYTHON = frozenset((pure_callback_p, io_callback_p, debug_callback_p))
+
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+@functools.lru_cache(maxsize=1024)
+def _number_everywhere(how: NamedSharding, type: ArrayType, value: Any, text: str) -> Array:
+    """A number on all devices of a mesh; programs use the same few again and again."""
+    return to_place(array_of(value, type), how)
 
 
 class BlockTracer(Tracer):
@@ -170,15 +186,33 @@ class BlockTrace(Trace):
     def stack(self, tracer: BlockTracer) -> Array:
         """The array over the mesh that holds the blocks."""
         if tracer.stacked is None:
-            array = as_array(tracer.constant)
-            tracer.stacked = to_place(array, self.sharding(PartitionSpec()))
+            value = tracer.constant
+            if isinstance(value, _NUMBERS) and value == value:  # NaN is no key
+                # Equal numbers of one type are the same number, but for the sign of a zero.
+                text = "" if value and tracer.type.dtype.kind != "c" else str(value)
+                how = self.sharding(PartitionSpec())
+                tracer.stacked = _number_everywhere(how, tracer.type, value, text)
+            else:
+                tracer.stacked = self.placed(value, PartitionSpec())
         return tracer.stacked
+
+    def placed(self, value: Any, spec: PartitionSpec) -> Array:
+        """An operand over the mesh. Raises WeftValueError for one that was put elsewhere."""
+        array = as_array(value)
+        if array.signature is not array.type:
+            place = array.signature[1]
+            if not same_devices(place, self.manual.mesh):
+                raise outside_mesh(f"shard_map of {self.function}", place, self.manual.mesh)
+        return to_place(array, self.sharding(spec))
 
     def renamed(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
         """The array that the same buffers are by another spec."""
         how = self.sharding(spec)
         if array.type is type and array.sharding is how:
             return array
+        if not type.size:  # Empty blocks may lie along a dimension of their own.
+            physical = physical_type(type)
+            return as_stored(np.zeros(physical.shape, physical.dtype), type, how)
         buffer = join(buffers.shards(array._buffer), parts_of(how, type))
         return Array(buffer, type, (type, how))
 
@@ -193,8 +227,10 @@ class BlockTrace(Trace):
                     axes = spec.entry_axes(dimension)
                     if axes:
                         tracer = pscatter(tracer, axes, axis=dimension, tiled=True)
-            return self.box(tracer)
-        array = to_place(as_array(value), self.sharding(spec))
+            tracer = self.box(tracer)
+            tracer.causes = tracer.causes | dict.fromkeys(spec.axes(), Cause(None))
+            return tracer
+        array = self.placed(value, spec)
         stacked = self.renamed(array, *self.stacked_form(block))
         causes = dict.fromkeys(spec.axes(), Cause(None))
         return BlockTracer(self, block, stacked, causes=causes)
@@ -405,7 +441,7 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
                 "mesh",
                 "make a mesh of devices with weft.make_mesh, or run it on one device inside "
                 "weft.simulate(mesh)",
-                {"shape": manual.mesh.shape},
+                {"axis_shapes": manual.mesh.axis_sizes, "axis_names": manual.mesh.axis_names},
             ),
         )
     axes = manual.axes

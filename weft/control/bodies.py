@@ -18,7 +18,7 @@ from weft.control.closures import TracedValues
 from weft.control.jitted import check_results
 from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core.check import result_types
-from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, Typed, type_of
 from weft.errors import ConcretizationError, Fix, TreeError, WeftTypeError
@@ -32,7 +32,7 @@ from weft.transforms.programs import (
     run_program,
 )
 from weft.transforms.staging import function_name, trace_to_jaxpr
-from weft.transforms.varying import evaluate_widened, fit, join_types
+from weft.transforms.varying import fit, join_types
 from weft.tree_difference import differences
 
 __all__ = [
@@ -254,7 +254,7 @@ def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> J
     n = len(carried)
 
     def function(*values: Any) -> list[Any]:
-        outs = evaluate_widened(jaxpr, values)
+        outs = eval_jaxpr(jaxpr, (), *values)
         fitted = [
             fit(x, join_types(type_of(x), type)) for x, type in zip(outs[:n], carried, strict=True)
         ]

@@ -36,7 +36,7 @@ from weft.errors import (
     api_boundary,
 )
 from weft.ops.shape import broadcast_in_dim, move_dim
-from weft.runtime import stablehlo
+from weft.runtime import stablehlo, stablehlo_collectives
 from weft.runtime.host_callbacks import wait_for_others
 from weft.transforms.programs import joint_place
 from weft.transforms.staging import function_name
@@ -416,14 +416,44 @@ def callback_lower(
     ordered = bool(context.effects)
     index = context.add_callback(ProgramCallback(callback, context.in_types, result_types, ordered))
     if not ordered:
-        outs = stablehlo.callback(index, values, types)
-        context.module.run_on_first(outs)
-        return list(outs)
+        return _on_devices(context, index, values, types)
     order = context.order()
-    *outs, last = stablehlo.callback(index, [*values, order], [*types, order.type])
-    context.module.run_on_first([*outs, last])
+    *outs, last = _on_devices(context, index, [*values, order], [*types, order.type])
     context.set_order(last)
     return outs
+
+
+def _on_devices(
+    context: Any, index: int, operands: Sequence[Any], types: Sequence[Any]
+) -> list[Any]:
+    """The call on the first device, or on every device in a manual computation.
+
+    Where some axes of its mesh are automatic, a region in which none is has to be made: XLA knows
+    no other way to run what has side effects on several devices.
+    """
+    manual = context.module.manual
+    rest = []
+    if manual is not None:
+        rest = [axis for axis in manual.mesh.axis_names if axis not in manual.axes]
+    if not rest:
+        outs = stablehlo.callback(index, operands, types)
+        context.module.run_on_first(outs)
+        return list(outs)
+    symbol = context.module.mesh_symbol(manual.mesh)
+
+    def whole(type: Any) -> Any:
+        return stablehlo_collectives.sharding(symbol, ((),) * len(type.shape))
+
+    arguments = [operand.type for operand in operands]
+    return stablehlo_collectives.manual_computation(
+        operands,
+        [whole(type) for type in arguments],
+        [whole(type) for type in types],
+        rest,
+        arguments,
+        types,
+        lambda blocks: list(stablehlo.callback(index, blocks, types)),
+    )
 
 
 for _primitive in (pure_callback_p, io_callback_p, debug_callback_p):

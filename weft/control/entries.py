@@ -148,7 +148,7 @@ class PlacedEntry:
 
     def __init__(
         self,
-        entry: Entry | CheckedEntry,
+        entry: Entry | CheckedEntry | PlacedEntry,
         before: Sequence[Callable[[Any], Any] | None],
         after: Sequence[Callable[[Any], Any] | None],
     ) -> None:

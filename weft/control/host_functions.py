@@ -278,3 +278,9 @@ class ProgramCallback:
         values = arrays[:-1] if self.ordered else arrays
         outs = self.function(values, self.in_types, self.out_types)
         return (*outs, np.zeros((), np.int32)) if self.ordered else tuple(outs)
+
+    def zeros(self) -> tuple[Stored, ...]:
+        """What stands for the results where the function has failed and the program goes on."""
+        types = map(physical_type, self.out_types)
+        outs = tuple(np.zeros(type.shape, type.dtype) for type in types)
+        return (*outs, np.zeros((), np.int32)) if self.ordered else outs

@@ -15,6 +15,7 @@ from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body
 from weft.control.loops import check_function, leaf_types
 from weft.core import rules
+from weft.core.axes import mesh_axes
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -27,11 +28,13 @@ from weft.errors import (
     api_boundary,
 )
 from weft.ops.arithmetic import neg
+from weft.ops.named_axes import communication
 from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents, instantiate
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.staging import function_name
 from weft.transforms.transpose import transpose_jaxpr
+from weft.transforms.varying import widened
 from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
@@ -241,6 +244,33 @@ def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[A
     return found
 
 
+def linear_solve_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """System, right-hand side and solution vary alike: each device solves a system of its own.
+
+    A system that is spread over devices, so that its programs communicate, says itself what varies.
+    """
+    solve, b = unbind(list(types), **params)
+    parts = [part for part in solve.parts() if part is not None]
+    everywhere = frozenset(axis.name for axis in mesh_axes())
+    if any(communication(part.jaxpr, everywhere) for part in parts):
+        own = [t for part in parts for t in part.jaxpr.in_types[: len(part.consts)]]
+        own += parts[0].jaxpr.in_types[len(parts[0].consts) :]
+        pairs = zip(types, own, strict=True)
+        return [t.update(varying=t.varying | o.varying) for t, o in pairs], params
+    union: frozenset[str] = frozenset().union(
+        *(t.varying for t in types), *(t.varying for part in parts for t in part.jaxpr.out_types)
+    )
+
+    def widen(jaxpr: Jaxpr) -> Jaxpr:
+        given = [t.update(varying=t.varying | union) for t in jaxpr.in_types]
+        return widened(jaxpr, given, [union] * len(jaxpr.outputs))
+
+    jaxprs = tuple(None if jaxpr is None else widen(jaxpr) for jaxpr in params["jaxprs"])
+    return [t.update(varying=union) for t in types], params | {"jaxprs": jaxprs}
+
+
 def linear_solve_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[Any]]:
@@ -312,6 +342,7 @@ def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: An
 
 rules.impl.register(linear_solve_p, linear_solve_impl)
 rules.type_rule.register(linear_solve_p, linear_solve_type)
+rules.retype.register(linear_solve_p, linear_solve_retype)
 rules.jvp.register(linear_solve_p, linear_solve_jvp)
 rules.transpose.register(linear_solve_p, linear_solve_transpose)
 rules.vmap.register(linear_solve_p, linear_solve_vmap)

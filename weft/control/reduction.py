@@ -66,6 +66,7 @@ from weft.transforms.eval import one_operation
 from weft.transforms.jvp import jvp_flat
 from weft.transforms.programs import operand_place, operand_shardings, run_program
 from weft.transforms.staging import function_name, trace_to_jaxpr
+from weft.transforms.varying import retype_together
 from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["reduce", "reduce_window"]
@@ -369,6 +370,7 @@ def reduce_lower(
 
 
 rules.impl.register(reduce_p, reduce_impl)
+rules.retype.register(reduce_p, retype_together)
 primitive(reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, lower=reduce_lower)
 
 
@@ -521,6 +523,7 @@ def reduce_window_lower(context: Any, *values: Any, jaxpr: Jaxpr, **params: Any)
 
 
 rules.impl.register(reduce_window_p, reduce_window_impl)
+rules.retype.register(reduce_window_p, retype_together)
 primitive(
     reduce_window_p,
     type_rule=reduce_window_type,

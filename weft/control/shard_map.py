@@ -19,7 +19,7 @@ from weft.control.jit import place_cotangents, scatter
 from weft.control.shard_specs import Manual, block_type, inserted, leaving_spec, whole_type
 from weft.core import rules
 from weft.core.axes import extend_mesh
-from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.trace import Tracer, using_trace
@@ -38,7 +38,7 @@ from weft.transforms.lower import ManualMesh
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import trace_to_jaxpr
 from weft.transforms.transpose import backward_pass
-from weft.transforms.varying import evaluate_widened, widened
+from weft.transforms.varying import widened
 from weft.transforms.vmap import vmap_flat
 
 __all__ = ["OutSpecs", "body_of", "call_shard_map", "inside", "lower_shard_map", "shard_map_p"]
@@ -87,7 +87,7 @@ def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]
     if "function" in params:
         return params["function"], params["out_specs"]
     jaxpr, specs = params["jaxpr"], params["out_specs"]
-    return lambda *blocks: evaluate_widened(jaxpr, blocks), lambda: specs
+    return lambda *blocks: eval_jaxpr(jaxpr, (), *blocks), lambda: specs
 
 
 def _again(
@@ -445,7 +445,7 @@ def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -
             wanted=f"a multiple of {count}",
             fix=Fix("pad", f"pad the axis to a multiple of {count}", {"multiple": count}),
         )
-    return AxisData(None, axis.size // count)
+    return AxisData(None, axis.size // count, spread=frozenset(axes))
 
 
 # ---- splitting and cutting ---------------------------------------------------------------------
@@ -466,7 +466,7 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
     n = len(split.known.outputs) - k
 
     def leaving(*blocks: Any) -> list[Any]:
-        outs = evaluate_widened(split.known, blocks)
+        outs = eval_jaxpr(split.known, (), *blocks)
         return [*outs[:n], *(leave(x, manual) for x in outs[n:])]
 
     with inside(manual):
@@ -545,23 +545,34 @@ def lower_shard_map(
         dimensions = tuple(spec.entry_axes(i) for i in range(ndim))
         return stablehlo_collectives.sharding(symbol, dimensions, open=free)
 
+    # Values without elements stay outside: Shardy refuses a region that is given nothing else.
+    filled_in = [type.size > 0 for type in jaxpr.in_types]
+    filled_out = [type.size > 0 for type in jaxpr.out_types]
+
     def body(blocks: list[Any]) -> Sequence[Any]:
+        given = iter(blocks)
+        arguments = [
+            next(given) if flag else _nothing(type)
+            for flag, type in zip(filled_in, jaxpr.in_types, strict=True)
+        ]
         saved_order = module.order
         module.manual = ManualMesh(mesh, axes, module.partitions(mesh))
         try:
-            if not jaxpr.effects:
-                return context.lower_jaxpr(jaxpr, blocks, f"shard_map({name})")
-            context.set_order(blocks[-1])
-            outs = context.lower_jaxpr(jaxpr, blocks[:-1], f"shard_map({name})")
-            return [*outs, context.order()]
+            if jaxpr.effects:
+                context.set_order(next(given))
+            found = context.lower_jaxpr(jaxpr, arguments, f"shard_map({name})")
+            outs = [x for x, flag in zip(found, filled_out, strict=True) if flag]
+            return [*outs, context.order()] if jaxpr.effects else outs
         finally:
             module.manual, module.order = outer, saved_order
 
-    operands = list(values)
-    ins = [sharding(t, spec) for t, spec in zip(context.in_types, in_specs, strict=True)]
-    outs = [sharding(t, spec) for t, spec in zip(context.out_types, out_specs, strict=True)]
-    arguments = [_ir(type) for type in jaxpr.in_types]
-    results = context.result_ir_types()
+    operands = [x for x, flag in zip(values, filled_in, strict=True) if flag]
+    pairs = zip(context.in_types, in_specs, filled_in, strict=True)
+    ins = [sharding(t, spec) for t, spec, flag in pairs if flag]
+    pairs = zip(context.out_types, out_specs, filled_out, strict=True)
+    outs = [sharding(t, spec) for t, spec, flag in pairs if flag]
+    arguments = [_ir(type) for type in jaxpr.in_types if type.size]
+    results = [_ir(type) for type in context.out_types if type.size]
     if jaxpr.effects:
         order = context.order()
         operands.append(order)
@@ -569,12 +580,24 @@ def lower_shard_map(
         outs.append(stablehlo_collectives.sharding(symbol, ()))
         arguments.append(order.type)
         results = [*results, order.type]
+    if not results:
+        return [_nothing(type) for type in context.out_types]
     found = stablehlo_collectives.manual_computation(
         operands, ins, outs, manual.axes, arguments, results, body
     )
     if jaxpr.effects:
         context.set_order(found.pop())
-    return found
+    computed = iter(found)
+    return [
+        next(computed) if flag else _nothing(type)
+        for flag, type in zip(filled_out, context.out_types, strict=True)
+    ]
+
+
+def _nothing(type: ArrayType) -> Any:
+    """An array without elements."""
+    stored = physical_type(type)
+    return stablehlo.full(0, stored.shape, stored.dtype)
 
 
 def _ir(type: ArrayType) -> Any:

@@ -229,13 +229,8 @@ class Compiled:
     @property
     def output_shardings(self) -> Any:
         """Where the results lie, as a tree of shardings."""
-        places = [
-            None if signature is type else signature[1]
-            for signature, type in zip(
-                self._program.out_signatures, self._program.out_types, strict=True
-            )
-        ]
-        return self._stage._traced.out_tree.unflatten([as_user_sharding(x) for x in places])
+        places = [as_user_sharding(place) for place in self._program.out_places]
+        return self._stage._traced.out_tree.unflatten(places)
 
     def as_text(self) -> str:
         """The optimised program, as XLA shows it."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from weft import source as sources
-from weft.core.jaxpr import Var
+from weft.core.jaxpr import Equation, Var
 from weft.core.trace import Tracer
+from weft.ops.collectives import pbroadcast_p
 from weft.transforms.staging import StagingTracer
 
 __all__ = ["Cause", "why_varies"]
@@ -43,6 +44,10 @@ def why_varies(value: Any, axis: str) -> str:
     return last
 
 
+def _is_cast(eqn: Equation | None, axis: str) -> bool:
+    return eqn is not None and eqn.primitive is pbroadcast_p and axis in eqn.params["axis_name"]
+
+
 def _recorded(tracer: StagingTracer, axis: str) -> str:
     """The same from the equations of the program that is being recorded."""
     trace = tracer._trace
@@ -54,7 +59,9 @@ def _recorded(tracer: StagingTracer, axis: str) -> str:
         if not before:
             where = sources.describe(eqn.source)
             return f"it varies along {axis!r} since {eqn.primitive.name} at {where}"
-        var = before[0]
+        # A cast is there because of another operand, which is the cause.
+        own = [x for x in before if not _is_cast(made.get(x), axis)]
+        var = (own or before)[0]
     if var in trace.inputs:
         return f"it depends on an argument that in_specs split over {axis!r}"
     return f"it depends on a value from outside that varies along {axis!r}"

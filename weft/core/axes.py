@@ -54,25 +54,22 @@ def mesh_axes() -> tuple[BoundAxis, ...]:
     return tuple(axis for axis in _environment.get() if axis.mesh is not None)
 
 
-@contextlib.contextmanager
-def extend_axis(name: Any, size: int) -> Iterator[None]:
+def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]:
     """Binds the axis of a vmap within a `with` block (None binds nothing).
 
     Raises AxisError where the name is that of an axis of the mesh.
     """
     if name is None:
-        yield
-        return
+        return contextlib.nullcontext()
     if any(axis.name == name for axis in mesh_axes()):
         raise AxisError(
             f"the axis name {name!r} is that of a mesh axis here",
             operation="vmap",
-            got=f"axis_name={name!r} inside a shard_map over that axis",
+            got=f"axis_name={name!r} for a vmap and for a mesh axis of a shard_map",
             wanted="a name that no mesh axis has",
             fix=Fix("rename", "give the axis of the vmap another name", {"axis_name": name}),
         )
-    with with_environment((*_environment.get(), BoundAxis(name, size))):
-        yield
+    return with_environment((*_environment.get(), BoundAxis(name, size)))
 
 
 def extend_mesh(mesh: Any, names: Sequence[str], explicit: bool = False) -> Any:

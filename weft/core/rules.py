@@ -22,6 +22,8 @@ Signatures (params are keyword arguments in every rule):
 - `retype(types, params) -> (types, params)`: for primitives that hold jaxprs. The operands have
   `types`, which may vary along more mesh axes than the programs say, or along fewer: the types that
   the operands are to be cast to, and the parameters with programs that take them.
+- `again(*args, **params)`: for primitives that take operands of certain types only. Applies the
+  primitive in a recorded program that is evaluated again, for operands that may vary more.
 - `effects(params) -> frozenset`: what an application does besides computing its results. The
   effects of programs among the parameters are added by themselves.
 """
@@ -39,6 +41,7 @@ __all__ = [
     "LinearOperand",
     "Table",
     "Zero",
+    "again",
     "dce",
     "effects",
     "impl",
@@ -108,6 +111,7 @@ lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p,
 stage = Table("staging", "weft.core.rules.stage.register({}_p, rule)")
 steps = Table("stepwise evaluation", "weft.core.rules.steps.register({}_p, rule)")
 retype = Table("retyping", "weft.core.rules.retype.register({}_p, rule)")
+again = Table("repeated evaluation", "weft.core.rules.again.register({}_p, rule)")
 effects = Table("effects", "weft.core.rules.effects.register({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
@@ -168,16 +172,25 @@ def not_linear(operand: LinearOperand) -> WeftTypeError:
 class AxisData:
     """What a vmap rule may know of the mapped axis: its name (or None) and its size.
 
-    `spmd_axis_name` names the mesh axes over which the mapped axis is to be laid out.
+    `spmd_axis_name` names the mesh axes over which the mapped axis is to be laid out. Inside of a
+    shard_map, where that is done, they are in `spread`: along those devices differ in which
+    elements they have, and so no element varies.
     """
 
-    __slots__ = ("name", "size", "spmd_axis_name")
+    __slots__ = ("name", "size", "spmd_axis_name", "spread")
 
-    def __init__(self, name: Any, size: int, spmd_axis_name: Any = None) -> None:
+    def __init__(
+        self,
+        name: Any,
+        size: int,
+        spmd_axis_name: Any = None,
+        spread: frozenset[Any] = frozenset(),
+    ) -> None:
         self.name = name
         self.size = size
         self.spmd_axis_name = spmd_axis_name
+        self.spread = spread
 
     def key(self) -> tuple[Any, ...]:
         """What tells two axes apart in a cache."""
-        return self.name, self.size, self.spmd_axis_name
+        return self.name, self.size, self.spmd_axis_name, self.spread

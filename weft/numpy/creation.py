@@ -23,7 +23,9 @@ from weft.numpy.promotion import as_operand
 from weft.ops.convert import convert_element_type
 from weft.ops.joining import concatenate
 from weft.ops.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
+from weft.ops.sharding_constraint import as_sharding, with_sharding_constraint
 from weft.runtime import buffers
+from weft.sharding import Sharding
 
 __all__ = [
     "array",
@@ -270,9 +272,11 @@ def _copied(x: Any) -> Any:
 
 
 def _to_device(x: Any, device: Any) -> Any:
+    """An array at a place: a device, a sharding, or a spec over the mesh in force."""
+    place = as_sharding(device, "device")
     if isinstance(x, Tracer):
-        return x
-    return to_place(x, device)
+        return with_sharding_constraint(x, place) if isinstance(place, Sharding) else x
+    return to_place(x, place)
 
 
 def copy(a: Any, order: str | None = None) -> Any:

@@ -8,6 +8,7 @@ apart into one per name. `all_gather` and `psum_scatter` transpose to each other
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -31,6 +32,7 @@ from weft.ops.named_axes import (
     axis_names,
     axis_sizes_of,
     bind_checked,
+    by_parts,
     check_dtype,
     check_varies,
     communicating,
@@ -198,6 +200,8 @@ def all_gather_lower(
     if not tiled:
         shape = list(x.type.shape)
         x = stablehlo.reshape(x, [*shape[:dimension], 1, *shape[dimension:]])
+    elif not x.type.shape[dimension]:
+        return x  # StableHLO has no collectives along empty dimensions.
     groups, channel = communicating(context, axis_name, axis_index_groups)
     return stablehlo_collectives.all_gather([x], groups, channel, dimension)[0]
 
@@ -332,9 +336,20 @@ def psum_scatter_lower(
     dimension: int,
     tiled: bool,
 ) -> Any:
+    if not x.type.shape[dimension]:
+        return x  # As for all_gather.
+
     groups, channel = communicating(context, axis_name, axis_index_groups)
-    out = stablehlo_collectives.reduce_scatter(
-        x, groups, channel, dimension, lambda a, b: stablehlo.op1("stablehlo.add", (a, b), a.type)
+    out = by_parts(
+        context,
+        x,
+        lambda value, first: stablehlo_collectives.reduce_scatter(
+            value,
+            groups,
+            channel,
+            first + dimension,
+            lambda a, b: stablehlo.op1("stablehlo.add", (a, b), a.type),
+        ),
     )
     shape = list(out.type.shape)
     return out if tiled else stablehlo.reshape(out, shape[:dimension] + shape[dimension + 1 :])
@@ -531,23 +546,39 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     """
     names = axis_names("ppermute", axis_name)
     sizes = axis_sizes_of(names)
-    pairs = tuple((source.__index__(), target.__index__()) for source, target in perm)
-    count = prod(sizes)
-    for positions in zip(*pairs, strict=True):
-        if len(set(positions)) != len(positions) or not all(0 <= i < count for i in positions):
-            raise WeftValueError(
-                "ppermute: the pairs are no partial permutation of the axis",
-                operation="ppermute",
-                got=f"perm={list(pairs)} over an axis of length {count}",
-                wanted=f"(source, target) pairs of 0 to {count - 1}, each at most once as source "
-                "and once as target",
-            )
+    pairs = _pairs(perm, prod(sizes))
 
     def one(leaf: Any) -> Any:
         leaf = made_varying("ppermute", leaf, names)
         return ppermute_p.bind(leaf, axis_name=names, axis_sizes=sizes, perm=pairs)
 
     return tree.map(one, x)
+
+
+def _pairs(perm: Any, count: int) -> Pairs:
+    """The pairs of a permutation. Raises WeftValueError for what is none."""
+    try:
+        perm = [(operator.index(source), operator.index(target)) for source, target in perm]
+        found = perm
+    except (TypeError, ValueError):
+        found = None
+    sound: dict[int, int] = {}
+    for source, target in found or ():
+        inside = 0 <= source < count and 0 <= target < count
+        if inside and source not in sound and target not in sound.values():
+            sound[source] = target
+    if found is not None and len(sound) == len(found):
+        return tuple(found)
+    shift = [(i, (i + 1) % count) for i in range(count)]
+    fixed = list(sound.items()) or shift
+    raise WeftValueError(
+        "ppermute: the pairs are no partial permutation of the axis",
+        operation="ppermute",
+        got=f"perm={perm!r:.200} over an axis of length {count}",
+        wanted=f"(source, target) pairs of 0 to {count - 1}, each at most once as source "
+        "and once as target",
+        fix=Fix("perm", f"for example perm={fixed}", {"perm": fixed}),
+    )
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft.core import rules
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
@@ -34,6 +35,7 @@ from weft.ops.named_axes import (
     axis_names,
     axis_sizes_of,
     bind_checked,
+    by_parts,
     check_dtype,
     check_varies,
     communicating,
@@ -131,9 +133,13 @@ def reducing_lower(combine: str) -> Callable[..., Any]:
 
     def lower(context: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> Any:
         groups, channel = communicating(context, axis_name, axis_index_groups)
-        return stablehlo_collectives.all_reduce(
-            [x], groups, channel, lambda a, b: stablehlo.op1(combine, (a, b), a.type)
-        )[0]
+        return by_parts(
+            context,
+            x,
+            lambda value, _: stablehlo_collectives.all_reduce(
+                [value], groups, channel, lambda a, b: stablehlo.op1(combine, (a, b), a.type)
+            )[0],
+        )
 
     return lower
 
@@ -285,6 +291,10 @@ def pbroadcast_lower(context: Any, x: Any, **params: Any) -> Any:
     return x
 
 
+def pbroadcast_again(x: Any, *, axis_name: Names) -> Any:
+    return vary(x, axis_name)
+
+
 pbroadcast_p = primitive(
     "pbroadcast",
     type_rule=pbroadcast_type,
@@ -293,6 +303,7 @@ pbroadcast_p = primitive(
     vmap=pbroadcast_vmap,
     lower=pbroadcast_lower,
 )
+rules.again.register(pbroadcast_p, pbroadcast_again)
 
 
 # ---- pmax, pmin ------------------------------------------------------------------------------

@@ -537,6 +537,9 @@ def conv_lower(
         return stablehlo.full(0, out.shape, out.dtype)
     lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
     lhs_spec, rhs_spec, out_spec = dimension_numbers
+    unsplit = unsplit_dimensions(dimension_numbers, **params)
+    lhs = context.module.keep_whole(lhs, unsplit.lhs_spec)
+    rhs = context.module.keep_whole(rhs, unsplit.rhs_spec)
     numbers = stablehlo.ConvDimensions(
         input_batch=lhs_spec[0],
         input_feature=lhs_spec[1],
@@ -551,7 +554,8 @@ def conv_lower(
 
     def emit(x: Any, y: Any, dtype: Any) -> Any:
         made = stablehlo.tensor_type(out.shape, dtype)
-        return emit_convolution(x, y, made, numbers, **params)
+        found = emit_convolution(x, y, made, numbers, **params)
+        return context.module.keep_whole(found, unsplit.out_spec)
 
     if dtypes.is_complex(summed):
         found = complex_product(lhs, rhs, dtypes.to_real(summed), emit)
@@ -563,6 +567,24 @@ def conv_lower(
     else:
         found = emit(lhs, rhs, summed)
     return stablehlo.convert(found, out.dtype)
+
+
+def unsplit_dimensions(
+    numbers: ConvDimensionNumbers, *, feature_group_count: int, batch_group_count: int, **_: Any
+) -> ConvDimensionNumbers:
+    """The dimensions of operands and result that are not to be split over devices.
+
+    XLA may split a convolution wrongly: along space it adds up over devices that have copies, too,
+    so that results are that many times too large; with groups it gives other numbers, or ends the
+    process. What the batches of training need stays possible: splitting batches and features, with
+    groups batches only (in the gradient of a kernel they are what is summed over).
+    """
+    lhs, rhs, out = numbers
+    if feature_group_count > 1:
+        return ConvDimensionNumbers(lhs[1:], rhs, out[1:])
+    if batch_group_count > 1:
+        return ConvDimensionNumbers((lhs[0], *lhs[2:]), (rhs[0], *rhs[2:]), out)
+    return ConvDimensionNumbers(lhs[2:], rhs[2:], out[2:])
 
 
 def emit_convolution(

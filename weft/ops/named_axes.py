@@ -10,6 +10,7 @@ only.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
@@ -39,6 +40,7 @@ __all__ = [
     "axis_sizes_of",
     "bind_checked",
     "axis_size",
+    "by_parts",
     "check_dtype",
     "check_silent",
     "check_varies",
@@ -68,6 +70,7 @@ def axis_names(operation: str, axis_name: Any) -> Names:
             operation=operation,
             got=f"axis_name={axis_name!r}",
             wanted="each name once",
+            fix=Fix("once", "leave the repetition out", {"names": tuple(dict.fromkeys(names))}),
         )
     return names
 
@@ -80,19 +83,34 @@ def axis_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> Groups:
     """Groups of positions along one axis. Raises WeftValueError where they do not partition it."""
     if groups is None:
         return None
-    rows = tuple(tuple(i.__index__() for i in group) for group in groups)
+    try:
+        rows = tuple(tuple(operator.index(i) for i in group) for group in groups)
+    except TypeError:
+        rows = ()
     if (
         len(sizes) != 1
         or len({len(row) for row in rows}) != 1
         or sorted(i for row in rows for i in row) != list(range(sizes[0]))
     ):
-        raise WeftValueError(
-            f"{operation}: axis_index_groups must split one axis into groups of equal size",
-            operation=operation,
-            got=f"axis_index_groups={rows} for axes of lengths {sizes}",
-            wanted=f"each of 0 to {prod(sizes) - 1} in exactly one of the groups, over one axis",
-        )
+        raise _wrong_groups(operation, groups, sizes)
     return rows
+
+
+def _wrong_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> WeftValueError:
+    if len(sizes) != 1:
+        fix = Fix("one_axis", "name one axis, or leave axis_index_groups out", {})
+    else:
+        half = sizes[0] // 2 if sizes[0] % 2 == 0 else sizes[0]
+        fitting = [list(range(i, i + half)) for i in range(0, sizes[0], half)]
+        data = {"axis_index_groups": fitting}
+        fix = Fix("groups", f"for example axis_index_groups={fitting}", data)
+    return WeftValueError(
+        f"{operation}: axis_index_groups must split one axis into groups of equal size",
+        operation=operation,
+        got=f"axis_index_groups={groups!r:.200} for axes of lengths {sizes}",
+        wanted=f"each of 0 to {prod(sizes) - 1} in exactly one of the groups, over one axis",
+        fix=fix,
+    )
 
 
 def group_size(groups: Groups, sizes: tuple[int, ...]) -> int:
@@ -222,6 +240,28 @@ def communicating(context: Any, names: Names, groups: Groups = None) -> tuple[An
     """The groups of partitions of a collective, and the number of a channel of its own."""
     rows = partition_rows(context, names, groups)
     return tuple(map(tuple, rows.tolist())), context.module.new_channel()
+
+
+def by_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
+    """A sum between devices, of complex numbers as one of pairs of real numbers.
+
+    XLA's simplification of an all-reduce of equal complex numbers ends the process (jaxlib 0.10.2).
+    `reduce` gets the value and the number of dimensions that it has in front of its own.
+    """
+    if context.in_types[0].dtype.kind != "c":
+        return reduce(x, 0)
+    shape = [1, *x.type.shape]
+    parts = [stablehlo.reshape(part, shape) for part in (stablehlo.real(x), stablehlo.imag(x))]
+    out = reduce(stablehlo.concatenate(parts, 0), 1)
+    rest = list(out.type.shape)[1:]
+    pair = [
+        stablehlo.reshape(
+            stablehlo.slice_(out, [i, *[0] * len(rest)], [i + 1, *rest], [1] * (len(rest) + 1)),
+            rest,
+        )
+        for i in range(2)
+    ]
+    return stablehlo.complex_(*pair)
 
 
 def mesh_position(context: Any, name: Any) -> Any:

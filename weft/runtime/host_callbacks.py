@@ -3,6 +3,9 @@
 XLA makes text of an exception that leaves such a function. So the exception is kept here under a
 number, which the text carries through the runtime, and what ran the program raises the exception
 itself.
+
+A program on several devices must not stop on one of them: the others would wait for it in a
+collective, and XLA ends the process. There the program goes on with zeros to its end.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 from weft.errors import Fix, WeftError
 
 __all__ = [
+    "Failures",
     "callable_from_xla",
     "callback_exception",
     "inside_callback",
@@ -35,10 +39,45 @@ class CallbackFault(Exception):
     """Stands, in XLA's text, for an exception that a callback raised."""
 
 
-def callable_from_xla(function: Callable[..., Any]) -> Callable[..., Any]:
+class Failures:
+    """The exceptions of callbacks in the runs of one program that are under way.
+
+    Which run a callback belongs to is not known: where several are under way, each of them fails.
+    """
+
+    __slots__ = ("_runs",)
+
+    def __init__(self) -> None:
+        self._runs: dict[int, list[BaseException]] = {}
+
+    @contextlib.contextmanager
+    def during_run(self) -> Iterator[list[BaseException]]:
+        """Around a run; in the list is, at its end, what was raised."""
+        number = next(_numbers)
+        found = self._runs[number] = []
+        try:
+            yield found
+        finally:
+            del self._runs[number]
+
+    def add(self, error: BaseException) -> bool:
+        """Keeps an exception; False where no run is under way that would raise it."""
+        runs = list(self._runs.values())
+        for run in runs:
+            run.append(error)
+        return bool(runs)
+
+    def __bool__(self) -> bool:
+        return any(self._runs.values())
+
+
+def callable_from_xla(function: Any, failures: Failures | None = None) -> Callable[..., Any]:
     """What XLA is given in place of a Python function.
 
-    It holds the function weakly: XLA's references cannot be seen by Python's garbage collector, and
+    With `failures` exceptions are kept there, and `function.zeros()` is the result instead; nothing
+    is called any more in a run that has failed.
+
+    The function is held weakly: XLA's references cannot be seen by Python's garbage collector, and
     a callback often refers, by way of its object, to the compiled program that calls it.
     """
     reference = weakref.ref(function)
@@ -50,8 +89,10 @@ def callable_from_xla(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             if target is None:
                 raise RuntimeError("the program of this callback is gone")
-            return target(*arrays)
+            return target.zeros() if failures else target(*arrays)
         except BaseException as error:  # noqa: BLE001 (none of them may get lost)
+            if failures is not None and target is not None and failures.add(error):
+                return target.zeros()
             number = next(_numbers)
             _raised[number] = error
             if len(_raised) > _LIMIT:  # Of several at a time only one can be told.

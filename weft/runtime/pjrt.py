@@ -107,7 +107,7 @@ class JaxlibBackend(Backend):
         buffer.delete()
 
     def is_deleted(self, buffer: Buffer) -> bool:
-        return bool(buffer.is_deleted())
+        return pjrt_buffers.is_deleted(buffer)
 
     def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
         return pjrt_buffers.to_dlpack(buffer, stream)

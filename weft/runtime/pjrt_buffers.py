@@ -9,6 +9,7 @@ after the call, and a byte order that is not the machine's is not noticed.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -134,16 +135,17 @@ def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any,
 
 def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement) -> Buffer:
     """One array from single-device buffers; see `Backend.assemble`."""
-    return extension.ArrayImpl(
+    made = extension.ArrayImpl(
         array_type, placement, list(buffers), committed=True, _skip_checks=True
     )
+    return _opened(made)
 
 
 def relabel(buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
     """The memory of a buffer as another array; see `Backend.relabel`."""
-    if buffer.is_deleted():
+    if is_deleted(buffer):
         raise deleted("device_put")
-    return buffer._rewrap_with_aval_and_sharding(array_type, placement)
+    return _opened(buffer._rewrap_with_aval_and_sharding(array_type, placement))
 
 
 # ---- out -----------------------------------------------------------------------------------------
@@ -180,16 +182,16 @@ def copy_to_host_async(buffer: Buffer) -> None:
 
 def shards(buffer: Buffer) -> list[Buffer]:
     """The single-device buffers of this process in an array."""
-    if buffer.is_deleted():
+    if is_deleted(buffer):
         raise deleted("shards")
-    return _parts(buffer) if is_tiled(buffer._sharding) else [buffer]
+    return _parts(_opened(buffer)) if is_tiled(buffer._sharding) else [buffer]
 
 
 def replica(buffer: Buffer) -> Buffer:
     """One of the equal single-device buffers of an array; see `Backend.replica`."""
-    if buffer.is_deleted():
+    if is_deleted(buffer):
         raise deleted("shards")
-    return _replica(buffer) if is_tiled(buffer._sharding) else buffer
+    return _replica(_opened(buffer)) if is_tiled(buffer._sharding) else buffer
 
 
 @without_jax
@@ -225,10 +227,32 @@ def block_until_ready(buffers: Sequence[Buffer]) -> None:
         raise fault(error, buffers) from error
 
 
+# Buffers over several devices whose parts others hold too, by identity. Parts may be deleted one by
+# one; XLA looks at the first one only, and ends the process when it comes to use the others.
+_shared_parts: dict[int, weakref.ref[Any]] = {}
+
+
+def _opened(buffer: Buffer) -> Buffer:
+    """The buffer, noted as one whose parts others may hold."""
+    number = id(buffer)
+    if number not in _shared_parts:
+        _shared_parts[number] = weakref.ref(buffer, lambda _: _shared_parts.pop(number, None))
+    return buffer
+
+
+def is_deleted(buffer: Buffer) -> bool:
+    """Whether the buffer, or a part of it, was deleted or donated."""
+    if buffer.is_deleted():
+        return True
+    if id(buffer) not in _shared_parts or not is_tiled(buffer._sharding):
+        return False
+    return any(part.is_deleted() for part in _parts(buffer))
+
+
 def is_ready(buffer: Buffer) -> bool:
     """Whether the values are there. (jaxlib ends the process when asked this of a deleted
     buffer.)"""
-    if buffer.is_deleted():
+    if is_deleted(buffer):
         raise deleted("is_ready")
     return bool(buffer.is_ready())
 
@@ -273,7 +297,7 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
 
     An error that a Python callback raised is part of the message, with the line where it did.
     """
-    if any(buffer.is_deleted() for buffer in buffers):
+    if any(is_deleted(buffer) for buffer in buffers):
         return deleted()
     return WeftError(f"running the program failed: {error}")
 

@@ -28,7 +28,7 @@ from weft.runtime.backend import (
 from weft.runtime.layouts import device_layout
 from weft.runtime.mlir import ArrayTypeLike, bytecode, ir, private_copy, verify
 from weft.runtime.native import extension, version
-from weft.runtime.pjrt_buffers import RuntimeFault, block_until_ready, deleted, fault
+from weft.runtime.pjrt_buffers import RuntimeFault, block_until_ready, deleted, fault, is_deleted
 from weft.runtime.placement import assignment_of, device_list, single, tiled
 
 Device = Any
@@ -49,7 +49,7 @@ _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
 class JaxlibExecutable(Executable):
     """A program compiled by XLA."""
 
-    __slots__ = ("loaded",)
+    __slots__ = ("failures", "loaded")
 
     def __init__(
         self,
@@ -58,8 +58,10 @@ class JaxlibExecutable(Executable):
         out_types: Sequence[ArrayTypeLike],
         devices: Sequence[Device],
         out_placements: Sequence[Placement] | None,
+        failures: host_callbacks.Failures,
     ) -> None:
         self.loaded = loaded
+        self.failures = failures
         self.execute = loaded.execute_sharded
         if options.num_partitions > 1:
             # XLA ends the process where one of several devices finds its buffer deleted.
@@ -80,9 +82,8 @@ class JaxlibExecutable(Executable):
         return [tiled(devices, assignment) for assignment in self.output_assignments()]
 
     def _execute_checked(self, buffers: Sequence[Any]) -> Any:
-        for buffer in buffers:
-            if buffer.is_deleted():
-                raise deleted()
+        if any(map(is_deleted, buffers)):
+            raise deleted()
         return self.loaded.execute_sharded(buffers)
 
     def run(self, buffers: Sequence[Any]) -> list[Any]:
@@ -95,17 +96,22 @@ class JaxlibExecutable(Executable):
     def run_to_end(self, buffers: Sequence[Any]) -> list[Any]:
         # With all arguments there, XLA starts a program with callbacks in the calling thread. Were
         # it to wait for one, it would take a thread that a callback may need to compute.
+        if any(map(is_deleted, buffers)):
+            raise deleted()
         block_until_ready(buffers)
-        with host_callbacks.running(thread_count(len(self.loaded.client.local_devices()))):
+        threads = thread_count(len(self.loaded.client.local_devices()))
+        with host_callbacks.running(threads), self.failures.during_run() as failed:
             try:
                 started = self.loaded.execute_sharded(buffers, with_tokens=True)
                 token = started.consume_token()
                 results: list[Any] = started.consume_with_handlers(self.handlers)
                 token.block_until_ready()
                 extension.batched_block_until_ready(results)
-                return results
+                if not failed:
+                    return results
+                raised: BaseException | None = failed[0]
             except RuntimeFault as error:
-                raised = host_callbacks.callback_exception(error)
+                raised = failed[0] if failed else host_callbacks.callback_exception(error)
                 if raised is None:
                     raise fault(error, buffers) from error
         raise raised  # Out here: in the handler it would be chained to the text of itself.
@@ -200,17 +206,18 @@ def compile_module(
     """
     check_devices(options, devices)
     native_devices = device_list(tuple(devices))
+    failures = host_callbacks.Failures()
     while True:
         try:
             native = native_options(options, devices)
             # XLA works on the module while other threads run: it must not see our MLIR context.
             if options.host_callbacks:
                 loaded = client.compile_and_load(
-                    private_copy(module), native_devices, native, for_xla(options)
+                    private_copy(module), native_devices, native, for_xla(options, failures)
                 )
             else:
                 loaded = client.compile_and_load(bytecode(module), native_devices, native)
-            return JaxlibExecutable(loaded, options, out_types, devices, out_placements)
+            return JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
         except RuntimeFault as error:
             if not _dropped_fast_option(error, options):
                 raise _compile_error(error, module) from error
@@ -226,7 +233,8 @@ def deserialize(
 ) -> JaxlibExecutable:
     """Loads a serialized program; WeftValueError if XLA does not take the bytes."""
     check_devices(options, devices)
-    callbacks = {"host_callbacks": for_xla(options)} if options.host_callbacks else {}
+    failures = host_callbacks.Failures()
+    callbacks = {"host_callbacks": for_xla(options, failures)} if options.host_callbacks else {}
     try:
         loaded = client.deserialize_executable(
             data, device_list(tuple(devices)), native_options(options, devices), **callbacks
@@ -237,7 +245,7 @@ def deserialize(
             operation="deserialize",
             fix=Fix("recompile", "compile the program again with this release of jaxlib"),
         ) from error
-    return JaxlibExecutable(loaded, options, out_types, devices, out_placements)
+    return JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
 
 
 @functools.cache
@@ -251,9 +259,12 @@ def thread_count(num_devices: int) -> int:
     return max(cores or 1, num_devices)
 
 
-def for_xla(options: CompileOptions) -> list[Any]:
+def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[Any]:
     """The host callbacks as XLA is given them."""
-    return [host_callbacks.callable_from_xla(function) for function in options.host_callbacks]
+    kept = failures if options.num_partitions > 1 else None
+    return [
+        host_callbacks.callable_from_xla(function, kept) for function in options.host_callbacks
+    ]
 
 
 def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:

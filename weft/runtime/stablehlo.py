@@ -240,6 +240,7 @@ __all__ = [
     "manual_computation",
     "maximum",
     "mesh",
+    "on_one_device",
     "minimum",
     "multiply",
     "negate",

@@ -96,6 +96,20 @@ class ModuleContext:
         """The attribute that says how values of a type are split (see `sharding_attribute`)."""
         return sharding_attribute(self.meshes, how, type)
 
+    def keep_whole(self, value: Any, dimensions: Sequence[int]) -> Any:
+        """A value of which the compiler must not split some dimensions over devices."""
+        manual = self.manual
+        if len(self.devices) <= 1:
+            return value
+        if manual is None:
+            symbol = self.meshes.some_symbol()
+        elif manual.axes.issuperset(manual.mesh.axis_names):
+            return value
+        else:
+            symbol = self.mesh_symbol(manual.mesh)
+        names = tuple(() if i in dimensions else None for i in range(value.type.rank))
+        return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
+
     def run_on_first(self, values: Sequence[Any]) -> None:
         """Says that the first device alone runs the operation with these results, for one that has
         to happen once. In a manual computation every device runs it."""

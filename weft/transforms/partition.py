@@ -57,6 +57,14 @@ class MeshTable:
         axes = tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
         return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
 
+    def some_symbol(self) -> str:
+        """The name of a mesh over all partitions, for what refers to no axis: the first one."""
+        for (axes, _), symbol in self._symbols.items():
+            if axes:
+                return symbol
+        n = max(1, len(self.devices))
+        return self.declare((("devices", n),), tuple(range(n)))
+
     def declare(self, axes: Axes, numbers: tuple[int, ...]) -> str:
         """The name of the mesh with these axes and partitions, in row-major order."""
         found = self._symbols.get((axes, numbers))
@@ -70,6 +78,19 @@ class MeshTable:
 
 def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
     """The error for a mesh over other devices than the program runs on."""
+    if isinstance(mesh, AbstractMesh):
+        return WeftValueError(
+            "a program over an abstract mesh runs on as many devices as the mesh has",
+            operation="compile",
+            got=f"{mesh!r:.200} and {max(1, len(devices))} of {mesh.size} devices",
+            wanted=f"a mesh of devices, or arguments that were put on {mesh.size} devices",
+            fix=Fix(
+                "mesh",
+                f"use weft.make_mesh({mesh.axis_sizes!r}, {mesh.axis_names!r}), or trace only "
+                "(weft.make_jaxpr, weft.eval_shape)",
+                {"axis_shapes": mesh.axis_sizes, "axis_names": mesh.axis_names},
+            ),
+        )
     return WeftValueError(
         "a program refers to a mesh that has other devices than it runs on",
         operation="compile",
@@ -98,10 +119,8 @@ def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -
 
 def unsplit_rows(meshes: MeshTable, type: ArrayType) -> Any:
     """How random keys are split where the compiler chooses: their integers stay together."""
-    n = max(1, len(meshes.devices))
-    symbol = meshes.declare((("devices", n),), tuple(range(n)))
     rows = physical_type(type).ndim - type.ndim
-    return stablehlo.sharding(symbol, (None,) * type.ndim + ((),) * rows)
+    return stablehlo.sharding(meshes.some_symbol(), (None,) * type.ndim + ((),) * rows)
 
 
 def _tiles(meshes: MeshTable, sharding: Sharding, ndim: int) -> tuple[str, list[Any]]:

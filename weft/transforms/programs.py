@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.array import Array, deleted, donate_to_place, to_place
+from weft.array import Array, as_stored, deleted, donate_to_place, to_place
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError, Fix, WeftValueError
@@ -47,6 +47,7 @@ client.on_change(_numbers.clear)
 
 Place = Any
 Shardings = Sequence[Sharding | None]
+Execute = Callable[[Sequence[Any]], Any]
 
 
 class Program:
@@ -62,6 +63,7 @@ class Program:
         "in_shardings",
         "in_types",
         "multiple_results",
+        "out_places",
         "out_signature",
         "out_signatures",
         "out_type",
@@ -79,7 +81,8 @@ class Program:
         places: Sequence[Any] | None = None,
     ) -> None:
         self.executable = executable
-        self.execute = self.direct = executable.execute
+        self.execute: Execute = executable.execute
+        self.direct: Execute = executable.execute
         self.handlers = executable.handlers
         self.out_types = list(out_types)
         # Results stay uncommitted unless an operand was put on its device on purpose.
@@ -89,6 +92,7 @@ class Program:
             t if place is None else (t, place)
             for t, place in zip(self.out_types, places, strict=True)
         ]
+        self.out_places = list(places)
         self.single = not multiple_results
         self.multiple_results = multiple_results
         self.out_type = self.out_types[0] if self.single else None
@@ -118,9 +122,7 @@ class Program:
             found = _numbers[key] = (to_place(Array(buffer, type, type), how)._buffer, buffer)
         return found[0]
 
-    def bound(
-        self, consts: list[Array], settled: bool = False
-    ) -> tuple[list[Array], Callable[[Sequence[Any]], Any]]:
+    def bound(self, consts: list[Array], settled: bool = False) -> tuple[list[Array], Execute]:
         """The first operands, brought to where the program wants them, and what runs it on them
         and on others: for operands that are the same at every call.
 
@@ -138,7 +140,7 @@ class Program:
         rest = (True,) * len(self.there[n:]) if settled else self.there[n:]
         return found, self.execute_for((True,) * n + rest)
 
-    def execute_for(self, there: Sequence[bool]) -> Callable[[Sequence[Any]], Any]:
+    def execute_for(self, there: Sequence[bool]) -> Execute:
         """What runs the program on operands of which those that are marked lie where it takes them,
         and the others on the default device."""
         steps: list[tuple[int, Callable[[Any], Any]]] = []
@@ -292,11 +294,20 @@ def _named_place(params: dict[str, Any], operation: str) -> Any:
             raise WeftValueError(
                 f"{operation} refers to meshes over different devices",
                 operation=operation,
-                got=f"{places[0]!r:.200} and {place!r:.200}",
+                got=f"{_with_devices(places[0])} and {_with_devices(place)}",
                 wanted="meshes over one set of devices; their shapes and orders may differ",
                 fix=Fix("mesh", "use one mesh for all of it", {"meshes": (places[0], place)}),
             )
     return places[0] if places else None
+
+
+def _with_devices(place: Any) -> str:
+    """A place for a message: meshes of one shape look alike but for their devices."""
+    if not isinstance(place, (Sharding, Mesh)):
+        return str(place)
+    devices = _devices(place)
+    listed = ", ".join(map(str, devices[:8])) + (", ..." if len(devices) > 8 else "")
+    return f"{place!r:.200} over {listed}"
 
 
 def different_devices(operation: str, one: Any, other: Any) -> WeftValueError:
@@ -304,7 +315,7 @@ def different_devices(operation: str, one: Any, other: Any) -> WeftValueError:
     return WeftValueError(
         f"{operation} got arrays that were put on different devices",
         operation=operation,
-        got=f"{one} and {other}",
+        got=f"{_with_devices(one)} and {_with_devices(other)}",
         wanted="arrays on one device, or on the same set of devices",
         fix=Fix(
             "device_put",
@@ -320,8 +331,9 @@ def outside_mesh(operation: str, place: Any, named: Any) -> WeftValueError:
     return WeftValueError(
         f"{operation} refers to a mesh, and an array was put on other devices than that",
         operation=operation,
-        got=f"an array on {place}",
-        wanted=f"arrays on the devices of {named!r:.200}, or such as were put nowhere on purpose",
+        got=f"an array on {_with_devices(place)}",
+        wanted=f"arrays on the devices of {_with_devices(named)}, or such as were put nowhere on "
+        "purpose",
         fix=Fix(
             "device_put",
             f"move it there: weft.device_put(x, {there!r:.200})",
@@ -408,6 +420,8 @@ def _on_several(
     if len(devices) == 1:
         placements = [buffers.tiled(devices, None)] * len(out_types)
     executable = backend.compile(lowered.module.ir, options, out_types, devices, placements)
+    ins: list[Any]
+    outs: list[Any]
     if len(devices) == 1:
         ins = outs = [None] * max(len(jaxpr.inputs), len(out_types))
     else:
@@ -455,6 +469,10 @@ def _relabelling(
 ) -> Callable[[Any], Any]:
     """What makes a result of what a program gives: it has the devices in the order of the program,
     and a sharding may have another."""
+    if not type.size:  # The compiler leaves empty results where it likes.
+        physical = physical_type(type)
+        values = np.zeros(physical.shape, physical.dtype)
+        return lambda given: as_stored(values, type, how)._buffer
     if how.device_list == devices:
         return handler
     return lambda given: in_order(handler(given), type, how, how.device_list)

@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft import source as sources
-from weft.core.jaxpr import Equation, Jaxpr, Literal
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.types import ArrayType, type_of
-from weft.ops.collectives import pbroadcast_p, vary
+from weft.ops.collectives import vary
 from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
 from weft.ops.extended import is_key
 from weft.transforms.staging import trace_to_jaxpr
 
-__all__ = ["evaluate_widened", "fit", "join_types", "retype_program", "retype_together", "widened"]
+__all__ = ["fit", "join_types", "retype_program", "retype_together", "widened"]
 
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
@@ -44,23 +43,6 @@ def fit(value: Any, wanted: ArrayType) -> Any:
     return vary(value, wanted.varying)
 
 
-def evaluate_widened(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
-    """Evaluates a program under the current trace; casts of what varies already are left out."""
-    env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
-
-    def evaluate(eqn: Equation) -> Any:
-        args = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
-        if eqn.primitive is pbroadcast_p:
-            return vary(args[0], eqn.params["axis_name"])
-        return eqn.primitive.bind(*args, **eqn.params)
-
-    for eqn in jaxpr.eqns:
-        with sources.override(eqn.source):
-            out = evaluate(eqn)
-        env.update(zip(eqn.outputs, out if eqn.primitive.multiple_results else [out], strict=True))
-    return [x.value if isinstance(x, Literal) else env[x] for x in jaxpr.outputs]
-
-
 def widened(
     jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
 ) -> Jaxpr:
@@ -76,7 +58,7 @@ def widened(
             return jaxpr
 
         def function(*values: Any) -> list[Any]:
-            found = evaluate_widened(jaxpr, values)
+            found = eval_jaxpr(jaxpr, (), *values)
             if outs is None:
                 return found
             return [vary(x, axes) for x, axes in zip(found, outs, strict=True)]

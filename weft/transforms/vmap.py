@@ -25,6 +25,7 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, type_of
+from weft.ops.collectives import vary
 from weft.ops.constants import embedded
 from weft.ops.shape import move_dim
 from weft.transforms.staging import trace_to_jaxpr
@@ -34,9 +35,12 @@ __all__ = ["BatchTrace", "BatchTracer", "vmap_flat", "vmap_jaxpr"]
 Dim = int | None
 
 
-def element_type(type: ArrayType, dim: int) -> ArrayType:
+def element_type(type: ArrayType, dim: int, axis: AxisData) -> ArrayType:
     """The type of one element of an array mapped along `dim`."""
-    return type.update(shape=type.shape[:dim] + type.shape[dim + 1 :])
+    shape = type.shape[:dim] + type.shape[dim + 1 :]
+    if axis.spread:
+        return type.update(shape=shape, varying=type.varying - axis.spread)
+    return type.update(shape=shape)
 
 
 def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
@@ -49,7 +53,10 @@ def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
         type = type.update(varying=type.varying - {axis.name})
     if dim is None:
         return type
-    return type.update(shape=type.shape[:dim] + (axis.size,) + type.shape[dim:])
+    shape = type.shape[:dim] + (axis.size,) + type.shape[dim:]
+    if axis.spread:
+        return type.update(shape=shape, varying=type.varying | axis.spread)
+    return type.update(shape=shape)
 
 
 class BatchTracer(Tracer):
@@ -57,11 +64,11 @@ class BatchTracer(Tracer):
 
     __slots__ = ("dim", "value")
 
-    def __init__(self, trace: Trace, value: Any, dim: int, created: Any) -> None:
+    def __init__(self, trace: BatchTrace, value: Any, dim: int, created: Any) -> None:
         self._trace = trace
         self.value = value
         self.dim = dim
-        self.type = element_type(type_of(value), dim)
+        self.type = element_type(type_of(value), dim, trace.axis)
         self.created = created
 
 
@@ -166,7 +173,7 @@ def vmap_jaxpr(
                 for want, dim in zip(wanted, found, strict=True)
             ]
             return [
-                out if dim is None else move_dim(out, old, 0, axis.size)
+                out if dim is None else vary(move_dim(out, old, 0, axis.size), axis.spread)
                 for out, old, dim in zip(outs, found, dims_out, strict=True)
             ]
 
