@@ -64,9 +64,28 @@ GOALS = {
     "scale_pytree.trace_grad_all_leaves.leaves": Goal(None, 0.1),
     "steady.mlp_sgd": Goal(1.02, 1.02, summary="a step of a jitted MLP"),
     "steady.": Goal(None, 1.02),
-    "shard_speed.tiny_8dev": Goal(None, 1.0),
-    "shard_speed.": Goal(None, 1.02),
+    "shard_speed.tiny_8dev": Goal(1.3, 1.0),
+    "shard_speed.tiny_8dev.add.async": Goal(1.3, 1.0, summary="cached call on eight devices"),
+    "shard_speed.tiny_8dev.10arg": Goal(1.3, 1.0, summary="… with ten arrays"),
+    "shard_speed.": Goal(1.02, 1.02),
+    "shard_speed.dp_mlp_grad": Goal(1.02, 1.02, summary="gradient over eight devices, jitted"),
     "shard_eager.": Goal(None, 0.02),
+    "shard_trace.matmul_basic_512.trace_and_lower_warm": Goal(0.4, 0.3),
+    "shard_trace.matmul_reduce_scatter_512.trace_and_lower_warm": Goal(0.4, 0.3),
+    "shard_trace.dp_mlp_loss.trace_and_lower_warm": Goal(0.4, 0.3),
+    "shard_trace.dp_mlp_grad.trace_and_lower_warm": Goal(
+        0.4, 0.3, summary="tracing and lowering that gradient"
+    ),
+    "shard_eager_bodies.chain20.": Goal(0.033, 0.02),
+    "shard_eager_bodies.chain20.call": Goal(
+        1 / 30, 0.02, summary="eager shard_map of 20 operations"
+    ),
+    "shard_eager_bodies.chain20.first": Goal(None, 0.1),
+    "shard_eager_bodies.mlp8_grad.": Goal(0.02, 0.02),
+    "shard_eager_bodies.mlp8_grad.call": Goal(
+        0.02, 0.02, summary="eager gradient over eight devices"
+    ),
+    "shard_eager_bodies.mlp8_grad.first": Goal(None, 0.1),
     "reverse_memory.": Goal(None, 1.0),
     "reverse_memory.scan1000_grad.temp": Goal(
         1.0, 1.0, summary="gradient of a 1,000-step scan, temporary memory"

@@ -17,7 +17,8 @@ The program is written once. In the automatic version the compiler inserts what 
 from constraints on where values lie. In the manual one the two large products are functions of
 what one device has, under `shard_map`: a product whose sum is scattered, and a product with
 gathered rows, both cut into pieces that go round the ring of x in both directions while the next
-piece is multiplied. Compared are their results, their communication and their time.
+piece is multiplied. Compared are their results, their communication and their time; the devices of
+a CPU share its cores, so their time says little of devices with links between them.
 """
 
 from __future__ import annotations

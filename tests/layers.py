@@ -69,6 +69,7 @@ LAYER_OF = {
     "weft.autodiff": "api",
     "weft.batching": "api",
     "weft.shard_mapping": "api",
+    "weft.casts": "api",
     "weft.parallel_map": "api",
     "weft.jacobian": "api",
     "weft.custom_gradients": "api",

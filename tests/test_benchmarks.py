@@ -59,7 +59,8 @@ def report(tmp_path):
 
 def test_the_driver_lists_every_case():
     listed = {line.split()[0] for line in run(FOLDER / "run.py", "--list").splitlines()}
-    assert {"import_time", "eager_ops", "trace", "shard_eager", "transfer_sharded"} <= listed
+    assert {"import_time", "eager_ops", "trace", "shard_eager", "shard_trace"} <= listed
+    assert {"shard_eager_bodies", "transfer_sharded"} <= listed
 
 
 def test_an_unknown_case_is_refused():

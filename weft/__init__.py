@@ -25,6 +25,7 @@ from weft.custom_gradients import closure_convert, custom_gradient
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
 from weft.meshes import make_mesh
+from weft.parallel_map import pmap
 from weft.placing import (
     device_put,
     make_array_from_callback,
@@ -95,6 +96,7 @@ __all__ = [
     "named_scope",
     "nn",
     "numpy",
+    "pmap",
     "process_count",
     "process_index",
     "profiler",

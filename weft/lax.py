@@ -143,6 +143,7 @@ from weft.ops.shape import (
     squeeze,
     transpose,
 )
+from weft.ops.sharding_constraint import with_sharding_constraint
 from weft.ops.slicing import pad, slice, slice_in_dim
 from weft.ops.sorting import approx_max_k, approx_min_k, sort, sort_key_val, top_k
 from weft.ops.special import (
@@ -346,6 +347,7 @@ __all__ = [
     "top_k",
     "transpose",
     "while_loop",
+    "with_sharding_constraint",
     "zeros_like_array",
     "zeta",
 ]

@@ -82,7 +82,7 @@ def shard_map(
     28.0
     """
     if f is None:
-        return functools.partial(  # type: ignore[return-value]
+        return functools.partial(
             shard_map,
             mesh=mesh,
             in_specs=in_specs,

@@ -42,7 +42,7 @@ from weft.ops.collective_invariant import all_gather_invariant, pscatter
 from weft.ops.collectives import vary
 from weft.ops.extended import physical_type
 from weft.runtime import buffers
-from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.transforms.programs import (
     Program,
     compile_program,
@@ -370,6 +370,7 @@ class BlockTrace(Trace):
             },
             outputs,
         )
+        assert isinstance(manual.mesh, Mesh)
         program = compile_program(
             Jaxpr(inputs, [eqn], outputs),
             primitive.name,

@@ -500,22 +500,21 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     found = [dce_jaxpr(jaxpr, tuple(used), True) for jaxpr in branches]
     if not any(used) and not any(jaxpr.effects for jaxpr, _ in found):
         return [False] * len(eqn.inputs), None
-    reads = join([own for _, own in found])
-    smaller = tuple(
-        Jaxpr(
-            [v for v, keep in zip(jaxpr.inputs, reads, strict=True) if keep],
-            jaxpr.eqns,
-            jaxpr.outputs,
-            0,
-            jaxpr.name,
-        )
-        for jaxpr, _ in found
-    )
+
+    def smaller() -> tuple[Branches, tuple[bool, ...]]:
+        reads = join([own for _, own in found])
+        columns = [
+            [v for v, keep in zip(jaxpr.inputs, reads, strict=True) if keep] for jaxpr, _ in found
+        ]
+        pairs = zip(columns, (jaxpr for jaxpr, _ in found), strict=True)
+        return tuple(Jaxpr(xs, p.eqns, p.outputs, 0, p.name) for xs, p in pairs), reads
+
+    programs, reads = derive(branches, ("dce", tuple(used)), smaller)
     index, *operands = eqn.inputs
     made = eqn.replace(
         inputs=[index, *(x for x, keep in zip(operands, reads, strict=True) if keep)],
         outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
-        params={"branches": smaller},
+        params={"branches": programs},
     )
     return [True, *reads], made
 

@@ -12,6 +12,7 @@ of it one behind the other.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -533,65 +534,67 @@ def lower_shard_map(
     out_specs: Specs,
     name: str,
 ) -> list[Any]:
-    """The lowering on the devices of a mesh (`control.simulated` has the other one)."""
+    """The lowering on the devices of a mesh (`control.simulated` has the other one).
+
+    Values without elements stay outside: Shardy refuses a region that is given nothing else.
+    """
     module, mesh = context.module, manual.mesh
-    outer = module.manual
-    axes = frozenset(manual.axes) | (outer.axes if outer is not None else frozenset())
+    axes = frozenset(manual.axes) | (module.manual.axes if module.manual is not None else set())
     symbol = module.mesh_symbol(mesh)
     free = axes != frozenset(mesh.axis_names)
 
-    def sharding(type: ArrayType, spec: PartitionSpec) -> Any:
-        ndim = physical_type(type).ndim
-        dimensions = tuple(spec.entry_axes(i) for i in range(ndim))
-        return stablehlo_collectives.sharding(symbol, dimensions, open=free)
-
-    # Values without elements stay outside: Shardy refuses a region that is given nothing else.
-    filled_in = [type.size > 0 for type in jaxpr.in_types]
-    filled_out = [type.size > 0 for type in jaxpr.out_types]
-
-    def body(blocks: list[Any]) -> Sequence[Any]:
-        given = iter(blocks)
-        arguments = [
-            next(given) if flag else _nothing(type)
-            for flag, type in zip(filled_in, jaxpr.in_types, strict=True)
+    def shardings(types: Sequence[ArrayType], specs: Specs) -> list[Any]:
+        return [
+            stablehlo_collectives.sharding(
+                symbol,
+                tuple(spec.entry_axes(i) for i in range(physical_type(type).ndim)),
+                open=free,
+            )
+            for type, spec in zip(types, specs, strict=True)
+            if type.size
         ]
-        saved_order = module.order
-        module.manual = ManualMesh(mesh, axes, module.partitions(mesh))
-        try:
-            if jaxpr.effects:
-                context.set_order(next(given))
-            found = context.lower_jaxpr(jaxpr, arguments, f"shard_map({name})")
-            outs = [x for x, flag in zip(found, filled_out, strict=True) if flag]
-            return [*outs, context.order()] if jaxpr.effects else outs
-        finally:
-            module.manual, module.order = outer, saved_order
 
-    operands = [x for x, flag in zip(values, filled_in, strict=True) if flag]
-    pairs = zip(context.in_types, in_specs, filled_in, strict=True)
-    ins = [sharding(t, spec) for t, spec, flag in pairs if flag]
-    pairs = zip(context.out_types, out_specs, filled_out, strict=True)
-    outs = [sharding(t, spec) for t, spec, flag in pairs if flag]
+    operands = [x for x, type in zip(values, jaxpr.in_types, strict=True) if type.size]
+    ins, outs = shardings(context.in_types, in_specs), shardings(context.out_types, out_specs)
     arguments = [_ir(type) for type in jaxpr.in_types if type.size]
     results = [_ir(type) for type in context.out_types if type.size]
     if jaxpr.effects:
         order = context.order()
         operands.append(order)
-        ins.append(stablehlo_collectives.sharding(symbol, ()))
-        outs.append(stablehlo_collectives.sharding(symbol, ()))
+        everywhere = stablehlo_collectives.sharding(symbol, ())
+        ins.append(everywhere)
+        outs.append(everywhere)
         arguments.append(order.type)
-        results = [*results, order.type]
-    if not results:
-        return [_nothing(type) for type in context.out_types]
-    found = stablehlo_collectives.manual_computation(
-        operands, ins, outs, manual.axes, arguments, results, body
-    )
+        results.append(order.type)
+    found: list[Any] = []
+    if results:
+        region = ManualMesh(mesh, axes, module.partitions(mesh))
+        body = functools.partial(_lower_body, context, jaxpr, region, name)
+        found = stablehlo_collectives.manual_computation(
+            operands, ins, outs, manual.axes, arguments, results, body
+        )
     if jaxpr.effects:
         context.set_order(found.pop())
     computed = iter(found)
-    return [
-        next(computed) if flag else _nothing(type)
-        for flag, type in zip(filled_out, context.out_types, strict=True)
-    ]
+    return [next(computed) if type.size else _nothing(type) for type in context.out_types]
+
+
+def _lower_body(
+    context: Any, jaxpr: Jaxpr, region: ManualMesh, name: str, blocks: list[Any]
+) -> Sequence[Any]:
+    module = context.module
+    given = iter(blocks)
+    arguments = [next(given) if type.size else _nothing(type) for type in jaxpr.in_types]
+    outer, order = module.manual, module.order
+    module.manual = region
+    try:
+        if jaxpr.effects:
+            context.set_order(next(given))
+        found = context.lower_jaxpr(jaxpr, arguments, f"shard_map({name})")
+        outs = [x for x, type in zip(found, jaxpr.out_types, strict=True) if type.size]
+        return [*outs, context.order()] if jaxpr.effects else outs
+    finally:
+        module.manual, module.order = outer, order
 
 
 def _nothing(type: ArrayType) -> Any:

@@ -28,7 +28,7 @@ from weft.function_keys import (
     register_uncacheable,
 )
 from weft.runtime import client
-from weft.sharding.context import mesh_in_force
+from weft.sharding.current import entered
 
 __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
 
@@ -276,7 +276,7 @@ def cached_trace(
     enclosing transformation is not remembered.
     """
     key = function_key(function, *values)
-    place = (config.settings(), axis_environment(), mesh_in_force(), *parts)
+    place = (config.settings(), axis_environment(), entered(), *parts)
     same = None
     try:
         found: T | None = cache.get(key, place)

@@ -90,6 +90,7 @@ def with_environment(axes: tuple[BoundAxis, ...]) -> Iterator[None]:
 
 def bound_axis(name: Any) -> BoundAxis:
     """The axis that a name is bound to. Raises UnboundAxisError for a name that is not bound."""
+    axis: BoundAxis
     for axis in reversed(_environment.get()):
         if axis.name == name:
             return axis

@@ -574,16 +574,16 @@ def unsplit_dimensions(
 ) -> ConvDimensionNumbers:
     """The dimensions of operands and result that are not to be split over devices.
 
-    XLA may split a convolution wrongly: along space it adds up over devices that have copies, too,
-    so that results are that many times too large; with groups it gives other numbers, or ends the
-    process. What the batches of training need stays possible: splitting batches and features, with
-    groups batches only (in the gradient of a kernel they are what is summed over).
+    XLA may split a convolution wrongly. Along space, and along batches in groups, it adds up over
+    devices that have copies, too, so that results are that many times too large; with features in
+    groups it gives other numbers, or ends the process. Splitting batches and features without
+    groups is right, and so is splitting batches with features in groups.
     """
     lhs, rhs, out = numbers
     if feature_group_count > 1:
         return ConvDimensionNumbers(lhs[1:], rhs, out[1:])
     if batch_group_count > 1:
-        return ConvDimensionNumbers((lhs[0], *lhs[2:]), (rhs[0], *rhs[2:]), out)
+        return numbers
     return ConvDimensionNumbers(lhs[2:], rhs[2:], out[2:])
 
 

@@ -55,6 +55,11 @@ class AnyMesh(Interned):
     size: int
 
     @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """The axes without devices."""
+        raise NotImplementedError(f"{type(self).__name__} does not define abstract_mesh")
+
+    @property
     def shape(self) -> dict[str, int]:
         """The length of each axis by its name, in the order of the axes."""
         return dict(zip(self.axis_names, self.axis_sizes, strict=True))

@@ -48,6 +48,7 @@ class StagingTracer(Tracer):
 
     __slots__ = ("_var",)
 
+    _trace: StagingTrace
     _var: Var
 
     def __init__(self, trace: StagingTrace, var: Var, created: Any) -> None:
