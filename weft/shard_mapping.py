@@ -26,6 +26,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.function_keys import register_parts
 from weft.ops.collective_invariant import assume_invariant
 from weft.ops.collectives import psum, vary
 from weft.sharding import NamedSharding, PartitionSpec
@@ -509,6 +510,12 @@ class _Mapped:
                 {"axes": axes, "spec": spec},
             ),
         )
+
+
+register_parts(
+    _Mapped,
+    lambda f: (f.function, f.mesh, f.in_specs, f.out_specs, f.axis_names, f.check, f.auto),
+)
 
 
 def _names(operation: str, names: Any) -> tuple[str, ...]:

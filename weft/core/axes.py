@@ -73,7 +73,19 @@ def extend_axis(name: Any, size: int) -> contextlib.AbstractContextManager[None]
 
 
 def extend_mesh(mesh: Any, names: Sequence[str], explicit: bool = False) -> Any:
-    """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes."""
+    """Binds axes of a mesh within a `with` block; `mesh.shape` has their sizes.
+
+    Raises AxisError where a name is that of the axis of a vmap.
+    """
+    for axis in _environment.get():
+        if axis.mesh is None and axis.name in names:
+            raise AxisError(
+                f"the axis name {axis.name!r} is that of a vmap here",
+                operation="shard_map",
+                got=f"a mesh axis {axis.name!r} inside a vmap with axis_name={axis.name!r}",
+                wanted="names that differ",
+                fix=Fix("rename", "give the axis of the vmap another name", {"name": axis.name}),
+            )
     own = tuple(BoundAxis(name, mesh.shape[name], mesh, explicit) for name in names)
     return with_environment((*_environment.get(), *own))
 
