@@ -10,6 +10,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # How many tests run at once, and further arguments for pytest: make test JOBS=4 ARGS="-k vmap -x".
 JOBS ?= 2
 ARGS ?=
+# And for the demo: make demo ARGS="--devices 8" trains over eight devices.
 # Which benchmark cases to run (all) and how often each: make bench ONLY=eager_ops,trace REPS=3.
 ONLY ?=
 REPS ?=

@@ -200,207 +200,159 @@ def _without(axes: Sequence[str]) -> tuple[str, ...]:
     return tuple(axis for axis in AXES if axis not in axes)
 
 
+# A name, what is written, what it means: cases of a family, beside where they vary.
+Row = tuple[str, Callable[[Array], Array], Meaning]
+
+
+def _made(rows: Sequence[Row], label: str, over: Sequence[str], **options: Any) -> list[Case]:
+    return [
+        Case(f"{name} {label}", apply, meaning, tuple(over), linear=_linear(name), **options)
+        for name, apply, meaning in rows
+    ]
+
+
+def _linear(name: str) -> bool:
+    return name not in ("pmax", "pmin")
+
+
+def _without(axes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(axis for axis in AXES if axis not in axes)
+
+
 def _reductions(over: str) -> list[Case]:
     name, _ = OVER[over]
-    axes, left = tuple(over), _without(tuple(over))
-    return [
-        Case(f"psum {over}", lambda x: lax.psum(x, name), total, axes, leaves=left),
-        Case(f"pmean {over}", lambda x: lax.pmean(x, name), mean, axes, leaves=left),
-        Case(
-            f"pmax {over}",
-            lambda x: lax.pmax(x, name),
-            extremum(np.argmax),
-            axes,
-            leaves=left,
-            linear=False,
-        ),
-        Case(
-            f"pmin {over}",
-            lambda x: lax.pmin(x, name),
-            extremum(np.argmin),
-            axes,
-            leaves=left,
-            linear=False,
-        ),
+    rows: list[Row] = [
+        ("psum", lambda x: lax.psum(x, name), total),
+        ("pmean", lambda x: lax.pmean(x, name), mean),
+        ("pmax", lambda x: lax.pmax(x, name), extremum(np.argmax)),
+        ("pmin", lambda x: lax.pmin(x, name), extremum(np.argmin)),
     ]
+    return _made(rows, over, over, leaves=_without(over))
+
+
+def _permutations(over: str) -> list[Case]:
+    name, _ = OVER[over]
+    n = int(np.prod([SIZES[axis] for axis in over]))
+    ring = [(k, (k + 1) % n) for k in range(n)]
+    some = [(0, n - 1), (n - 1, 1), (1, 2)]
+    shuffled = [(3 * k + 1) % n for k in range(n)]
+    received = [(source, target) for target, source in enumerate(shuffled)]
+    rows: list[Row] = [
+        ("ppermute ring", lambda x: lax.ppermute(x, name, ring), permuted(ring)),
+        ("ppermute some", lambda x: lax.ppermute(x, name, some), permuted(some)),
+        ("pshuffle", lambda x: lax.pshuffle(x, name, shuffled), permuted(received)),
+        ("axis_index", lambda x: x * (1.0 + lax.axis_index(name)), numbered),
+    ]
+    return _made(rows, over, over)
 
 
 def _movements(over: str) -> list[Case]:
     name, exact = OVER[over]
-    axes = tuple(over)
-    n = int(np.prod([SIZES[axis] for axis in axes]))
-    ring = [(k, (k + 1) % n) for k in range(n)]
-    some = [(0, n - 1), (n - 1, 1), (1, 2)]
-    shuffled = [(3 * k + 1) % n for k in range(n)]
-    return [
-        Case(f"ppermute ring {over}", lambda x: lax.ppermute(x, name, ring), permuted(ring), axes),
-        Case(f"ppermute some {over}", lambda x: lax.ppermute(x, name, some), permuted(some), axes),
-        Case(
-            f"pshuffle {over}",
-            lambda x: lax.pshuffle(x, name, shuffled),
-            permuted([(source, target) for target, source in enumerate(shuffled)]),
-            axes,
-        ),
-        Case(
-            f"all_gather {over} new 0", lambda x: lax.all_gather(x, name), gathered(0, False), axes
-        ),
-        Case(
-            f"all_gather {over} new 1",
-            lambda x: lax.all_gather(x, name, axis=1),
-            gathered(1, False),
-            axes,
-        ),
-        Case(
-            f"all_gather {over} tiled 0",
-            lambda x: lax.all_gather(x, name, tiled=True),
-            gathered(0, True),
-            axes,
-        ),
-        Case(
-            f"all_gather {over} tiled 1",
-            lambda x: lax.all_gather(x, name, axis=1, tiled=True),
-            gathered(1, True),
-            axes,
-        ),
-        Case(
-            f"psum_scatter {over}",
-            lambda x: lax.psum_scatter(x, name, scatter_dimension=exact),
+    gather, scatter, exchange = lax.all_gather, lax.psum_scatter, lax.all_to_all
+    rows: list[Row] = [
+        ("all_gather", lambda x: gather(x, name), gathered(0, False)),
+        ("all_gather new 1", lambda x: gather(x, name, axis=1), gathered(1, False)),
+        ("all_gather tiled 0", lambda x: gather(x, name, tiled=True), gathered(0, True)),
+        ("all_gather tiled 1", lambda x: gather(x, name, axis=1, tiled=True), gathered(1, True)),
+        (
+            "psum_scatter",
+            lambda x: scatter(x, name, scatter_dimension=exact),
             scattered(exact, False),
-            axes,
         ),
-        Case(
-            f"psum_scatter {over} tiled",
-            lambda x: lax.psum_scatter(x, name, tiled=True),
-            scattered(0, True),
-            axes,
-        ),
-        Case(
-            f"all_to_all {over}",
-            lambda x: lax.all_to_all(x, name, exact, 1),
-            exchanged(exact, 1, False),
-            axes,
-        ),
-        Case(
-            f"all_to_all {over} tiled",
-            lambda x: lax.all_to_all(x, name, 0, 1, tiled=True),
+        ("psum_scatter tiled", lambda x: scatter(x, name, tiled=True), scattered(0, True)),
+        ("all_to_all", lambda x: exchange(x, name, exact, 1), exchanged(exact, 1, False)),
+        (
+            "all_to_all tiled",
+            lambda x: exchange(x, name, 0, 1, tiled=True),
             exchanged(0, 1, True),
-            axes,
         ),
-        Case(
-            f"pswapaxes {over}",
-            lambda x: lax.pswapaxes(x, name, exact),
-            exchanged(exact, exact, False),
-            axes,
-        ),
-        Case(
-            f"axis_index {over}", lambda x: x * (1.0 + lax.axis_index(name)), numbered, axes
-        ),
+        ("pswapaxes", lambda x: lax.pswapaxes(x, name, exact), exchanged(exact, exact, False)),
     ]
+    return _made(rows, over, over)
 
 
 def _invariants(over: str) -> list[Case]:
+    """Those that take values which are equal along the axes, or give them."""
     name, exact = OVER[over]
-    axes, left = tuple(over), _without(tuple(over))
     gather = lax.all_gather_invariant
-    return [
-        Case(
-            f"all_gather_invariant {over} new 0",
-            lambda x: gather(x, name),
-            gathered(0, False),
-            axes,
-            leaves=left,
-        ),
-        Case(
-            f"all_gather_invariant {over} tiled 1",
+    gathers: list[Row] = [
+        ("all_gather_invariant", lambda x: gather(x, name), gathered(0, False)),
+        (
+            "all_gather_invariant tiled 1",
             lambda x: gather(x, name, axis=1, tiled=True),
             gathered(1, True),
-            axes,
-            leaves=left,
         ),
-        Case(
-            f"pscatter {over}",
+    ]
+    parts: list[Row] = [
+        (
+            "pscatter",
             lambda x: lax.pscatter(x, name, axis=exact),
             scattered(exact, False, add=False),
-            axes,
-            reads=left,
         ),
-        Case(
-            f"pscatter {over} tiled",
+        (
+            "pscatter tiled",
             lambda x: lax.pscatter(x, name, tiled=True),
             scattered(0, True, add=False),
-            axes,
-            reads=left,
         ),
-        Case(f"pbroadcast {over}", lambda x: lax.pbroadcast(x, name), unchanged, axes, reads=left),
-        Case(
-            f"pcast {over}",
-            lambda x: lax.pcast(x, name, to="varying"),
-            unchanged,
-            axes,
-            reads=left,
-        ),
-        # N equal copies, summed on purpose.
-        Case(
-            f"psum of pbroadcast {over}",
-            lambda x: lax.psum(lax.pbroadcast(x, name), name),
-            total,
-            axes,
-            reads=left,
-            leaves=left,
-        ),
+        ("pbroadcast", lambda x: lax.pbroadcast(x, name), unchanged),
+        ("pvary", lambda x: lax.pvary(x, name), unchanged),
+        ("pcast", lambda x: lax.pcast(x, name, to="varying"), unchanged),
+    ]
+    # N equal copies, summed on purpose.
+    copies: list[Row] = [
+        ("psum of pbroadcast", lambda x: lax.psum(lax.pbroadcast(x, name), name), total)
+    ]
+    left = _without(over)
+    return [
+        *_made(gathers, over, over, leaves=left),
+        *_made(parts, over, over, reads=left),
+        *_made(copies, over, over, reads=left, leaves=left),
     ]
 
 
 def _grouped(label: str, groups: Any) -> list[Case]:
     """Groups of two along i, whose results differ from group to group."""
     options: dict[str, Any] = {"axis_index_groups": groups}
-    axes = ("i",)
-    cases = [
-        Case("psum", lambda x: lax.psum(x, "i", **options), total, axes),
-        Case("pmean", lambda x: lax.pmean(x, "i", **options), mean, axes),
-        Case(
-            "pmax", lambda x: lax.pmax(x, "i", **options), extremum(np.argmax), axes, linear=False
-        ),
-        Case("all_gather", lambda x: lax.all_gather(x, "i", **options), gathered(0, False), axes),
-        Case(
+    rows: list[Row] = [
+        ("psum", lambda x: lax.psum(x, "i", **options), total),
+        ("pmean", lambda x: lax.pmean(x, "i", **options), mean),
+        ("pmax", lambda x: lax.pmax(x, "i", **options), extremum(np.argmax)),
+        ("pmin", lambda x: lax.pmin(x, "i", **options), extremum(np.argmin)),
+        ("all_gather", lambda x: lax.all_gather(x, "i", **options), gathered(0, False)),
+        (
             "psum_scatter",
             lambda x: lax.psum_scatter(x, "i", scatter_dimension=2, **options),
             scattered(2, False),
-            axes,
         ),
-        Case(
+        (
             "all_to_all tiled",
             lambda x: lax.all_to_all(x, "i", 1, 0, tiled=True, **options),
             exchanged(1, 0, True),
-            axes,
         ),
+        ("pswapaxes", lambda x: lax.pswapaxes(x, "i", 2, **options), exchanged(2, 2, False)),
     ]
-    return [
-        Case(
-            f"{case.name} groups {label}",
-            case.apply,
-            case.meaning,
-            axes,
-            groups=groups,
-            linear=case.linear,
-        )
-        for case in cases
-    ]
+    return _made(rows, f"groups {label}", "i", groups=groups)
 
 
 # Variants of a collective that has every use under another name.
 VARIANTS = (
-    "ppermute some", "new 1", "tiled", "pcast", "psum of pbroadcast", " ji", "uneven", "pmean ij",
-    "pmin ij", "pshuffle ij", "pswapaxes ij", "axis_index ij", "pbroadcast ij", "pmax groups",
-    "pmean groups", "psum_scatter groups",
+    "ppermute some", "new 1", "tiled", "pvary", "pcast", "psum of pbroadcast", " ji", "uneven",
+    "pmean ij", "pmin ij", "pshuffle ij", "pswapaxes ij", "axis_index ij", "pbroadcast ij",
+    "pmax groups", "pmin groups", "pmean groups", "psum_scatter groups", "pswapaxes groups",
+)  # fmt: skip
+
+# What would show over further axes nothing that it does not show over one, or over two in order.
+REPEATED = (
+    "pvary ij", "pvary ji", "pcast ij", "pcast ji", "pbroadcast ji", "psum of pbroadcast ji",
 )  # fmt: skip
 
 
 def _cases() -> list[Case]:
     found = [*_grouped("even", PAIRS), *_grouped("uneven", UNEVEN), *_reductions("ji")[:1]]
     for over in OVER:
-        found += _movements(over) + _invariants(over)
+        found += _permutations(over) + _movements(over) + _invariants(over)
     found += _reductions("i") + _reductions("ij")
+    found = [case for case in found if case.name not in REPEATED]
     return [
         replace(case, every_use=not any(word in case.name for word in VARIANTS)) for case in found
     ]

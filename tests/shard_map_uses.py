@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from shard_map_cases import AXES, Case, mesh, spec_of
 
 import weft
 import weft.numpy as wnp
+from shard_map_cases import AXES, Case, mesh, spec_of
 from weft import lax
 from weft.sharding import PartitionSpec as P
 

@@ -16,7 +16,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.ops.sharding_constraint import with_sharding_constraint
+from weft.lax import with_sharding_constraint
 from weft.runtime import client
 from weft.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, TiledSharding, use_mesh
 from weft.testing import check_grads

@@ -11,7 +11,7 @@ import weft
 import weft.numpy as wnp
 from weft import lax, random
 from weft.errors import WeftValueError
-from weft.ops.sharding_constraint import with_sharding_constraint
+from weft.lax import with_sharding_constraint
 from weft.runtime import client
 from weft.sharding import Mesh, NamedSharding, P, TiledSharding
 from weft.transforms import programs
@@ -455,3 +455,70 @@ def test_meshes_of_another_shape_or_order_in_one_program_are_fine():
 
     close(f(on(PLACES["both"])), X + len(shardings))
     close(weft.grad(lambda a: (f(a) ** 2).sum())(on(PLACES["turned"])), 2 * (X + 6), 1e-5)
+
+
+# ---- what ends the process or goes wrong in XLA if it gets there -------------------------------
+
+
+def test_an_array_of_which_one_part_is_gone_is_a_deleted_array():
+    x = on(PLACES["both"])
+    copy = weft.device_put(x, PLACES["turned"])
+    x.addressable_shards[5].data.delete()
+    for operation in (lambda: x + 1, lambda: weft.jit(wnp.sum)(x), lambda: x @ Y, lambda: x[0]):
+        with pytest.raises(weft.errors.DeletedArrayError):
+            operation()
+    assert x.is_deleted()
+    close(on(PLACES["both"]) + 1, X + 1)
+    assert copy.is_deleted() or np.asarray(copy).shape == (8, 8)
+
+
+def test_a_part_that_was_donated_is_gone():
+    x = on(PLACES["rows"])
+    part = x.addressable_data(3)
+    close(weft.jit(lambda a: a + 1, donate_argnums=0)(part), X[2:4] + 1)
+    with pytest.raises(weft.errors.DeletedArrayError):
+        weft.jit(lambda a: a * 2)(x)
+
+
+CONVOLUTIONS = {
+    "kernel gradient, split along space": ((None, None, "i"), (), 1),
+    "all in space": ((None, "j", "i"), (None, None, "j"), 1),
+    "features and space": ((None, "i", "j"), ("j", "i"), 1),
+    "groups": (("j",), (("i",),), 4),
+    "groups, split along features": ((None, "i"), ("j",), 4),
+}
+
+
+@pytest.mark.parametrize("image_axes, kernel_axes, groups", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_convolutions_and_their_gradients_however_they_are_split(image_axes, kernel_axes, groups):
+    image = RNG.normal(size=(4, 4, 8, 4)).astype(np.float32)
+    kernel = RNG.normal(size=(8, 4 // groups, 4, 2)).astype(np.float32)
+    weights = RNG.normal(size=(4, 8, 5, 3)).astype(np.float32)
+
+    def loss(x, w):
+        out = lax.conv_general_dilated(x, w, (1, 1), "VALID", feature_group_count=groups)
+        return (out * weights).sum()
+
+    got = weft.jit(weft.grad(loss, (0, 1)))(
+        on(NamedSharding(MESH, P(*image_axes)), image),
+        on(NamedSharding(MESH, P(*kernel_axes)), kernel),
+    )
+    want = [np.zeros(image.shape), np.zeros(kernel.shape)]
+    features = 8 // groups
+    for o, row, column in np.ndindex(8, 5, 3):
+        ins = slice(o // features * (4 // groups), (o // features + 1) * (4 // groups))
+        window = (slice(None), ins, slice(row, row + 4), slice(column, column + 2))
+        factor = weights[:, o, row, column].astype(np.float64)
+        want[0][window] += factor[:, None, None, None] * kernel[o]
+        want[1][o] += np.tensordot(factor, image[window], 1)
+    for a, b in zip(got, want, strict=True):
+        close(a, b, 1e-4)
+
+
+def test_splitting_batches_of_a_convolution_sends_the_gradient_only():
+    image, kernel = np.ones((8, 4, 8, 8), np.float32), np.ones((4, 4, 3, 3), np.float32)
+    f = weft.jit(lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME"))
+    x = on(NamedSharding(MESH, P("i")), image)
+    assert communication(f.lower(x, kernel).compile().as_text()) == []
+    slope = weft.jit(weft.grad(lambda x, w: f(x, w).sum(), 1))
+    assert set(communication(slope.lower(x, kernel).compile().as_text())) == {"all-reduce"}

@@ -178,11 +178,14 @@ def jit(
     cannot be used afterwards. `keep_unused` keeps arguments that the program does not read;
     `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
     `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
-    results: each leaf a device, a SingleDeviceSharding or None, where arguments are taken to and
-    results go. With `max_traces` a call that needs one trace more than that raises WeftValueError,
-    saying what changed. A function made anew, with equal code and equal values around it, is not
-    traced or compiled again.
-    Also usable as a decorator, with or without arguments.
+    results: each leaf a sharding, a PartitionSpec over the mesh in force, a device, or None.
+    Arguments are taken there and results left there; inside of programs and transformations they
+    are constraints (see `weft.lax.with_sharding_constraint`). An argument put elsewhere raises
+    WeftValueError, a shape that cannot be split ShapeError. Without them a program runs where its
+    arguments lie, split over all of their devices, and XLA chooses where results go. With
+    `max_traces` a call that needs one trace more than that raises WeftValueError, saying what
+    changed. A function made anew, of equal code and values around it, is not compiled again. Also
+    usable as a decorator, with or without arguments.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.jit(lambda x: x + 1)(1.0)

@@ -61,12 +61,9 @@ def pmap(
     results. `axis_size` is needed where no argument is mapped. The answer has a method `lower`, as
     a jitted function has.
 
-    In new programs `shard_map` says the same for meshes of any number of axes.
-
-    Raises ShapeError where mapped axes differ in length, WeftValueError where there are fewer
-    devices than slices, AxisError for an axis that an argument does not have and for a result that
-    `out_axes` calls None and that may differ between devices, TreeError where a prefix does not
-    fit.
+    Raises ShapeError where mapped axes differ in length, WeftValueError where devices are fewer
+    than slices, AxisError for an axis that an argument does not have and for a result under
+    out_axes=None that may differ between devices, TreeError where a prefix does not fit.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft import lax
@@ -83,20 +80,22 @@ def pmap(
         )
     call = _Mapped(f, axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size)
     call.donated = _numbers(donate_argnums, "donate_argnums")
+    named = functools.wraps(f) if hasattr(f, "__name__") else _unchanged
 
+    @named
     def run(*args: Any, **kwargs: Any) -> Any:
         return call.run(args, kwargs)
 
-    named = functools.wraps(f) if hasattr(f, "__name__") else _unchanged
-    compiled = jit(named(run), static_argnums=call.static, donate_argnums=call.donated)
+    compiled = jit(run, static_argnums=call.static, donate_argnums=call.donated)
 
+    @named
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = call.placed(args, kwargs)
         return compiled(*args, **kwargs)
 
     mapped.lower = compiled.lower  # type: ignore[attr-defined]
-    return named(mapped)
+    return mapped
 
 
 def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,12 +43,11 @@ from weft.ops.collectives import vary
 from weft.ops.extended import physical_type
 from weft.runtime import buffers
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from weft.transforms.places import outside_mesh, same_devices
 from weft.transforms.programs import (
     Program,
     compile_program,
-    outside_mesh,
     run_program,
-    same_devices,
 )
 from weft.transforms.staging import trace_to_jaxpr
 
@@ -273,6 +272,9 @@ class BlockTrace(Trace):
     ) -> Any:
         if primitive is shard_map_p:
             return run_blocks(args, params, self)
+        if "function" in params:  # a custom derivative, of which nothing is differentiated here
+            with using_trace(self):
+                return params["function"](*args)
         tracers = [self.box(x) for x in args]
         if not self.concerned(primitive, tracers, params):
             outs = self.parent.process_primitive(  # type: ignore[union-attr]

@@ -25,10 +25,9 @@ from weft.errors import ConcretizationError, Fix, TreeError, WeftTypeError
 from weft.function_keys import register_parts
 from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
+from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
     compile_program,
-    operand_place,
-    operand_shardings,
     run_program,
 )
 from weft.transforms.staging import function_name, trace_to_jaxpr

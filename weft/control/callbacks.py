@@ -38,7 +38,7 @@ from weft.errors import (
 from weft.ops.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.runtime.host_callbacks import wait_for_others
-from weft.transforms.programs import joint_place
+from weft.transforms.places import joint_place
 from weft.transforms.staging import function_name
 
 __all__ = [

@@ -21,11 +21,10 @@ from weft.transforms.dce import dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
+from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
     Program,
     compile_program,
-    operand_place,
-    operand_shardings,
     run_program,
 )
 from weft.transforms.transpose import transpose_jaxpr

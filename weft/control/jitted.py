@@ -29,7 +29,7 @@ from weft.function_keys import register_parts
 from weft.runtime import pytree
 from weft.sharding.current import entered
 from weft.transforms.dce import dce_jaxpr
-from weft.transforms.programs import operand_place, operand_shardings
+from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = ["Jitted", "Options", "TracedCall"]

@@ -64,7 +64,8 @@ from weft.ops.window import (
 from weft.runtime import stablehlo
 from weft.transforms.eval import one_operation
 from weft.transforms.jvp import jvp_flat
-from weft.transforms.programs import operand_place, operand_shardings, run_program
+from weft.transforms.places import operand_place, operand_shardings
+from weft.transforms.programs import run_program
 from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.transforms.varying import retype_together
 from weft.transforms.vmap import vmap_jaxpr

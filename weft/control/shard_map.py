@@ -32,7 +32,7 @@ from weft.ops.extended import physical_type
 from weft.ops.shape import reshape
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.sharding import PartitionSpec
-from weft.transforms.dce import dce_jaxpr
+from weft.transforms.dce import dce_equations, dce_jaxpr
 from weft.transforms.jvp import jvp_flat
 from weft.transforms.linearize import linear_program, linearize_flat
 from weft.transforms.lower import ManualMesh
@@ -122,7 +122,9 @@ def shard_map_stage(
         )
     for value in consts:
         check_not_outside(value, params["outside"])
-    jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, 0, name)
+    # Where a cast was put before a broadcast, the first broadcast is left over.
+    eqns, _ = dce_equations(jaxpr.eqns, jaxpr.outputs)
+    jaxpr = Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, 0, name)
     return [*consts, *args], {
         "jaxpr": jaxpr,
         "manual": manual,

@@ -23,7 +23,7 @@ from weft.runtime import client
 from weft.sharding import Sharding, SingleDeviceSharding
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.lower import lower_to_module
-from weft.transforms.programs import operand_place, operand_shardings
+from weft.transforms.places import operand_place, operand_shardings
 
 __all__ = ["Compiled", "Lowered", "Traced", "trace"]
 

@@ -37,7 +37,7 @@ from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate, rev
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reshape
-from weft.transforms.programs import joint_place
+from weft.transforms.places import joint_place
 
 __all__ = ["Plan", "encode", "getitem", "gather_by", "plan_of", "take_static"]
 

@@ -144,6 +144,9 @@ def check_varies(operation: str, x: ArrayType, names: Names) -> None:
     rest = tuple(name for name in names if name not in same)
     drop = f"call {operation} over {rest!r} only" if rest else f"drop the {operation}"
     count = prod(axis_sizes_of(same))
+    # Dropped from a gradient of weights that devices share, a mean would leave their sum.
+    if operation == "pmean":
+        drop += f"; if it is a gradient of what devices share, their sum, divide it by {count}"
     raise AxisError(
         f"{operation} over {axes} of a value that is equal on all devices along {axes}",
         operation=operation,

@@ -191,7 +191,8 @@ def sharding(
     with context():
         parts = [
             sdy.DimensionShardingAttr.get(
-                [sdy.AxisRefAttr.get(_axis(axis)) for axis in names or ()], names is not None
+                [sdy.AxisRefAttr.get(_axis(axis)) for axis in names or ()],
+                names is not None and not open,
             )
             for names in dimensions
         ]

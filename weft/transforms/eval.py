@@ -26,12 +26,11 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import user_value
+from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
     Program,
     compile_program,
     explain_failure,
-    operand_place,
-    operand_shardings,
     run_program,
 )
 

@@ -14,29 +14,19 @@ from typing import Any
 import numpy as np
 
 from weft.array import Array, as_stored, deleted, donate_to_place, to_place
-from weft.core.jaxpr import Jaxpr, jaxprs_in
+from weft.core.jaxpr import Jaxpr
 from weft.core.types import ArrayType
-from weft.errors import DeletedArrayError, Fix, WeftValueError
+from weft.errors import DeletedArrayError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
-from weft.sharding import (
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    SingleDeviceSharding,
-    TiledSharding,
-    named_sharding,
-)
+from weft.sharding import Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
 from weft.transforms.lower import ModuleContext, lower_to_module
+from weft.transforms.places import program_places
 
 __all__ = [
     "Program",
     "compile_program",
-    "joint_place",
     "explain_failure",
-    "operand_place",
-    "operand_shardings",
     "run_program",
 ]
 
@@ -187,159 +177,6 @@ def run_program(program: Program, arrays: Sequence[Array]) -> Any:
         raise
     found = program.wrap(outs)
     return found[0] if program.single else found
-
-
-# ---- where a program runs ------------------------------------------------------------------------
-
-
-def operand_place(
-    arrays: Sequence[Any], operation: str, params: dict[str, Any] | None = None
-) -> Place:
-    """Where an operation on these arrays runs: None for the default device, a device, or a tuple
-    of devices.
-
-    That is where the arrays were put on purpose; where none was, on the devices of a mesh among
-    the parameters or in a program that they hold. Raises WeftValueError where they name different
-    devices.
-    """
-    found: Any = None
-    for array in arrays:
-        if type(array) is Array and array.signature is not array.type:
-            other = array.signature[1]
-            if found is None:
-                found = other
-            elif other is not found and not same_devices(found, other):
-                raise different_devices(operation, found, other)
-            elif isinstance(other, Sharding) and not isinstance(found, Sharding):
-                found = other
-    named = _named_place(params, operation) if params else None
-    if named is not None:
-        if found is not None and not same_devices(found, named):
-            raise outside_mesh(operation, found, named)
-        if not isinstance(found, Sharding):
-            found = named
-    if isinstance(found, SingleDeviceSharding):
-        return found.device
-    return found.device_list if isinstance(found, (Sharding, Mesh)) else found
-
-
-def joint_place(arrays: Sequence[Any], operation: str) -> Any:
-    """Where results lie that Python computes of arrays: None, a device, or a sharding that gives
-    each of the devices a copy. Raises WeftValueError where the arrays lie on different ones."""
-    place = operand_place(arrays, operation)
-    if type(place) is not tuple:
-        return place
-    for how in operand_shardings(arrays, place) or ():
-        if isinstance(how, NamedSharding):
-            return NamedSharding(how.mesh, PartitionSpec())
-    return TiledSharding(place, None)
-
-
-def _devices(place: Any) -> tuple[Any, ...]:
-    return place.device_list if isinstance(place, (Sharding, Mesh)) else (place,)
-
-
-def same_devices(one: Any, other: Any) -> bool:
-    """Whether two devices, shardings or meshes stand for one set of devices."""
-    first, second = _devices(one), _devices(other)
-    return first is second or set(first) == set(second)
-
-
-def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | None, ...] | None:
-    """For a program on several devices, where its operands lie; None for those that were put
-    nowhere on purpose, and for all where it runs on one."""
-    if type(place) is not tuple:
-        return None
-    return tuple(
-        x.signature[1]
-        if type(x) is Array and x.signature is not x.type and isinstance(x.signature[1], Sharding)
-        else None
-        for x in arrays
-    )
-
-
-def places_in(params: dict[str, Any]) -> tuple[Any, ...]:
-    """The meshes, and shardings without one, that an application refers to, itself or in the
-    programs that it holds."""
-    found: dict[Any, None] = {}
-    for name in ("mesh", "manual", "sharding"):
-        value = params.get(name)
-        value = getattr(value, "mesh", value)
-        if isinstance(value, (Mesh, SingleDeviceSharding, TiledSharding)):
-            found[value] = None
-    for jaxpr in jaxprs_in(params):
-        found.update(dict.fromkeys(program_places(jaxpr)))
-    return tuple(found)
-
-
-def program_places(jaxpr: Jaxpr) -> tuple[Any, ...]:
-    """The meshes, and shardings without one, that a program refers to."""
-
-    def make() -> tuple[Any, ...]:
-        found: dict[Any, None] = {}
-        for eqn in jaxpr.eqns:
-            if eqn.params:
-                found.update(dict.fromkeys(places_in(eqn.params)))
-        return tuple(found)
-
-    places: tuple[Any, ...] = jaxpr.derived("places", make)
-    return places
-
-
-def _named_place(params: dict[str, Any], operation: str) -> Any:
-    """One of the places among the parameters; all of them are the same devices."""
-    places = places_in(params)
-    for place in places[1:]:
-        if not same_devices(place, places[0]):
-            raise WeftValueError(
-                f"{operation} refers to meshes over different devices",
-                operation=operation,
-                got=f"{_with_devices(places[0])} and {_with_devices(place)}",
-                wanted="meshes over one set of devices; their shapes and orders may differ",
-                fix=Fix("mesh", "use one mesh for all of it", {"meshes": (places[0], place)}),
-            )
-    return places[0] if places else None
-
-
-def _with_devices(place: Any) -> str:
-    """A place for a message: meshes of one shape look alike but for their devices."""
-    if not isinstance(place, (Sharding, Mesh)):
-        return str(place)
-    devices = _devices(place)
-    listed = ", ".join(map(str, devices[:8])) + (", ..." if len(devices) > 8 else "")
-    return f"{place!r:.200} over {listed}"
-
-
-def different_devices(operation: str, one: Any, other: Any) -> WeftValueError:
-    """The error for operands that were put on different devices."""
-    return WeftValueError(
-        f"{operation} got arrays that were put on different devices",
-        operation=operation,
-        got=f"{_with_devices(one)} and {_with_devices(other)}",
-        wanted="arrays on one device, or on the same set of devices",
-        fix=Fix(
-            "device_put",
-            "move one of them: weft.device_put(x, y.sharding)",
-            {"device": one},
-        ),
-    )
-
-
-def outside_mesh(operation: str, place: Any, named: Any) -> WeftValueError:
-    """The error for an operand that was put somewhere else than where a program says."""
-    there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
-    return WeftValueError(
-        f"{operation} refers to a mesh, and an array was put on other devices than that",
-        operation=operation,
-        got=f"an array on {_with_devices(place)}",
-        wanted=f"arrays on the devices of {_with_devices(named)}, or such as were put nowhere on "
-        "purpose",
-        fix=Fix(
-            "device_put",
-            f"move it there: weft.device_put(x, {there!r:.200})",
-            {"device": there},
-        ),
-    )
 
 
 # ---- compiling -----------------------------------------------------------------------------------

@@ -35,10 +35,13 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
 from weft.ops.collectives import pbroadcast_p
+from weft.ops.shape import broadcast_in_dim_p, reshape_p, transpose_p
 from weft.util import collection_paused
 
 __all__ = ["StagingTrace", "StagingTracer", "function_name", "trace_to_jaxpr"]
 
+# Operations that show an array in another form, or repeat it: done again rather than cast behind.
+_VIEWS = frozenset((broadcast_in_dim_p, reshape_p, transpose_p))
 _SCALARS = (bool, int, float, complex, np.generic)
 _current_source = sources.current
 
@@ -61,7 +64,7 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records equations; `consts` maps the identity of a closed-over value to its variable."""
 
-    __slots__ = ("captured", "casts", "consts", "eqns", "inputs")
+    __slots__ = ("captured", "casts", "consts", "eqns", "inputs", "makers", "sorted_eqns")
 
     def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
         super().__init__(parent, name, function)
@@ -71,6 +74,9 @@ class StagingTrace(Trace):
         self.consts: dict[int, tuple[Var, Any]] = {}
         # Values as ones that vary along more mesh axes: one cast serves all uses.
         self.casts: dict[tuple[Var, frozenset[str]], Var] = {}
+        # The equations that compute variables, as far as they have been asked for.
+        self.makers: dict[Var, Equation] = {}
+        self.sorted_eqns = 0
         # NumPy arrays, by identity, and the copy that was made of each.
         self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
 
@@ -190,24 +196,38 @@ class StagingTrace(Trace):
     def cast(
         self, primitive: Primitive, var: Var, axes: frozenset[str], operands: Sequence[Atom]
     ) -> Var:
-        """A variable that holds a value as one that varies along more axes."""
+        """A variable that holds a value as one that varies along more axes.
+
+        What is cast is the smallest array that the value was made of: bias and weights before they
+        are broadcast, so that the transpose sums between devices after it has summed on each.
+        """
         known = self.casts.get((var, axes))
         if known is None:
-            explicit = {axis.name for axis in mesh_axes() if axis.explicit} & axes
-            if explicit and not self.is_constant(var):
-                raise implicit_cast(primitive, var.type, explicit, [x.type for x in operands])
-            tracer = StagingTracer(self, var, None)
-            names = tuple(sorted(axes))
-            known = self.process_primitive(pbroadcast_p, [tracer], {"axis_name": names})._var
+            made = self.maker(var)
+            if made is not None and made.primitive in _VIEWS and type(made.inputs[0]) is Var:
+                source = self.cast(primitive, made.inputs[0], axes, operands)
+                eqn, params = made.primitive, made.params
+            else:
+                explicit = {axis.name for axis in mesh_axes() if axis.explicit} & axes
+                if explicit and not self.is_constant(var):
+                    raise implicit_cast(primitive, var.type, explicit, [x.type for x in operands])
+                source, eqn, params = var, pbroadcast_p, {"axis_name": tuple(sorted(axes))}
+            known = self.process_primitive(eqn, [StagingTracer(self, source, None)], params)._var
             self.casts[var, axes] = known
         return known
 
+    def maker(self, var: Var) -> Equation | None:
+        """The equation that computes a variable; None for an input."""
+        for eqn in self.eqns[self.sorted_eqns :]:
+            self.makers.update(dict.fromkeys(eqn.outputs, eqn))
+        self.sorted_eqns = len(self.eqns)
+        return self.makers.get(var)
+
     def is_constant(self, var: Var) -> bool:
         """Whether a value is computed from literals only, so that no derivative goes through it."""
-        made = {v: eqn for eqn in self.eqns for v in eqn.outputs}
         pending = [var]
         while pending:
-            eqn = made.get(pending.pop())
+            eqn = self.maker(pending.pop())
             if eqn is None:
                 return False
             pending += [x for x in eqn.inputs if type(x) is Var]

@@ -178,8 +178,7 @@ def vmap_jaxpr(
             ]
 
         types = [
-            mapped_type(type, dim, axis)
-            for type, dim in zip(jaxpr.in_types, dims, strict=True)
+            mapped_type(type, dim, axis) for type, dim in zip(jaxpr.in_types, dims, strict=True)
         ]
         out, consts = trace_to_jaxpr(function, types, transformation="vmap", name=jaxpr.name)
         return embedded(out, consts), tuple(dims_out)
