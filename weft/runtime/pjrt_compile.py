@@ -114,6 +114,7 @@ class JaxlibExecutable(Executable):
                 raised = failed[0] if failed else host_callbacks.callback_exception(error)
                 if raised is None:
                     raise fault(error, buffers) from error
+        assert raised is not None
         raise raised  # Out here: in the handler it would be chained to the text of itself.
 
     @property
