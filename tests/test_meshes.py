@@ -248,8 +248,9 @@ def test_axis_types_are_auto():
             make((4, 2), ("i", "j"), axis_types=(AxisType.Auto, AxisType.Explicit))
         with pytest.raises(ShapeError, match="differ in number"):
             make((4, 2), ("i", "j"), axis_types=(AxisType.Auto,))
-        with pytest.raises(WeftNotImplementedError, match="Auto"):
-            make((4, 2), ("i", "j"), axis_types=("auto", "auto"))
+        for names in ("Auto", ("auto", "auto")):
+            with pytest.raises(WeftTypeError, match="an AxisType for each axis"):
+                make((4, 2), ("i", "j"), axis_types=names)
 
 
 def test_the_length_of_an_unknown_axis():

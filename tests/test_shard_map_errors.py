@@ -582,7 +582,7 @@ case(
 case(
     "a vmap outside that takes the name of a mesh axis",
     AxisError,
-    "the axis name 'i' is that of a mesh axis here",
+    "the axis name 'i' is that of a vmap here",
     wrong=lambda: weft.vmap(
         lambda u: mapped(lambda v: lax.psum(v, "i"), P("i"), P())(u),  # here
         axis_name="i",

@@ -241,7 +241,12 @@ def _checked(operation: str, shape: Any, sharding: Any) -> tuple[tuple[int, ...]
             operation=operation,
             got="None",
             wanted="a NamedSharding, or an entry of weft.devices()",
-            fix=Fix("device", "pass weft.devices()[0]", {}),
+            fix=Fix(
+                "device",
+                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+                "devices of a mesh",
+                {},
+            ),
         )
     lengths = checked_shape(operation, shape)
     if isinstance(place, Sharding):

@@ -173,8 +173,9 @@ class _Mapped:
             out_trees.append(out_tree)
             found[:] = [spec.update(sum=()) if spec.sum else spec for spec in specs]
             paths = [path for path, _ in tree.leaves_with_path(out)]
+            names = functools.partial(self._operand_names, n, (args, kwargs))
             return [
-                self._result(x, spec, path, manual)
+                self._result(x, spec, path, manual, names)
                 for x, spec, path in zip(outs, specs, paths, strict=True)
             ]
 
@@ -272,12 +273,13 @@ class _Mapped:
     def _check_specs(self, what: str, given: Any) -> None:
         for path, leaf in tree.leaves_with_path(given, is_leaf=_is_spec):
             if not _is_spec(leaf):
+                wrapped = PartitionSpec(leaf) if isinstance(leaf, str) else PartitionSpec()
                 raise WeftTypeError(
                     f"{self.operation}: {what}{tree.keystr(path)} is no PartitionSpec",
                     operation="shard_map",
                     got=f"{leaf!r:.100} of class {type(leaf).__name__}",
                     wanted="a PartitionSpec, or a tree of them",
-                    fix=Fix("spec", "wrap the axis names: P('i', None)", {"path": path}),
+                    fix=Fix("spec", f"wrap the axis names: {wrapped!r}", {"spec": wrapped}),
                 )
             open_at = [] if leaf is None else [d for d in range(len(leaf)) if leaf.is_open(d)]
             if open_at:
@@ -438,7 +440,20 @@ class _Mapped:
         )
         return [PartitionSpec() if spec is None else spec for spec in found]
 
-    def _result(self, x: Any, spec: PartitionSpec, path: Any, manual: Manual) -> Any:
+    def _operand_names(self, closed: int, dynamic: Any) -> list[str]:
+        """What messages call the operands: values that are closed over, then arguments."""
+        paths = [path for path, _ in tree.leaves_with_path(dynamic)]
+        arguments = [f"the argument {argument_path(self.function, path)}" for path in paths]
+        return ["a closed-over value"] * closed + arguments
+
+    def _result(
+        self,
+        x: Any,
+        spec: PartitionSpec,
+        path: Any,
+        manual: Manual,
+        names: Callable[[], list[str]],
+    ) -> Any:
         """A result as a block that varies as its spec says."""
         of = type_of(x)
         which = f"the result{tree.keystr(path)}"
@@ -454,7 +469,7 @@ class _Mapped:
         wanted = frozenset(spec.axes())
         extra = manual.ordered(of.varying - wanted)
         if extra and self.check:
-            raise self._differs(which, x, spec, extra)
+            raise self._differs(which, x, spec, extra, names())
         if extra:
             x = assume_invariant(x, extra)
         return vary(x, wanted)
@@ -493,14 +508,21 @@ class _Mapped:
             ),
         )
 
-    def _differs(self, which: str, x: Any, spec: PartitionSpec, axes: tuple[str, ...]) -> AxisError:
+    def _differs(
+        self,
+        which: str,
+        x: Any,
+        spec: PartitionSpec,
+        axes: tuple[str, ...],
+        names: Sequence[str],
+    ) -> AxisError:
         axis = axes[0]
         named = repr(axis) if len(axes) == 1 else repr(axes)
         return AxisError(
             f"{self.operation}: {which} may differ between devices along {named}, which its "
             "spec does not mention",
             operation="shard_map",
-            got=f"a block of type {type_of(x)}, and {spec!r}\n{why_varies(x, axis)}",
+            got=f"a block of type {type_of(x)}, and {spec!r}\n{why_varies(x, axis, names)}",
             wanted=f"a block that is equal on all devices along {named}",
             fix=Fix(
                 "reduce_or_mention",

@@ -11,14 +11,14 @@ from timers import MS, Figures, median_of, once, once_cpu
 
 @case(devices=8, reps=5)
 def shard_trace(lib):
-    """Tracing and lowering programs over eight devices, each time of functions made anew."""
+    """Tracing and lowering programs over eight devices, each time of another function."""
     figures = Figures()
     abstract = lambda a: lib.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding)
     for name in sharded_programs(lib):
         traces, lowerings = [], []
         with figures.part(name):
-            for _ in range(6):
-                f, args = sharded_programs(lib)[name]
+            for number in range(6):
+                f, args = sharded_programs(lib, number)[name]
                 args = workloads.tree_map(lib, abstract, args)
                 gc.collect()
                 taken, traced = once_cpu(lambda f=f, args=args: lib.jit(f).trace(*args))

@@ -21,18 +21,24 @@ def make_mesh(lib, shape, names):
     return lib.sharding.Mesh(devices, names)
 
 
-def data_parallel_mlp(lib, mesh, P):
-    """8 parameter leaves replicated, batch split over 'i'; grad is outside."""
+def data_parallel_mlp(lib, mesh, P, number=0):
+    """8 parameter leaves replicated, batch split over 'i'; grad is outside.
+
+    `number` has no use but to tell functions apart for a library that traces equal ones once.
+    """
     loss = workloads.mlp_loss(lib)
 
-    def local(params, x, y):
+    def local(params, x, y, number=number):
         return lib.lax.pmean(loss(params, x, y), "i")
 
     return lib.shard_map(local, mesh=mesh, in_specs=(P(), P("i"), P("i")), out_specs=P())
 
 
-def sharded_programs(lib):
-    """name -> (unjitted function, args): sharded programs at moderate size."""
+def sharded_programs(lib, number=0):
+    """name -> (unjitted function, args): sharded programs at moderate size.
+
+    Functions of another `number` are other ones.
+    """
     P, NS = sharding_names(lib)
     lax = lib.lax
     m1, m2 = make_mesh(lib, (8,), ("i",)), make_mesh(lib, (4, 2), ("x", "y"))
@@ -42,20 +48,20 @@ def sharded_programs(lib):
     b = put(workloads.f32(n, n, seed=1), m2, "y", None)
 
     basic = lib.shard_map(
-        lambda a, b: lax.psum(a @ b, "y"),
+        lambda a, b, number=number: lax.psum(a @ b, "y"),
         mesh=m2,
         in_specs=(P("x", "y"), P("y", None)),
         out_specs=P("x", None),
     )
     rs = lib.shard_map(
-        lambda a, b: lax.psum_scatter(a @ b, "y", scatter_dimension=1, tiled=True),
+        lambda a, b, number=number: lax.psum_scatter(a @ b, "y", scatter_dimension=1, tiled=True),
         mesh=m2,
         in_specs=(P("x", "y"), P("y", None)),
         out_specs=P("x", "y"),
     )
     params = workloads.tree_map(lib, lambda w: put(w, m1), workloads.mlp_params([64] * 5))
     x, y = put(workloads.f32(256, 64), m1, "i"), put(workloads.f32(256, 64, seed=1), m1, "i")
-    mlp = data_parallel_mlp(lib, m1, P)
+    mlp = data_parallel_mlp(lib, m1, P, number)
     return {
         "matmul_basic_512": (basic, (a, b)),
         "matmul_reduce_scatter_512": (rs, (a, b)),

@@ -215,9 +215,10 @@ class BlockTrace(Trace):
         buffer = join(buffers.shards(array._buffer), parts_of(how, type))
         return Array(buffer, type, (type, how))
 
-    def enter(self, value: Any, spec: PartitionSpec) -> BlockTracer:
-        """An operand of the shard_map as blocks."""
+    def enter(self, value: Any, spec: PartitionSpec, number: int) -> BlockTracer:
+        """An operand of the shard_map, the one of this number, as blocks."""
         of = type_of(value)
+        causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
         if type(value) is BlockTracer:  # nested: the blocks of a shard_map around this one
             tracer = self.box(value)
@@ -227,11 +228,10 @@ class BlockTrace(Trace):
                     if axes:
                         tracer = pscatter(tracer, axes, axis=dimension, tiled=True)
             tracer = self.box(tracer)
-            tracer.causes = tracer.causes | dict.fromkeys(spec.axes(), Cause(None))
+            tracer.causes = tracer.causes | causes
             return tracer
         array = self.placed(value, spec)
         stacked = self.renamed(array, *self.stacked_form(block))
-        causes = dict.fromkeys(spec.axes(), Cause(None))
         return BlockTracer(self, block, stacked, causes=causes)
 
     def leave(self, value: Any, spec: PartitionSpec, nested: bool) -> Any:
@@ -455,7 +455,10 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
     function, out_specs = body_of(params)
     try:
         with inside(manual):
-            blocks = [trace.enter(x, spec) for x, spec in zip(args, in_specs, strict=True)]
+            blocks = [
+                trace.enter(x, spec, i)
+                for i, (x, spec) in enumerate(zip(args, in_specs, strict=True))
+            ]
             with using_trace(trace):
                 outs = function(*blocks)
             pairs = zip(outs, out_specs(), strict=True)

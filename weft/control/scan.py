@@ -112,9 +112,7 @@ def scan_retype(
         for t, got in zip(jaxpr.in_types, types, strict=True)
     ]
     body = close_carry(widened(jaxpr, wanted), loop.num_consts, loop.num_carry)
-    operands = [
-        got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)
-    ]
+    operands = [got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)]
     return operands, params | {"jaxpr": body}
 
 

@@ -550,7 +550,7 @@ def lower_shard_map(
             stablehlo_collectives.sharding(
                 symbol,
                 tuple(spec.entry_axes(i) for i in range(physical_type(type).ndim)),
-                open=free,
+                left_open=free,
             )
             for type, spec in zip(types, specs, strict=True)
             if type.size

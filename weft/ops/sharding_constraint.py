@@ -47,6 +47,8 @@ def as_sharding(place: Any, operation: str) -> Any:
     """
     if isinstance(place, PartitionSpec):
         mesh = mesh_in_force()
+        if mesh is None and mesh_axes():  # inside a shard_map
+            mesh = mesh_axes()[-1].mesh
         if mesh is None:
             raise WeftValueError(
                 f"{operation} got a PartitionSpec, and there is no mesh that its names refer to",
@@ -68,7 +70,12 @@ def as_sharding(place: Any, operation: str) -> Any:
             operation=operation,
             got=f"{place!r:.100} of class {type(place).__name__}",
             wanted="a NamedSharding, a PartitionSpec, an entry of weft.devices(), or None",
-            fix=Fix("device", "pass weft.devices()[0]", {}),
+            fix=Fix(
+                "device",
+                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+                "devices of a mesh",
+                {},
+            ),
         )
     return place
 

@@ -109,12 +109,12 @@ class JaxlibExecutable(Executable):
                 extension.batched_block_until_ready(results)
                 if not failed:
                     return results
-                raised: BaseException | None = failed[0]
+                raised = failed[0]
             except RuntimeFault as error:
-                raised = failed[0] if failed else host_callbacks.callback_exception(error)
-                if raised is None:
+                found = failed[0] if failed else host_callbacks.callback_exception(error)
+                if found is None:
                     raise fault(error, buffers) from error
-        assert raised is not None
+                raised = found
         raise raised  # Out here: in the handler it would be chained to the text of itself.
 
     @property
@@ -263,9 +263,7 @@ def thread_count(num_devices: int) -> int:
 def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[Any]:
     """The host callbacks as XLA is given them."""
     kept = failures if options.num_partitions > 1 else None
-    return [
-        host_callbacks.callable_from_xla(function, kept) for function in options.host_callbacks
-    ]
+    return [host_callbacks.callable_from_xla(function, kept) for function in options.host_callbacks]
 
 
 def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:

@@ -179,12 +179,12 @@ def sharding(
     dimensions: tuple[tuple[str, ...] | None, ...],
     replicated: tuple[str, ...] = (),
     unreduced: tuple[str, ...] = (),
-    open: bool = False,
+    left_open: bool = False,
 ) -> ir.Attribute:
     """How an array is split: for each dimension the mesh axes that split it, the first one
     outermost.
 
-    None for a dimension leaves it to the compiler; with `open` it may split every dimension
+    None for a dimension leaves it to the compiler; with `left_open` it may split every dimension
     further. `replicated` axes are not to be used by the compiler; over `unreduced` ones the array
     is a pending sum.
     """
@@ -192,7 +192,7 @@ def sharding(
         parts = [
             sdy.DimensionShardingAttr.get(
                 [sdy.AxisRefAttr.get(_axis(axis)) for axis in names or ()],
-                names is not None and not open,
+                names is not None and not left_open,
             )
             for names in dimensions
         ]

@@ -338,11 +338,19 @@ def check_rank(
 
 
 def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) -> None:
-    """Raises WeftNotImplementedError for axes of which the compiler shall not decide, and
-    ShapeError where there are not as many types as names."""
+    """Raises WeftTypeError for what is no AxisType, WeftNotImplementedError for axes of which the
+    compiler shall not decide, and ShapeError where there are not as many types as names."""
     if axis_types is None:
         return
-    given = (axis_types,) if isinstance(axis_types, AxisType) else tuple(axis_types)
+    given = (axis_types,) if isinstance(axis_types, (AxisType, str)) else tuple(axis_types)
+    if any(not isinstance(kind, AxisType) for kind in given):
+        raise WeftTypeError(
+            f"{operation}: axis_types takes an AxisType for each axis",
+            operation=operation,
+            got=f"axis_types={axis_types!r}",
+            wanted="AxisType.Auto for each axis",
+            fix=Fix("remove", "leave axis_types out", {"argument": "axis_types"}),
+        )
     if len(given) != len(names):
         raise ShapeError(
             f"{operation}: axis_types and axis_names differ in number",
