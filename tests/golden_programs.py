@@ -14,6 +14,7 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.sharding import PartitionSpec as P
 
 S = weft.ShapeDtypeStruct
 X = S((3,), np.float32)
@@ -122,6 +123,36 @@ def printing(x: Any) -> Any:
     return lax.scan(body, x, None, 3)[0]
 
 
+def on_mesh(body: Any, in_specs: Any, out_specs: Any) -> Callable[..., Any]:
+    """A shard_map over a mesh of (4, 2) devices that is made when it is called."""
+
+    def call(*args: Any) -> Any:
+        mesh = weft.make_mesh((4, 2), ("i", "j"))
+        return weft.shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs)(*args)
+
+    return call
+
+
+def multiply(x: Any, y: Any) -> Any:
+    return lax.psum(lax.dot(x, y), "j")
+
+
+def exchange(x: Any) -> Any:
+    y = lax.all_gather(x, "j", axis=1, tiled=True)
+    y = lax.mul(y, lax.convert_element_type(lax.axis_index("i"), np.float32))
+    y = lax.ppermute(y, "i", [(0, 1), (1, 2), (2, 3)])
+    y = lax.psum_scatter(y, "j", scatter_dimension=1, tiled=True)
+    return lax.all_to_all(y, "j", 0, 1, tiled=True)
+
+
+def squares(w: Any, x: Any) -> Any:
+    return lax.pmean(lax.reduce_sum(lax.mul(lax.mul(x, w), x), (0, 1)), ("i", "j"))
+
+
+PRODUCT = on_mesh(multiply, (P("i", "j"), P("j", None)), P("i", None))
+EXCHANGE = on_mesh(exchange, P("i", "j"), P("i", "j"))
+SQUARES = on_mesh(squares, (P(), P("i", "j")), P())
+MATRICES = (S((8, 16), np.float32), S((16, 32), np.float32))
 PARAMS = {
     "w1": S((4, 5), np.float32),
     "b1": S((5,), np.float32),
@@ -180,6 +211,21 @@ JAXPRS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "custom_vjp": (clipped, (SCALAR,)),
     "grad_of_custom_vjp": (weft.grad(clipped), (SCALAR,)),
     "debug_print_in_scan": (printing, (SCALAR,)),
+    "shard_map": (PRODUCT, MATRICES),
+    "grad_of_shard_map": (
+        weft.grad(lambda x, y: lax.reduce_sum(PRODUCT(x, y), (0, 1)), argnums=(0, 1)),
+        MATRICES,
+    ),
+    "vmap_of_shard_map": (
+        weft.vmap(PRODUCT, in_axes=(None, 0)),
+        (MATRICES[0], S((3, 16, 32), np.float32)),
+    ),
+    "grad_of_the_mean_over_devices": (weft.grad(SQUARES), (SCALAR, MATRICES[0])),
+    "collectives": (EXCHANGE, MATRICES[:1]),
+    "transposed_collectives": (
+        lambda x, ct: weft.vjp(EXCHANGE, x)[1](ct),
+        (MATRICES[0], S((4, 32), np.float32)),
+    ),
     "linear_transpose_of_sum": (
         weft.linear_transpose(lambda x: lax.reduce_sum(x, (1,)), S((2, 3), np.float32)),
         (S((2,), np.float32),),
@@ -187,6 +233,9 @@ JAXPRS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 STABLEHLO: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "shard_map": (lambda x, y: PRODUCT(x, y), MATRICES),
+    "grad_of_the_mean_over_devices": (weft.grad(lambda w, x: SQUARES(w, x)), (SCALAR, MATRICES[0])),
+    "collectives": (lambda x: EXCHANGE(x), MATRICES[:1]),
     "gradient_of_the_loss_of_a_network": (weft.value_and_grad(loss), BATCH),
     "cond": (conditional, (S((), np.bool_), X)),
     "vmap_of_dot": (

@@ -129,10 +129,11 @@ def arrays(case: Case) -> list[Array]:
     return [double(x) for x in (*points(case), wanted.weights, wanted.cotangent)]
 
 
-# What variants of a collective are put to.
+# What variants of a collective are put to, and of that what is tried eagerly too.
 ESSENTIAL = (
     "plain and grad", "linearize", "jvp of grad", "vmap inside", "vmap outside", "linear_transpose",
 )  # fmt: skip
+EAGER = ("plain and grad", "linear_transpose")
 
 
 class Use(NamedTuple):
@@ -146,11 +147,12 @@ class Use(NamedTuple):
 USES: dict[str, Use] = {}
 
 
-def uses_of(case: Case) -> dict[str, Use]:
+def uses_of(case: Case, eager: bool = False) -> dict[str, Use]:
+    some = EAGER if eager else ESSENTIAL
     return {
         name: use
         for name, use in USES.items()
-        if use.applies(case) and (case.every_use or name in ESSENTIAL)
+        if use.applies(case) and (case.every_use or name in some)
     }
 
 

@@ -283,3 +283,21 @@ def test_what_is_broadcast_is_summed_before_it_is_communicated(mesh):
         strict=True,
     ):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_blocks_are_printed_inside_other_transformations(mesh, capsys):
+    def body(x):
+        print(x)
+        return lax.psum(x * x, "i")
+
+    f = shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P())
+    x = np.arange(4.0, dtype=np.float32)
+    for g in (
+        weft.grad(lambda x: f(x).sum()),
+        lambda x: weft.jvp(f, (x,), (x,)),
+        lambda x: weft.vmap(f)(np.stack([x, x])),
+    ):
+        g(x)
+        text = capsys.readouterr().out
+        assert text.startswith("Traced<f32[1]{i}>")
+        assert [f"i={i}: " in text for i in range(4)] == [True] * 4

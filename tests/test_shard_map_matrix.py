@@ -32,7 +32,7 @@ def agree(got, wanted, label):
 @pytest.mark.parametrize("case", CASES, ids=named(CASES))
 def test_eager(case):
     given = arrays(case)
-    for name, use in uses_of(case).items():
+    for name, use in uses_of(case, eager=True).items():
         for check in (True, False):
             label = f"{name}, check_vma={check}"
             agree(use.run(setting(case, check, given)), use.wanted(case), label)

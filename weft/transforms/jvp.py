@@ -51,6 +51,9 @@ class JVPTracer(Tracer):
     def unknown(self) -> Tracer:
         return self.primal.unknown() if isinstance(self.primal, Tracer) else self
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} of {self.primal!r}"
+
 
 class JVPTrace(Trace):
     """Applies jvp rules; the rules themselves run under the parent."""

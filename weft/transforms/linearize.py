@@ -66,6 +66,9 @@ class LinearizeTracer(Tracer):
     def unknown(self) -> Tracer:
         return self.primal.unknown() if isinstance(self.primal, Tracer) else self
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} of {self.primal!r}"
+
 
 class _RuleTrace(Trace):
     """Current while a rule runs: records what touches a tangent, passes on the rest."""

@@ -71,6 +71,9 @@ class BatchTracer(Tracer):
         self.type = element_type(type_of(value), dim, trace.axis)
         self.created = created
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} along dimension {self.dim} of {self.value!r}"
+
 
 class BatchTrace(Trace):
     """Applies vmap rules; the rules themselves run under the parent."""
