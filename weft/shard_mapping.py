@@ -31,7 +31,7 @@ from weft.ops.collective_invariant import assume_invariant
 from weft.ops.collectives import psum, vary
 from weft.sharding import NamedSharding, PartitionSpec
 from weft.sharding.context import is_simulated, mesh_in_force
-from weft.sharding.mesh import AnyMesh
+from weft.sharding.mesh import AbstractMesh, AnyMesh, Mesh
 from weft.transforms.staging import StagingTrace, function_name
 
 __all__ = ["shard_map"]
@@ -208,14 +208,8 @@ class _Mapped:
                 fix=Fix("mesh", "pass mesh=..., or call it inside weft.use_mesh(mesh)", {}),
             )
         outer = {axis.name for axis in around}
-        if around and around[-1].mesh.abstract_mesh != mesh.abstract_mesh:
-            raise WeftValueError(
-                f"{self.operation}: a shard_map inside another one has to be over the same mesh",
-                operation="shard_map",
-                got=f"{mesh!r} inside {around[-1].mesh!r}",
-                wanted="the mesh of the outer shard_map",
-                fix=Fix("mesh", "leave out mesh=..., or pass the same", {"mesh": around[-1].mesh}),
-            )
+        if around:
+            mesh = self._mesh_inside(mesh, around[-1].mesh)
         names = self.axis_names
         if names is None:
             names = tuple(axis for axis in mesh.axis_names if axis not in outer)
@@ -227,6 +221,20 @@ class _Mapped:
         if is_simulated(mesh):
             return Manual(mesh.abstract_mesh, ordered, not self.auto, simulated=True)
         return Manual(mesh, ordered, not self.auto)
+
+    def _mesh_inside(self, mesh: AnyMesh, outer: AnyMesh) -> AnyMesh:
+        """The mesh of a shard_map inside another one: the same. (Its axes alone say as much.)"""
+        if mesh is outer or mesh is outer.abstract_mesh:
+            return outer
+        if isinstance(outer, AbstractMesh) and mesh.abstract_mesh == outer:
+            return outer
+        raise WeftValueError(
+            f"{self.operation}: a shard_map inside another one has to be over the same mesh",
+            operation="shard_map",
+            got=f"{mesh!r} over {_devices(mesh)}, inside {outer!r} over {_devices(outer)}",
+            wanted="the mesh of the outer shard_map",
+            fix=Fix("mesh", "leave out mesh=..., or pass the same", {"mesh": outer}),
+        )
 
     def _wrong_axes(
         self, mesh: AnyMesh, names: Sequence[str], unknown: Sequence[str], twice: Sequence[str]
@@ -538,6 +546,12 @@ register_parts(
     _Mapped,
     lambda f: (f.function, f.mesh, f.in_specs, f.out_specs, f.axis_names, f.check, f.auto),
 )
+
+
+def _devices(mesh: AnyMesh) -> str:
+    if not isinstance(mesh, Mesh):
+        return "no devices"
+    return "devices " + ", ".join(str(device.id) for device in mesh.device_list)
 
 
 def _names(operation: str, names: Any) -> tuple[str, ...]:

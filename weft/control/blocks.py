@@ -33,15 +33,14 @@ from weft.control.simulated import simulate_shard_map
 from weft.control.variance import Cause
 from weft.core import rules
 from weft.core.axes import names_axis
-from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
+from weft.core.jaxpr import Equation, Jaxpr, Var, effects_of, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, bottom_trace, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import ConcretizationError, Fix, WeftValueError
 from weft.ops.collective_invariant import all_gather_invariant, pscatter
-from weft.ops.collectives import vary
 from weft.ops.extended import physical_type
-from weft.runtime import buffers
+from weft.runtime import buffers, client
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.transforms.places import outside_mesh, same_devices
 from weft.transforms.programs import (
@@ -64,6 +63,9 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 def _number_everywhere(how: NamedSharding, type: ArrayType, value: Any, text: str) -> Array:
     """A number on all devices of a mesh; programs use the same few again and again."""
     return to_place(array_of(value, type), how)
+
+
+client.on_change(_number_everywhere.cache_clear)
 
 
 class BlockTracer(Tracer):
@@ -156,12 +158,14 @@ class BlockTracer(Tracer):
 class BlockTrace(Trace):
     """Evaluates primitives on the blocks of all devices."""
 
-    __slots__ = ("manual", "outside")
+    __slots__ = ("manual", "outer", "outside")
 
     def __init__(self, manual: Manual, outside: frozenset[Any], function: str) -> None:
         super().__init__(bottom_trace(), "shard_map", function)
         self.manual = manual
         self.outside = outside
+        # Arrays from outside by identity, which are taken to all devices once.
+        self.outer: dict[int, tuple[BlockTracer, Array]] = {}
 
     # ---- values -------------------------------------------------------------------------------
 
@@ -177,10 +181,16 @@ class BlockTrace(Trace):
                 raise leaked(value)
             # Of a shard_map around this one, over other axes of the same mesh.
             return BlockTracer(self, value.type, value.stacked, value.constant, value.causes)
+        known = self.outer.get(id(value))
+        if known is not None:
+            return known[0]
         check_not_outside(value, self.outside)
         if isinstance(value, Tracer):
             raise leaked(value)
-        return BlockTracer(self, type_of(value), None, constant=value)
+        tracer = BlockTracer(self, type_of(value), None, constant=value)
+        if type(value) is Array:
+            self.outer[id(value)] = (tracer, value)
+        return tracer
 
     def stack(self, tracer: BlockTracer) -> Array:
         """The array over the mesh that holds the blocks."""
@@ -302,7 +312,7 @@ class BlockTrace(Trace):
             return True
         if not params:
             return False
-        if rules.effects.get(primitive) is not None:
+        if effects_of(primitive, params):
             return True
         return any(names_axis(primitive, params, axis) for axis in self.manual.axes)
 
@@ -336,14 +346,13 @@ class BlockTrace(Trace):
         params: dict[str, Any],
     ) -> tuple[Program, list[ArrayType]]:
         manual = self.manual
-        everywhere = frozenset().union(*(t.varying for t in types))
         made: list[ArrayType] = []
 
         def body(*blocks: Any) -> list[Any]:
             values = [enter(x, t.shape) for x, t in zip(blocks, types, strict=True)]
-            if primitive.memoise and any(free):
-                pairs = zip(values, free, strict=True)
-                values = [vary(x, everywhere) if flag else x for x, flag in pairs]
+            for x, flag in zip(values, free, strict=bool(free)):
+                if flag:  # Constants may be cast where casts are to be written.
+                    x._trace.constants.add(x._var)
             out = primitive.bind(*values, **params)
             outs = out if primitive.multiple_results else [out]
             made[:] = [type_of(x) for x in outs]
@@ -392,7 +401,10 @@ class BlockTrace(Trace):
         rows: list[list[Any]] = []
         for i in range(mesh.size):
             blocks = [
-                as_array(buffers.to_numpy(parts[i]).reshape(physical_type(x.type).shape))
+                as_stored(
+                    buffers.to_numpy(parts[i]).reshape(physical_type(x.type).shape),
+                    x.type.update(varying=()),
+                )
                 for parts, x in zip(columns, tracers, strict=True)
             ]
             outs = self.parent.process_primitive(  # type: ignore[union-attr]
@@ -401,8 +413,9 @@ class BlockTrace(Trace):
             rows.append([np.asarray(x) for x in outs])
         in_types = [x.type for x in tracers]
         types = rules.type_rule[primitive](*in_types, **params)
+        causes = self.causes(primitive, tracers, types, params)
         return [
-            BlockTracer(self, type, self.assembled(type, list(column)))
+            BlockTracer(self, type, self.assembled(type, list(column)), causes=causes)
             for type, column in zip(types, zip(*rows, strict=True), strict=True)
         ]
 

@@ -9,20 +9,19 @@ where a number that yields to other dtypes did yield, since then the body may ta
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from weft import dtypes, tree
 from weft.array import as_array
 from weft.control.closures import TracedValues
 from weft.control.jitted import check_results
-from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
+from weft.control.trace_cache import TracedBody
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.types import ArrayType, Typed, type_of
-from weft.errors import ConcretizationError, Fix, TreeError, WeftTypeError
-from weft.function_keys import register_parts
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, TreeError, WeftTypeError
 from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
 from weft.transforms.places import operand_place, operand_shardings
@@ -43,7 +42,6 @@ __all__ = [
     "run_compiled",
     "trace_body",
     "trace_loop_body",
-    "trace_once",
 ]
 
 
@@ -68,52 +66,6 @@ class LoopBody:
             )
             for x, type in zip(carry, self.carry_types, strict=True)
         ]
-
-
-class ClosedOver(Typed):
-    """Stands for a traced value in the key of a function that closes over it: all that the program
-    depends on is its type."""
-
-    __slots__ = ("number", "type")
-
-    def __init__(self, number: int, type: ArrayType) -> None:
-        self.number = number
-        self.type = type
-
-
-register_parts(ClosedOver, lambda value: (value.number, value.type))
-
-T = TypeVar("T", bound=TracedBody | LoopBody)
-
-
-def trace_once(
-    cache: TraceCache,
-    function: Callable[..., Any],
-    parts: tuple[Hashable, ...],
-    trace: Callable[[TracedValues], T],
-    values: tuple[Any, ...] = (),
-) -> T:
-    """What `trace` gives, or gave before for an equal function, types of arguments and settings.
-
-    Traced values that the function closes over (parameters that are being differentiated) become
-    operands behind the constants, so that the program is the same for the next ones of the same
-    types. A function that looks at the number behind one of them is traced as it is.
-    """
-    closed = TracedValues()
-    closed.search(function)
-    if not closed.found:
-        return cached_trace(cache, function, parts, lambda: trace(closed), values)
-    types = tuple(x.type for x in closed.found)
-    try:
-        stand_ins = [ClosedOver(i, type) for i, type in enumerate(types)]
-        (keyed,) = closed.replaced([function], stand_ins)
-    except Exception:  # noqa: BLE001 - a container of the user's may refuse stand-ins in any way
-        return trace(TracedValues())
-    try:
-        found: T = cached_trace(cache, keyed, (types, *parts), lambda: trace(closed), values)
-    except ConcretizationError:
-        return trace(TracedValues())
-    return dataclasses.replace(found, consts=[*found.consts, *closed.found])
 
 
 def trace_body(

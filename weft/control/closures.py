@@ -9,16 +9,20 @@ Attributes of other objects are not searched, since there is no general way to c
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import CellType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
-from weft.control.jitted import Jitted
+from weft.control.trace_cache import TraceCache, Traced, cached_trace
 from weft.core.trace import Tracer
+from weft.core.types import ArrayType, Typed
+from weft.errors import ConcretizationError
+from weft.function_keys import register_parts
 from weft.runtime import pytree
 
-__all__ = ["TracedValues", "register_holder"]
+__all__ = ["TracedValues", "register_holder", "trace_once"]
 
 # Classes of callables that hold functions: the attributes with them, and what makes an object of
 # the class whose attributes are then set.
@@ -28,9 +32,6 @@ _holders: dict[type, tuple[tuple[str, ...], Callable[[Any], Any]]] = {}
 def register_holder(cls: type, attributes: Sequence[str], copy: Callable[[Any], Any]) -> None:
     """Makes the search go into `attributes` of objects of a class; `copy` copies an object."""
     _holders[cls] = (tuple(attributes), copy)
-
-
-register_holder(Jitted, ("_function",), lambda jitted: Jitted(jitted._function, jitted._options))
 
 
 def _contents(cells: Iterable[CellType]) -> list[Any]:
@@ -205,3 +206,59 @@ class _Maker:
         if id(cell) not in self.cells:
             self.cells[id(cell)] = CellType()
         return self.cells[id(cell)]
+
+
+# ---- tracing functions that hold traced values -------------------------------------------------
+
+
+class ClosedOver(Typed):
+    """Stands for a traced value in the key of a function that closes over it: all that the program
+    depends on is its type."""
+
+    __slots__ = ("number", "type")
+
+    def __init__(self, number: int, type: ArrayType) -> None:
+        self.number = number
+        self.type = type
+
+
+register_parts(ClosedOver, lambda value: (value.number, value.type))
+
+T = TypeVar("T", bound=Traced)
+
+
+def trace_once(
+    cache: TraceCache,
+    function: Callable[..., Any],
+    parts: tuple[Hashable, ...],
+    trace: Callable[[TracedValues], T],
+    values: tuple[Any, ...] = (),
+) -> T:
+    """What `trace` gives, or gave before for an equal function, types of arguments and settings.
+
+    Traced values that the function and the further `values` hold (parameters that are being
+    differentiated) become operands behind the constants, so that the program is the same for the
+    next ones of the same types. A function that looks at the number behind one of them is traced
+    as it is.
+    """
+    closed = TracedValues()
+    for value in (function, *values):
+        closed.search(value)
+    if not closed.found:
+        return cached_trace(cache, function, parts, lambda: trace(closed), values)
+    types = tuple(x.type for x in closed.found)
+    try:
+        stand_ins = [ClosedOver(i, type) for i, type in enumerate(types)]
+        keyed, *others = closed.replaced([function, *values], stand_ins)
+    except Exception:  # noqa: BLE001 - a container of the user's may refuse stand-ins in any way
+        keyed = None
+    if keyed is not None:
+        try:
+            found: Any = cached_trace(
+                cache, keyed, (types, *parts), lambda: trace(closed), tuple(others)
+            )
+            with_values: T = dataclasses.replace(found, consts=[*found.consts, *closed.found])
+            return with_values
+        except ConcretizationError:
+            pass  # Outside of this block, so that an error of the second trace stands alone.
+    return trace(TracedValues())

@@ -17,7 +17,8 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.array import as_array
-from weft.control.bodies import rebuild, trace_body, trace_once
+from weft.control.bodies import rebuild, trace_body
+from weft.control.closures import trace_once
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import place_cotangents, scatter
 from weft.control.residuals import Places

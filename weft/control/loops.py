@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import tree
-from weft.control.bodies import check_carry_structure, trace_loop_body, trace_once
+from weft.control.bodies import check_carry_structure, trace_loop_body
+from weft.control.closures import trace_once
 from weft.control.jitted import check_results
 from weft.control.loop_parts import Loop
 from weft.control.scan import bind_scan

@@ -15,7 +15,7 @@ from typing import Any
 
 from weft import source as sources
 from weft import tree
-from weft.control.bodies import rebuild, run_compiled, trace_body, trace_once
+from weft.control.bodies import rebuild, run_compiled, trace_body
 from weft.control.checkpoint_policies import Policy, saveable
 from weft.control.jit import jit_p, place_cotangents, scatter
 from weft.control.loop_parts import marked, stacked_type

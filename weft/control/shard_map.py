@@ -19,7 +19,7 @@ from typing import Any
 from weft.control.jit import place_cotangents, scatter
 from weft.control.shard_specs import Manual, block_type, inserted, leaving_spec, whole_type
 from weft.core import rules
-from weft.core.axes import extend_mesh
+from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -344,9 +344,15 @@ def shard_map_transpose(
     linear_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if flag]
     reached: list[bool] = []
 
+    # The cotangents stand where the first linear operand did, so that transposing twice gives the
+    # operands in the old order.
+    first = linear.index(True)
+    count = sum(nonzero)
+
     def backward(*blocks: Any) -> list[Any]:
-        known = dict(zip(known_vars, blocks[: len(known_vars)], strict=True))
-        given = iter(blocks[len(known_vars) :])
+        values = [*blocks[:first], *blocks[first + count :]]
+        known = dict(zip(known_vars, values, strict=True))
+        given = iter(blocks[first : first + count])
         cts = [
             next(given) if flag else Zero(atom.type)
             for flag, atom in zip(nonzero, jaxpr.outputs, strict=True)
@@ -369,7 +375,12 @@ def shard_map_transpose(
     given = [ct for ct in cotangents if type(ct) is not Zero]
     given_specs = [s for s, flag in zip(out_specs, nonzero, strict=True) if flag]
     outs = call_shard_map(
-        backward, [*known, *given], manual, (*known_specs, *given_specs), specs, name
+        backward,
+        [*known[:first], *given, *known[first:]],
+        manual,
+        (*known_specs[:first], *given_specs, *known_specs[first:]),
+        specs,
+        name,
     )
     return place_cotangents(linear, reached, outs)
 
@@ -381,56 +392,71 @@ def shard_map_vmap(
     axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[list[Any], list[int | None]]:
     """The mapped dimension is one more dimension of every block, whole on each device; with
-    `spmd_axis_name` it is split over those mesh axes."""
+    `spmd_axis_name` it is split over those mesh axes (those that are automatic here are left to the
+    compiler)."""
     function, out_specs = body_of(params)
-    manual = params["manual"]
-    spread = axis.spmd_axis_name
-    axes = spread if isinstance(spread, tuple) else () if spread is None else (spread,)
+    manual: Manual = params["manual"]
+    named = axis.spmd_axis_name
+    names = named if isinstance(named, tuple) else () if named is None else (named,)
+    automatic = set(manual.mesh.axis_names) - set(manual.axes)
+    axes = tuple(name for name in names if name not in automatic)
     inner = _inner_axis(axis, axes, params)
     found: list[int | None] = []
 
     def mapped(*blocks: Any) -> list[Any]:
-        outs, found[:] = vmap_flat(function, inner, blocks, dims, params["name"])
-        return outs
+        # A collective of the function's over these axes would combine elements of the mapped one.
+        bound = tuple(bound for bound in axis_environment() if bound.name not in axes)
+        with with_environment(bound):
+            outs, found[:] = vmap_flat(function, inner, blocks, dims, params["name"])
+        return [
+            x if dim is None else vary(x, set(axes)) for x, dim in zip(outs, found, strict=True)
+        ]
+
+    def specs() -> Specs:
+        own = out_specs()
+        _check_free(axis, axes, params, own)
+        return tuple(
+            spec if dim is None else inserted(spec, dim, axes)
+            for spec, dim in zip(own, found, strict=True)
+        )
 
     in_specs = [
         spec if dim is None else inserted(spec, dim, axes)
         for spec, dim in zip(params["in_specs"], dims, strict=True)
     ]
-
-    def specs() -> Specs:
-        return tuple(
-            spec if dim is None else inserted(spec, dim, axes)
-            for spec, dim in zip(out_specs(), found, strict=True)
-        )
-
-    def checked(*blocks: Any) -> list[Any]:
-        outs = mapped(*blocks)
-        return [
-            x if dim is None else vary(x, set(axes)) for x, dim in zip(outs, found, strict=True)
-        ]
-
-    function_out = checked if axes else mapped
-    outs = _again(params | {"manual": manual}, function_out, args, in_specs, specs)
+    outs = _again(params, mapped, args, in_specs, specs)
     return outs, found
+
+
+def _check_free(
+    axis: AxisData, axes: tuple[str, ...], params: dict[str, Any], specs: Specs
+) -> None:
+    """Raises AxisError where a function uses mesh axes that the mapped axis is to be split over."""
+    manual = params["manual"]
+    used = {name for spec in specs for name in spec.axes()}
+    if "jaxpr" in params:
+        used |= {name for name in axes if names_axis(shard_map_p, params, name)}
+    bad = [name for name in axes if name not in manual.axes or name in used]
+    if not bad:
+        return
+    free = [name for name in manual.axes if name not in used]
+    raise AxisError(
+        f"vmap of shard_map of {params['name']}: spmd_axis_name takes mesh axes that the function "
+        "and its specs do not mention",
+        operation="vmap",
+        got=f"spmd_axis_name={axis.spmd_axis_name!r}, and specs {specs}",
+        wanted=f"axes among {free}",
+        fix=Fix("free_axis", "name another mesh axis, or leave spmd_axis_name out", {"axes": bad}),
+    )
 
 
 def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -> AxisData:
     """The mapped axis as a block has it. Raises where it cannot be split over the mesh axes."""
     if not axes:
-        return AxisData(axis.name, axis.size)
+        return AxisData(axis.name, axis.size, spread=axis.spread)
     manual = params["manual"]
     operation = f"vmap of shard_map of {params['name']}"
-    used = {name for spec in params["in_specs"] for name in spec.axes()}
-    bad = [name for name in axes if name not in manual.axes or name in used]
-    if bad:
-        raise AxisError(
-            f"{operation}: spmd_axis_name takes mesh axes that no spec mentions",
-            operation=operation,
-            got=f"spmd_axis_name={axis.spmd_axis_name!r} and in_specs={params['in_specs']}",
-            wanted=f"axes among {[a for a in manual.axes if a not in used]}",
-            fix=Fix("free_axis", "name a mesh axis that the specs do not mention", {"axes": bad}),
-        )
+    _check_free(axis, axes, params, params["in_specs"])
     if axis.name is not None:
         raise WeftNotImplementedError(
             f"{operation}: axis_name together with spmd_axis_name",

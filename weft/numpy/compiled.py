@@ -17,6 +17,7 @@ from typing import Any
 from weft import config
 from weft.array import Array, as_array
 from weft.control.jit import jit_p, jit_program
+from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
 from weft.transforms.eval import EvalTrace
@@ -90,7 +91,8 @@ class Compiled:
         trace = _trace(None)
         if type(trace) is EvalTrace:
             return self.first_time(arrays, static)
-        if not _evaluates(trace):
+        if not _evaluates(trace) or any(axis.explicit for axis in mesh_axes()):
+            # Where casts are to be written, it matters which operands are constants.
             return self.function(*arrays, **static)
         traced = self.traced([type_of(x) for x in arrays], static)
         if len(traced.jaxpr.eqns) <= _FEW:

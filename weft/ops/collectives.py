@@ -109,9 +109,11 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     def mean(leaf: Any) -> Any:
         if isinstance(leaf, (bool, int, float, complex)):
             return leaf * 1.0
-        dtype = type_of(leaf).dtype
-        if dtype not in dtypes.INEXACT:
-            leaf = convert_element_type(leaf, dtypes.default_float())
+        if type_of(leaf).dtype not in dtypes.INEXACT:
+            if isinstance(leaf, np.generic):
+                leaf = dtypes.default_float().type(leaf)
+            else:
+                leaf = convert_element_type(leaf, dtypes.default_float())
         total = _psum("pmean", leaf, names, sizes, groups)
         return div(total, type_of(total).dtype.type(count))
 
@@ -357,7 +359,7 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
         if type(t) is Zero:
             return out, Zero(type_of(out).tangent())
         one, zero = full(of.shape, 1, of.dtype), full(of.shape, 0, of.dtype)
-        attained = select(eq(x, out), one, zero)
+        attained = select(eq(x, vary(out, of.varying)), one, zero)
         count = psum_p.bind(attained, **params)
         return out, div(psum_p.bind(mul(t, attained), **params), count)
 

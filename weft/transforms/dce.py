@@ -90,6 +90,6 @@ def silenced_equation(eqn: Equation) -> Equation | None:
     def quiet(value: Any) -> Any:
         if isinstance(value, Jaxpr):
             return silenced(value)
-        return tuple(map(quiet, value)) if isinstance(value, tuple) else value
+        return tuple(map(quiet, value)) if type(value) is tuple else value
 
     return eqn.replace(params={name: quiet(value) for name, value in eqn.params.items()})

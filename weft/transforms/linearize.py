@@ -224,6 +224,7 @@ def linearize_flat(
     trace that holds the linear program; its inputs are the tangents of the active inputs.
     """
     linear = StagingTrace(None, transformation, name)
+    linear.linear = True
     trace = LinearizeTrace(current_trace(), linear, name)
     share_captured(trace.parent, linear)
     created = sources.current()
@@ -266,6 +267,7 @@ def record_linear(
     """Runs a function that is linear in its inputs: what touches these is recorded, the rest is
     computed. Answers with the results and the trace that holds the linear program."""
     linear = StagingTrace(None, transformation, name)
+    linear.linear = True
     trace = _RuleTrace(current_trace(), linear)
     inputs = [linear.new_input(type) for type in in_types]
     token = set_current(trace)

@@ -64,7 +64,17 @@ class StagingTracer(Tracer):
 class StagingTrace(Trace):
     """Records equations; `consts` maps the identity of a closed-over value to its variable."""
 
-    __slots__ = ("captured", "casts", "consts", "eqns", "inputs", "makers", "sorted_eqns")
+    __slots__ = (
+        "captured",
+        "casts",
+        "constants",
+        "consts",
+        "eqns",
+        "inputs",
+        "linear",
+        "makers",
+        "sorted_eqns",
+    )
 
     def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
         super().__init__(parent, name, function)
@@ -74,6 +84,9 @@ class StagingTrace(Trace):
         self.consts: dict[int, tuple[Var, Any]] = {}
         # Values as ones that vary along more mesh axes: one cast serves all uses.
         self.casts: dict[tuple[Var, frozenset[str]], Var] = {}
+        # Inputs through which no derivative goes, and whether that is so for all but the inputs.
+        self.constants: set[Var] = set()
+        self.linear = False
         # The equations that compute variables, as far as they have been asked for.
         self.makers: dict[Var, Equation] = {}
         self.sorted_eqns = 0
@@ -224,14 +237,26 @@ class StagingTrace(Trace):
         return self.makers.get(var)
 
     def is_constant(self, var: Var) -> bool:
-        """Whether a value is computed from literals only, so that no derivative goes through it."""
-        pending = [var]
+        """Whether no derivative goes through a value: it is computed from numbers, from arrays that
+        are closed over, and in a linear program from anything but its inputs."""
+        pending, seen = [var], {var}
         while pending:
-            eqn = self.maker(pending.pop())
-            if eqn is None:
+            last = pending.pop()
+            eqn = self.maker(last)
+            if eqn is not None:
+                fresh = {x for x in eqn.inputs if type(x) is Var} - seen
+                seen |= fresh
+                pending += fresh
+            elif last not in self.constants and not self.is_captured(last):
                 return False
-            pending += [x for x in eqn.inputs if type(x) is Var]
         return True
+
+    def is_captured(self, var: Var) -> bool:
+        """Whether a variable stands for a value from outside that is not differentiated here."""
+        return any(
+            own is var and (self.linear or not isinstance(value, Tracer))
+            for own, value in self.consts.values()
+        )
 
     def atom(self, value: Any) -> Atom:
         """The atom of a result: a tracer of this trace, or anything from outside."""
