@@ -20,9 +20,9 @@ from weft.core.effects import IO, ORDERED_DEBUG, ORDERED_IO, any_ordered
 from weft.core.jaxpr import Jaxpr
 from weft.runtime import host_callbacks
 from weft.transforms.dce import dce_jaxpr
-from weft.transforms.programs import compile_program, run_program
 from weft.transforms.lower import lower_to_module
 from weft.transforms.partial import partial_eval_jaxpr
+from weft.transforms.programs import compile_program, run_program
 
 pytestmark = pytest.mark.fast
 

@@ -66,7 +66,6 @@ def test_values(row, how, mesh):
                 np.testing.assert_array_equal(part, want)
 
 
-
 @every(lambda row: row.order > 0 and "rev" in row.modes)
 def test_derivatives(row, mesh):
     args = row.operands(row.grad_dtypes[0] if row.grad_dtypes else narrow(row), grad=True)

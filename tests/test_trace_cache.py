@@ -466,11 +466,14 @@ def test_max_traces_counts_what_equal_functions_traced():
 
 
 def test_max_traces_counts_traces_that_cannot_be_remembered():
-    box = {}
-    inner = weft.jit(lambda x: x * box["k"], max_traces=2)
+    class Box:  # An attribute, which is not searched for traced values.
+        k = None
+
+    box = Box()
+    inner = weft.jit(lambda x: x * box.k, max_traces=2)
 
     def outer(k):
-        box["k"] = k
+        box.k = k
         return inner(3.0)
 
     assert float(weft.grad(outer)(1.0)) == 3.0

@@ -27,7 +27,9 @@ from weft.ops.sharding_constraint import with_sharding_constraint
 from weft.placing import device_put
 from weft.runtime import client
 from weft.shard_mapping import shard_map
-from weft.sharding import Mesh, NamedSharding, PartitionSpec
+from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from weft.sharding.context import is_simulated
+from weft.sharding.mesh import AnyMesh
 from weft.transforms.staging import function_name
 
 __all__ = ["pmap"]
@@ -181,14 +183,18 @@ class _Mapped:
         values = [user_value(x) for x in leaves]
         return common_length("pmap", self.function, args, kwargs, values, dims, self.axis_size)
 
-    def _sharding(self, mesh: Mesh, dim: int | None) -> NamedSharding:
+    def _sharding(self, mesh: AnyMesh, dim: int | None) -> NamedSharding:
         return NamedSharding(mesh, self._spec(dim))
 
     def _spec(self, dim: int | None) -> PartitionSpec:
         return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, self.axis)
 
-    def _mesh(self, size: int, args: Any, kwargs: Any, dims: Sequence[int | None]) -> Mesh:
-        """A mesh with one device for each slice."""
+    def _mesh(self, size: int, args: Any, kwargs: Any, dims: Sequence[int | None]) -> AnyMesh:
+        """A mesh with one device for each slice; where it is simulated, it needs none."""
+        if size > 0:
+            simulated = AbstractMesh((size,), (self.axis,))
+            if is_simulated(simulated):
+                return simulated
         found = self._meshes.get(size)
         if found is None:
             there: Sequence[Any] = self.devices or ()
@@ -239,7 +245,7 @@ class _Mapped:
         outs = [next(whole) if d is None else self._moved(next(stacked), d, mesh) for d in wanted]
         return out_trees[-1].unflatten(outs)
 
-    def _moved(self, stacked: Any, dim: int, mesh: Mesh) -> Any:
+    def _moved(self, stacked: Any, dim: int, mesh: AnyMesh) -> Any:
         """A result with its stacked dimension in place; the slices stay on their devices."""
         target = dim % type_of(stacked).ndim
         if target == 0:

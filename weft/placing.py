@@ -14,7 +14,13 @@ from weft.array_shards import Parts, join, parts_of, put_parts
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.sharding_constraint import as_sharding, is_place, with_sharding_constraint
+from weft.ops.sharding_constraint import (
+    as_sharding,
+    is_place,
+    unless_simulated,
+    with_sharding_constraint,
+)
+from weft.runtime import client
 from weft.sharding import Sharding
 from weft.sharding.sharding import checked_shape
 
@@ -99,6 +105,7 @@ def _put_leaf(
         except ShapeError:
             place.check_shape("device_put", _name(whole, number), shape)
             raise
+        place = unless_simulated(place)
     if isinstance(leaf, Tracer):
         return with_sharding_constraint(leaf, place) if isinstance(place, Sharding) else leaf
     if type(leaf) is Array:
@@ -161,6 +168,8 @@ def make_array_from_callback(
     """
     operation = "make_array_from_callback"
     lengths, place = _checked(operation, shape, sharding)
+    if unless_simulated(place) is None:  # The device that runs the programs has all of it.
+        place = client.devices()[0]
     # Where the parts lie does not depend on their dtype, which is not known yet.
     indices = parts_of(place, ArrayType(lengths, np.bool_)).indices
     blocks = [user_value(data_callback(index)) for index in indices]

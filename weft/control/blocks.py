@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from weft import source as sources
 from weft.array import Array, array_of, as_array, as_stored, to_place
-from weft.array_shards import join, parts_of, stored_type
+from weft.array_shards import join, parts_of
+from weft.control.block_values import BlockValue, causes_of, depends_on_devices
 from weft.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
 from weft.control.shard_map import (
     body_of,
@@ -32,12 +32,11 @@ from weft.control.shard_specs import Manual, block_type, leaving_spec, whole_typ
 from weft.control.simulated import simulate_shard_map
 from weft.control.variance import Cause
 from weft.core import rules
-from weft.core.axes import names_axis
-from weft.core.jaxpr import Equation, Jaxpr, Var, effects_of, jaxprs_in
+from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, bottom_trace, leaked, using_trace
 from weft.core.types import ArrayType, type_of
-from weft.errors import ConcretizationError, Fix, WeftValueError
+from weft.errors import Fix, WeftValueError
 from weft.ops.collective_invariant import all_gather_invariant, pscatter
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client
@@ -68,11 +67,11 @@ def _number_everywhere(how: NamedSharding, type: ArrayType, value: Any, text: st
 client.on_change(_number_everywhere.cache_clear)
 
 
-class BlockTracer(Tracer):
+class BlockTracer(BlockValue):
     """The blocks of all devices, in `stacked`; or `constant`, a value that was computed without
-    any of them. `causes` says for each axis along which they differ where that came from."""
+    any of them."""
 
-    __slots__ = ("causes", "constant", "stacked")
+    __slots__ = ("constant", "stacked")
 
     _trace: BlockTrace
 
@@ -84,10 +83,9 @@ class BlockTracer(Tracer):
         constant: Any = None,
         causes: dict[str, Cause] | None = None,
     ) -> None:
-        super().__init__(trace, type)
+        super().__init__(trace, type, causes)
         self.stacked = stacked
         self.constant = constant
-        self.causes = causes or {}
 
     def concrete(self) -> Any:
         if self.constant is not None:
@@ -96,28 +94,6 @@ class BlockTracer(Tracer):
             return None
         part = buffers.shards(self.stacked._buffer)[0]
         return Array(part, self.type, (self.type, buffers.device_of(part)))
-
-    def describe(self) -> str:
-        axes = ", ".join(map(repr, sorted(self.type.varying)))
-        return f"a value of type {self.type} that differs between devices over {axes}"
-
-    def no_value(
-        self, what: str, fix: str, error: Callable[..., ConcretizationError]
-    ) -> ConcretizationError:
-        axes = tuple(sorted(self.type.varying))
-        named = ", ".join(map(repr, axes))
-        return error(
-            f"{what} needs one value, and this one differs between devices over {named}",
-            operation=what,
-            got=f"{self.describe()}\n{self}",
-            wanted="a value that is equal on all devices",
-            fix=Fix(
-                "agree",
-                f"make it equal on all devices first, for example lax.pmax(x, {axes!r}), or write "
-                "the choice with weft.numpy.where or weft.lax.cond",
-                {"axes": axes},
-            ),
-        )
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]]:
         """Each device's coordinates in the mesh and its block, in the order of the mesh."""
@@ -130,24 +106,6 @@ class BlockTracer(Tracer):
             where = dict(zip(mesh.axis_names, index, strict=True))
             found.append((where, value.reshape(shape)))
         return found
-
-    def __repr__(self) -> str:
-        if not self._trace.alive:
-            return super().__repr__()
-        lines = [f"Blocks of type {self.type!r}"]
-        shown = self._trace.manual.ordered(self.type.varying)
-        seen = set()
-        for where, value in self.blocks():
-            place = tuple(where[axis] for axis in shown)
-            if place in seen:
-                continue
-            seen.add(place)
-            label = ", ".join(f"{axis}={where[axis]}" for axis in shown)
-            head = f"  {label}: " if shown else "  on all devices: "
-            lines.append(head + np.array2string(value, separator=", ", prefix=head))
-        return "\n".join(lines)
-
-    __str__ = __repr__
 
     def block_until_ready(self) -> BlockTracer:
         if self.stacked is not None:
@@ -297,7 +255,7 @@ class BlockTrace(Trace):
             return self.call_python(primitive, tracers, params)
         program, types = self.program(primitive, tracers, params)
         arrays = run_program(program, [self.stack(x) for x in tracers])
-        causes = self.causes(primitive, tracers, types, params)
+        causes = causes_of(primitive, tracers, types)
         outs = [
             BlockTracer(self, type, array, causes=causes)
             for type, array in zip(types, arrays, strict=True)
@@ -310,11 +268,7 @@ class BlockTrace(Trace):
         """Whether an application depends on blocks or on the mesh."""
         if any(x.constant is None for x in tracers):
             return True
-        if not params:
-            return False
-        if effects_of(primitive, params):
-            return True
-        return any(names_axis(primitive, params, axis) for axis in self.manual.axes)
+        return depends_on_devices(primitive, params, self.manual)
 
     def program(
         self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
@@ -413,7 +367,7 @@ class BlockTrace(Trace):
             rows.append([np.asarray(x) for x in outs])
         in_types = [x.type for x in tracers]
         types = rules.type_rule[primitive](*in_types, **params)
-        causes = self.causes(primitive, tracers, types, params)
+        causes = causes_of(primitive, tracers, types)
         return [
             BlockTracer(self, type, self.assembled(type, list(column)), causes=causes)
             for type, column in zip(types, zip(*rows, strict=True), strict=True)
@@ -424,24 +378,10 @@ class BlockTrace(Trace):
         whole, spec = self.stacked_form(type)
         how = self.sharding(spec)
         parts = parts_of(how, whole)
-        shape = stored_type(left_type(type, self.manual)).shape
+        shape = physical_type(left_type(type, self.manual)).shape
         values = [np.asarray(x).reshape(shape) for x in blocks]
         buffer = buffers.put_shards(values, parts.stored, parts.placement, parts.devices)
         return Array(buffer, whole, (whole, how))
-
-    def causes(
-        self,
-        primitive: Primitive,
-        tracers: Sequence[BlockTracer],
-        types: Sequence[ArrayType],
-        params: dict[str, Any],
-    ) -> dict[str, Cause]:
-        """For each axis along which a result varies, what made it vary first."""
-        axes = frozenset().union(*(t.varying for t in types))
-        found = {axis: cause for x in tracers for axis, cause in x.causes.items() if axis in axes}
-        for axis in axes - found.keys():
-            found[axis] = Cause(primitive.name, sources.current())
-        return found
 
 
 def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace | None) -> list[Any]:

@@ -364,6 +364,8 @@ def pure_callback_vmap(
     axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
 ) -> tuple[list[Any], list[int]]:
     method = params["vmap_method"]
+    if axis.devices:  # As on devices: each calls it with its own block.
+        return _one_by_one(axis, args, dims, **params)
     if method is None:
         raise WeftNotImplementedError(
             f"vmap of {params['callback'].what}, which does not say how it can be batched",

@@ -16,7 +16,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from weft.control.trace_cache import TraceCache, Traced, cached_trace
-from weft.core.trace import Tracer
+from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, Typed
 from weft.errors import ConcretizationError
 from weft.function_keys import register_parts
@@ -242,8 +242,9 @@ def trace_once(
     as it is.
     """
     closed = TracedValues()
-    for value in (function, *values):
-        closed.search(value)
+    if current_trace() is not bottom_trace():
+        for value in (function, *values):
+            closed.search(value)
     if not closed.found:
         return cached_trace(cache, function, parts, lambda: trace(closed), values)
     types = tuple(x.type for x in closed.found)

@@ -12,14 +12,16 @@ import functools
 import inspect
 import logging
 import types as python_types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, tree
 from weft.array import Array, as_array
+from weft.control.closures import TracedValues, register_holder, trace_once
 from weft.control.entries import AnyEntry, CheckedEntry, Entry
 from weft.control.jit import jit_p, placed_program
-from weft.control.trace_cache import TraceCache, cached_trace
+from weft.control.trace_cache import TraceCache
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
@@ -96,6 +98,9 @@ class Jitted:
         self._static_names = frozenset(options.static_argnames)
         self._entries: dict[Any, AnyEntry] = {}
         self._traces: dict[Any, TracedCall] = {}
+        # Programs of calls that closed over traced values, and what they were traced for. Which one
+        # serves a call depends on all that the function closes over then: `trace_once` finds it.
+        self._closures: weakref.WeakKeyDictionary[Jaxpr, Any] = weakref.WeakKeyDictionary()
         self._traced_times = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -134,14 +139,16 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forgets all traces and compiled programs."""
-        _shared.discard(self._traces.values())
+        over_traced = [TracedCall(jaxpr, [], None) for jaxpr in self._closures]
+        _shared.discard([*self._traces.values(), *over_traced])
         self._entries.clear()
         self._traces.clear()
+        self._closures.clear()
         self._traced_times = 0
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
-        return len(self._traces)
+        return len(self._traces) + len(self._closures)
 
     # ---- the general path -----------------------------------------------------------------
 
@@ -234,9 +241,14 @@ class Jitted:
         if found is not None:
             return found
         limit = self._options.max_traces
-        if limit is not None and self._traced_times >= limit:
-            raise self._too_many(key)
-        traced = cached_trace(
+        full = limit is not None and self._traced_times >= limit
+
+        def trace(closed: TracedValues) -> TracedCall:
+            if full:
+                raise self._too_many((key, types_of_traced(closed.found)))
+            return self._first_trace(key, static, in_types, in_tree, closed)
+
+        traced = trace_once(
             _shared,
             self._function,
             (
@@ -247,40 +259,66 @@ class Jitted:
                 places,
                 *in_types,
             ),
-            lambda: self._first_trace(key, static, in_types, in_tree),
+            trace,
             tuple(value.value for _, value in static),
         )
+        if traced.jaxpr in self._closures:
+            return traced
+        types = types_of_traced(traced.consts)
+        if full:
+            raise self._too_many((key, types))
         self._traced_times += 1
         # Values of an enclosing trace may differ at the next call: they cannot be remembered.
-        if not any(isinstance(value, Tracer) for value in traced.consts):
+        if types:
+            # Static arguments may hold traced values too, which must not be kept alive.
+            self._closures[traced.jaxpr] = ((str(static), *key[1:]), types)
+        else:
             self._traces[key] = traced
         return traced
 
     def _first_trace(
-        self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any
+        self,
+        key: Any,
+        static: Any,
+        in_types: list[ArrayType],
+        in_tree: Any,
+        closed: TracedValues,
     ) -> TracedCall:
         if _settings().explain_cache_misses:
-            again = "again" if self._traces else "for the first time"
-            reason = f": {self._change(key)}" if self._traces else ""
+            known = self._traces or self._closures
+            again = "again" if known else "for the first time"
+            reason = f": {self._change((key, types_of_traced(closed.found)))}" if known else ""
             _log.warning("tracing %s %s%s", self._name, again, reason)
-        return self.trace_call(static, in_types, in_tree, key[3][2])
+        return self.trace_call(static, in_types, in_tree, key[3][2], closed)
 
     def trace_call(
-        self, static: Any, in_types: list[ArrayType], in_tree: Any, places: Any
+        self,
+        static: Any,
+        in_types: list[ArrayType],
+        in_tree: Any,
+        places: Any,
+        closed: TracedValues,
     ) -> TracedCall:
-        """Traces the function for leaves of the given types."""
+        """Traces the function for leaves of the given types, and for traced values that it closes
+        over."""
         out_trees: list[Any] = []
+        n = len(closed.found)
+        held = [self._function, *(value.value for _, value in static)]
 
-        def flat(*leaves: Any) -> list[Any]:
-            leaves = tuple(self._constrained_arguments(leaves, in_tree, places))
-            args, kwargs = self._join(static, tree.unflatten(in_tree, leaves))
-            out = self._function(*args, **kwargs)
+        def flat(*values: Any) -> list[Any]:
+            function, *fixed = closed.replaced(held, values[:n])
+            leaves = self._constrained_arguments(values[n:], in_tree, places)
+            args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, leaves))
+            out = function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
             outs = check_results(out, outs, f"jit of {self._name}")
             return list(self._constrained_results(outs, out_tree, places))
 
-        jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="jit", name=self._name)
+        types = [*(x.type for x in closed.found), *in_types]
+        jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=self._name)
+        if n:
+            jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
         return TracedCall(jaxpr, consts, out_trees[0])
 
     # ---- what `control.placement` adds: places of arguments and results -----------------------
@@ -328,15 +366,16 @@ class Jitted:
             kwargs = {name: value for name, value in kwargs.items() if name not in names}
         return tuple(static), (args, kwargs)
 
-    def _join(self, static: Any, dynamic: Any) -> tuple[Any, Any]:
+    def _join(self, static: Any, fixed: Sequence[Any], dynamic: Any) -> tuple[Any, Any]:
+        """The arguments of the function; `fixed` has the values of the static ones."""
         args, kwargs = dynamic
         if static:
             args, kwargs = list(args), dict(kwargs)
-            for place, value in static:
+            for (place, _), value in zip(static, fixed, strict=True):
                 if isinstance(place, int):
-                    args[place] = value.value
+                    args[place] = value
                 else:
-                    kwargs[place] = value.value
+                    kwargs[place] = value
         return args, kwargs
 
     def _donated(self, in_tree: Any) -> tuple[bool, ...]:
@@ -378,14 +417,14 @@ class Jitted:
                 )
         return WeftTypeError(str(error))
 
-    def _too_many(self, key: Any) -> WeftValueError:
+    def _too_many(self, call: Any) -> WeftValueError:
         """The error for one trace more than `max_traces`, saying what changed."""
         limit = self._options.max_traces
         return WeftValueError(
             f"jit of {self._name}: called in a way that needs trace {self._traced_times + 1}, "
             f"and max_traces={limit}",
             operation=f"jit of {self._name}",
-            got=self._change(key),
+            got=self._change(call),
             wanted=f"calls that are served by {limit} trace" + ("s" if limit != 1 else ""),
             fix=Fix(
                 "max_traces",
@@ -394,14 +433,15 @@ class Jitted:
             ),
         )
 
-    def _change(self, key: Any) -> str:
-        """In what a call differs from the one traced before that is most like it."""
-        static, in_tree, settings, axes, *types = key
+    def _change(self, call: Any) -> str:
+        """In what a call differs from the one traced before that is most like it. A call is the key
+        of its trace and the types of traced values that the function closes over."""
+        (static, in_tree, settings, axes, *types), closed = call
         reasons = []
-        for old in self._traces:
+        for old, closed0 in [*((key, ()) for key in self._traces), *self._closures.values()]:
             static0, tree0, settings0, axes0, *types0 = old
             reason = []
-            if static != static0:
+            if static != static0 and str(static) != static0:
                 reason.append(f"static arguments {static} instead of {static0}")
             if in_tree != tree0:
                 reason.append(f"arguments have the structure {in_tree} instead of {tree0}")
@@ -422,10 +462,13 @@ class Jitted:
                     )
                     if new != old
                 ]
+            if closed != closed0:
+                reason.append(f"it closes over traced values {[*closed]} instead of {[*closed0]}")
             reasons.append("; ".join(reason))
-        if not reasons:
-            return "values of an enclosing transformation that it closes over, anew at every call"
-        return min(reasons, key=len)
+        return min(reasons, key=len, default="") or (
+            "it closes over other values, or over values of an enclosing transformation that are "
+            "held where nobody looks for them"
+        )
 
 
 class _Static:
@@ -510,10 +553,17 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
     return [user_value(leaf) for leaf in leaves]
 
 
+def types_of_traced(values: Sequence[Any]) -> tuple[ArrayType, ...]:
+    """The types of the values that are traced."""
+    return tuple(x.type for x in values if isinstance(x, Tracer))
+
+
 def closed(traced: TracedCall) -> ClosedJaxpr:
     """The program of a traced call with its closed-over values."""
     return ClosedJaxpr(traced.jaxpr, traced.consts)
 
+
+register_holder(Jitted, ("_function",), lambda jitted: Jitted(jitted._function, jitted._options))
 
 # By what it does; its caches are no part of that.
 register_parts(Jitted, lambda found: (found._function, found._options, found._name))

@@ -17,13 +17,20 @@ import numpy as np
 
 from weft import tree
 from weft.array import Array, as_array, donate_to_place, put, to_place
+from weft.control.closures import register_holder
 from weft.control.entries import AnyEntry, PlacedEntry
 from weft.control.jitted import Jitted, Options, TracedCall, argument_path
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import user_value
 from weft.errors import Fix, WeftValueError
 from weft.function_keys import register_parts
-from weft.ops.sharding_constraint import as_sharding, constrain, is_place, settled
+from weft.ops.sharding_constraint import (
+    as_sharding,
+    constrain,
+    is_place,
+    settled,
+    unless_simulated,
+)
 from weft.sharding import Sharding, SingleDeviceSharding
 
 __all__ = ["PlacedJitted", "check_arguments", "lies_at", "placed_alike"]
@@ -62,6 +69,10 @@ class PlacedJitted(Jitted):
     # ---- what the places are ------------------------------------------------------------------
 
     def _argument_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
+        return tuple(map(unless_simulated, self._given_places(static, in_tree)))
+
+    def _given_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
+        """What was said of the leaves of the arguments."""
         args_tree, kwargs_tree = in_tree.children()
         fixed = {place for place, _ in static}
         traced = [x for i, x in enumerate(args_tree.children()) if i not in fixed]
@@ -79,7 +90,7 @@ class PlacedJitted(Jitted):
     def _traced_places(self, static: Any, in_tree: Any) -> Places:
         leaves, structure = tree.flatten(self._out_shardings, is_leaf=is_place)
         called = current_trace() is bottom_trace()
-        return Places(self._argument_places(static, in_tree), tuple(leaves), structure, called)
+        return Places(self._given_places(static, in_tree), tuple(leaves), structure, called)
 
     # ---- in the program -----------------------------------------------------------------------
 
@@ -122,7 +133,7 @@ class PlacedJitted(Jitted):
     # ---- around a call ------------------------------------------------------------------------
 
     def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
-        places = self._result_places(traced.out_tree)
+        places = list(map(unless_simulated, self._result_places(traced.out_tree)))
         pinned = tuple(
             place if isinstance(place, Sharding) and settled(place) is place else None
             for place in places
@@ -213,6 +224,14 @@ def leaving(place: Any) -> Callable[[Any], Any] | None:
         return None
     return lambda array: to_place(array, place)
 
+
+register_holder(
+    PlacedJitted,
+    ("_function",),
+    lambda found: PlacedJitted(
+        found._function, found._options, found._in_shardings, found._out_shardings
+    ),
+)
 
 register_parts(
     PlacedJitted,

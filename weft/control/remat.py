@@ -17,6 +17,7 @@ from weft import source as sources
 from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body
 from weft.control.checkpoint_policies import Policy, saveable
+from weft.control.closures import trace_once
 from weft.control.jit import jit_p, place_cotangents, scatter
 from weft.control.loop_parts import marked, stacked_type
 from weft.control.scan import scan_p

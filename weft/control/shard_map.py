@@ -453,7 +453,7 @@ def _check_free(
 def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -> AxisData:
     """The mapped axis as a block has it. Raises where it cannot be split over the mesh axes."""
     if not axes:
-        return AxisData(axis.name, axis.size, spread=axis.spread)
+        return AxisData(axis.name, axis.size, spread=axis.spread, devices=axis.devices)
     manual = params["manual"]
     operation = f"vmap of shard_map of {params['name']}"
     _check_free(axis, axes, params, params["in_specs"])

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.array import as_array
+from weft.control.block_values import BlockValue, causes_of, depends_on_devices
 from weft.control.shard_map import (
     body_of,
     check_not_outside,
@@ -21,9 +23,11 @@ from weft.control.shard_map import (
     shard_map_p,
 )
 from weft.control.shard_specs import Manual, block_type
+from weft.control.variance import Cause
 from weft.core import rules
-from weft.core.axes import axis_environment, names_axis, with_environment
+from weft.core.axes import axis_environment, mesh_axes, names_axis, with_environment
 from weft.core.check import result_types
+from weft.core.jaxpr import effects_of
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.trace import Trace, Tracer, current_trace, leaked, using_trace
@@ -33,51 +37,55 @@ from weft.ops.constants import embedded
 from weft.ops.dynamic_slicing import index_in_dim
 from weft.ops.shape import broadcast_in_dim, move_dim, reshape, transpose
 from weft.sharding import PartitionSpec
-from weft.transforms.staging import trace_to_jaxpr
+from weft.transforms.staging import implicit_cast, trace_to_jaxpr
 from weft.transforms.vmap import vmap_flat
 
 __all__ = ["SimulationTracer", "simulate_shard_map"]
 
 
-class SimulationTracer(Tracer):
+class SimulationTracer(BlockValue):
     """The blocks of all devices as one array: a leading dimension for each axis along which they
-    may differ, in the order of the mesh."""
+    may differ, in the order of the mesh. A `constant` was computed without any block."""
 
-    __slots__ = ("stacked",)
+    __slots__ = ("constant", "stacked")
 
     _trace: SimulationTrace
 
-    def __init__(self, trace: SimulationTrace, type: ArrayType, stacked: Any) -> None:
-        super().__init__(trace, type)
+    def __init__(
+        self,
+        trace: SimulationTrace,
+        type: ArrayType,
+        stacked: Any,
+        causes: dict[str, Cause] | None = None,
+        constant: bool = False,
+    ) -> None:
+        super().__init__(trace, type, causes)
         self.stacked = stacked
+        self.constant = constant
 
     def concrete(self) -> Any:
-        if self.type.varying:
-            return None
+        return None if self.type.varying else self.known()
+
+    def known(self) -> Any:
+        """The array of all blocks; None where only its type is known."""
         value = self.stacked
         return value.concrete() if isinstance(value, Tracer) else value
 
-    def describe(self) -> str:
-        if not self.type.varying:
-            return super().describe()
-        axes = ", ".join(map(repr, sorted(self.type.varying)))
-        return f"a value of type {self.type} that differs between devices over {axes}"
+    def unknown(self) -> Tracer:
+        if self.type.varying or not isinstance(self.stacked, Tracer):
+            return self
+        return self.stacked.unknown()
 
-    def __repr__(self) -> str:
-        value = self.stacked
-        value = value.concrete() if isinstance(value, Tracer) else value
-        if value is None or not self._trace.alive:
-            return super().__repr__()
+    def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]] | None:
+        value = self.known()
+        if value is None:
+            return None
+        array = as_array(value)._stored()
         axes = self._trace.ordered(self.type.varying)
-        array = np.asarray(value)
-        lines = [f"Blocks of type {self.type!r}"]
-        for place in np.ndindex(*array.shape[: len(axes)]):
-            label = ", ".join(f"{axis}={i}" for axis, i in zip(axes, place, strict=True))
-            head = f"  {label}: " if axes else "  on all devices: "
-            lines.append(head + np.array2string(array[place], separator=", ", prefix=head))
-        return "\n".join(lines)
-
-    __str__ = __repr__
+        return [
+            (dict(zip(axes, place, strict=True)), array[place])
+            for place in np.ndindex(*array.shape[: len(axes)])
+        ]
 
 
 class SimulationTrace(Trace):
@@ -107,9 +115,10 @@ class SimulationTrace(Trace):
                 return value
             if not value._trace.alive:
                 raise leaked(value)
-            return SimulationTracer(self, value.type, value.stacked)
+            # Of a shard_map around this one, over other axes of the same mesh.
+            return SimulationTracer(self, value.type, value.stacked, value.causes, value.constant)
         check_not_outside(value, self.outside)
-        return SimulationTracer(self, type_of(value), value)
+        return SimulationTracer(self, type_of(value), value, constant=True)
 
     # ---- operations ---------------------------------------------------------------------------
 
@@ -134,7 +143,36 @@ class SimulationTrace(Trace):
             with using_trace(self):
                 return params["function"](*args)
         tracers = [self.box(x) for x in args]
-        types = [x.type for x in tracers]
+        types, params = self.joined(primitive, tracers, params)
+        made = result_types(primitive, tuple(types), params)
+        out_types = made if primitive.multiple_results else [made]
+        causes = causes_of(primitive, tracers, out_types)
+        constant = all(x.constant for x in tracers) and not depends_on_devices(
+            primitive, params, self.manual
+        )
+        values = [x.stacked for x in tracers]
+        holds = [self.ordered(x.type.varying) for x in tracers]
+        axes = self.mapped_axes(primitive, params, holds)
+        with with_environment(self.environment), using_trace(self.parent):
+            outs, found = self.mapped(primitive, params, values, holds, axes)
+            stacked = [
+                self.stacked_as(x, held, self.ordered(t.varying))
+                for x, held, t in zip(outs, found, out_types, strict=True)
+            ]
+        boxed = [
+            SimulationTracer(self, t, x, causes, constant)
+            for t, x in zip(out_types, stacked, strict=True)
+        ]
+        return boxed if primitive.multiple_results else boxed[0]
+
+    def joined(
+        self, primitive: Primitive, tracers: Sequence[SimulationTracer], params: dict[str, Any]
+    ) -> tuple[Sequence[ArrayType], dict[str, Any]]:
+        """The types of operands that vary as the primitive needs it, and parameters for those.
+
+        Raises AxisError for a cast that is to be written; none is needed for constants.
+        """
+        types: Sequence[ArrayType] = [x.type for x in tracers]
         retype = rules.retype.get(primitive)
         if retype is not None:
             with inside(self.manual):
@@ -142,22 +180,31 @@ class SimulationTrace(Trace):
         elif primitive.memoise:
             union: frozenset[str] = frozenset().union(*(t.varying for t in types))
             types = [t.update(varying=union) for t in types]
-        made = result_types(primitive, tuple(types), params)
-        out_types = made if primitive.multiple_results else [made]
-        values = [x.stacked for x in tracers]
-        holds = [self.ordered(x.type.varying) for x in tracers]
-        axes = [
-            axis
-            for axis in self.manual.mesh.axis_names
-            if any(axis in held for held in holds) or names_axis(primitive, params, axis)
-        ]
-        with with_environment(self.environment), using_trace(self.parent):
-            outs, found = self.mapped(primitive, params, values, holds, axes)
-            boxed = [
-                SimulationTracer(self, t, self.stacked_as(x, held, self.ordered(t.varying)))
-                for x, held, t in zip(outs, found, out_types, strict=True)
-            ]
-        return boxed if primitive.multiple_results else boxed[0]
+        if self.manual.explicit:
+            explicit = {axis.name for axis in mesh_axes() if axis.explicit}
+            for x, wanted in zip(tracers, types, strict=True):
+                axes = (wanted.varying - x.type.varying) & explicit
+                if axes and not x.constant:
+                    raise implicit_cast(primitive, x.type, axes, [x.type for x in tracers])
+        return types, params
+
+    def mapped_axes(
+        self, primitive: Primitive, params: dict[str, Any], holds: Sequence[tuple[str, ...]]
+    ) -> tuple[str, ...]:
+        """The mesh axes to map an application over, whose operands have dimensions for some.
+
+        Every device has the effects of a program, also where it does with equal values. Axes that
+        are not manual here may be those of a shard_map inside a program.
+        """
+        axes = {axis for held in holds for axis in held}
+        if params:
+            effects = effects_of(primitive, params)
+            axes |= {
+                axis.name
+                for axis in mesh_axes()
+                if effects or names_axis(primitive, params, axis.name)
+            }
+        return self.ordered(axes)
 
     def mapped(
         self,
@@ -182,7 +229,7 @@ class SimulationTrace(Trace):
             return outs
 
         dims = [0 if axis in held else None for held in holds]
-        data = AxisData(axis, self.manual.mesh.shape[axis])
+        data = AxisData(axis, self.manual.mesh.shape[axis], devices=True)
         outs, places = vmap_flat(function, data, values, dims, self.function)
         moved = [
             x if dim is None else move_dim(x, dim, 0, data.size)
@@ -208,9 +255,11 @@ class SimulationTrace(Trace):
 
     # ---- the boundary -------------------------------------------------------------------------
 
-    def enter(self, value: Any, spec: PartitionSpec) -> SimulationTracer:
-        """An operand of the shard_map as blocks: split dimensions become two, or more."""
+    def enter(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
+        """An operand of the shard_map, the one of this number, as blocks: split dimensions become
+        two, or more."""
         of = type_of(value)
+        causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
         shape: list[int] = []
         places: dict[str, int] = {}
@@ -223,7 +272,17 @@ class SimulationTrace(Trace):
         rest = [i for i in range(len(shape)) if i not in first]
         with with_environment(self.environment), using_trace(self.parent):
             stacked = value if not first else transpose(reshape(value, shape), (*first, *rest))
-        return SimulationTracer(self, block, stacked)
+        return SimulationTracer(self, block, stacked, causes)
+
+    def enter_nested(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
+        """The same for an operand that consists of blocks of a shard_map around this one."""
+        found: Any = self.box(value)
+        for dimension in range(found.type.ndim):
+            axes = spec.entry_axes(dimension)
+            if axes:
+                found = pscatter(found, axes, axis=dimension, tiled=True)
+        causes = found.causes | dict.fromkeys(spec.axes(), Cause(None, operand=number))
+        return SimulationTracer(self, found.type, found.stacked, causes)
 
     def leave(self, value: Any, spec: PartitionSpec) -> Any:
         """A result of the shard_map, made of blocks."""
@@ -251,8 +310,11 @@ def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | N
         trace.environment = around.environment
     try:
         with inside(manual), using_trace(trace):
-            enter = trace.enter if around is None else _enter_nested(trace)
-            blocks = [enter(x, spec) for x, spec in zip(args, params["in_specs"], strict=True)]
+            enter = trace.enter if around is None else trace.enter_nested
+            blocks = [
+                enter(x, spec, i)
+                for i, (x, spec) in enumerate(zip(args, params["in_specs"], strict=True))
+            ]
             outs = function(*blocks)
             if around is None:
                 return [trace.leave(x, s) for x, s in zip(outs, out_specs(), strict=True)]
@@ -260,18 +322,6 @@ def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | N
         return [around.box(x) for x in found]
     finally:
         trace.finish()
-
-
-def _enter_nested(trace: SimulationTrace) -> Callable[[Any, PartitionSpec], Any]:
-    def enter(value: Any, spec: PartitionSpec) -> Any:
-        tracer: Any = trace.box(value)
-        for dimension in range(tracer.type.ndim):
-            axes = spec.entry_axes(dimension)
-            if axes:
-                tracer = pscatter(tracer, axes, axis=dimension, tiled=True)
-        return tracer
-
-    return enter
 
 
 def _gathered(tracer: Any, spec: PartitionSpec) -> Any:

@@ -24,8 +24,8 @@ from weft.control.bodies import (
     run_compiled,
     trace_body,
     trace_loop_body,
-    trace_once,
 )
+from weft.control.closures import trace_once
 from weft.control.elements import one_by_one, select_rows
 from weft.control.jit import scatter
 from weft.control.loop_parts import fixpoint, marked

@@ -174,10 +174,11 @@ class AxisData:
 
     `spmd_axis_name` names the mesh axes over which the mapped axis is to be laid out. Inside of a
     shard_map, where that is done, they are in `spread`: along those devices differ in which
-    elements they have, and so no element varies.
+    elements they have, and so no element varies. With `devices`, elements are what devices compute:
+    each of them has the effects of the program, whether its operands are mapped or not.
     """
 
-    __slots__ = ("name", "size", "spmd_axis_name", "spread")
+    __slots__ = ("devices", "name", "size", "spmd_axis_name", "spread")
 
     def __init__(
         self,
@@ -185,7 +186,9 @@ class AxisData:
         size: int,
         spmd_axis_name: Any = None,
         spread: frozenset[Any] = frozenset(),
+        devices: bool = False,
     ) -> None:
+        self.devices = devices
         self.name = name
         self.size = size
         self.spmd_axis_name = spmd_axis_name
@@ -193,4 +196,4 @@ class AxisData:
 
     def key(self) -> tuple[Any, ...]:
         """What tells two axes apart in a cache."""
-        return self.name, self.size, self.spmd_axis_name, self.spread
+        return self.name, self.size, self.spmd_axis_name, self.spread, self.devices

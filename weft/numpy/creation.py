@@ -23,7 +23,7 @@ from weft.numpy.promotion import as_operand
 from weft.ops.convert import convert_element_type
 from weft.ops.joining import concatenate
 from weft.ops.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
-from weft.ops.sharding_constraint import as_sharding, with_sharding_constraint
+from weft.ops.sharding_constraint import as_sharding, unless_simulated, with_sharding_constraint
 from weft.runtime import buffers
 from weft.sharding import Sharding
 
@@ -276,6 +276,10 @@ def _to_device(x: Any, device: Any) -> Any:
     place = as_sharding(device, "device")
     if isinstance(x, Tracer):
         return with_sharding_constraint(x, place) if isinstance(place, Sharding) else x
+    if isinstance(place, Sharding):
+        place.check_shape("device", "the array", x.shape)
+        if unless_simulated(place) is None:
+            return x
     return to_place(x, place)
 
 

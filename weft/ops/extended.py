@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.array_shards import stored_type as physical_type
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
@@ -56,14 +57,6 @@ def _dtype_of(implementation: Any) -> KeyDType:
 def is_key(x: Any) -> bool:
     """Whether a value is an array of random keys."""
     return type(type_of(x).dtype) is KeyDType
-
-
-def physical_type(type: ArrayType) -> ArrayType:
-    """The type of the array in which a value is stored."""
-    dtype = type.dtype
-    if isinstance(dtype, KeyDType):
-        return type.update(shape=type.shape + dtype.key_shape, dtype=np.dtype(np.uint32))
-    return type
 
 
 def key_bits(keys: Any) -> Any:

@@ -29,7 +29,13 @@ from weft.sharding import (
 )
 from weft.sharding.context import is_simulated, mesh_in_force
 
-__all__ = ["as_sharding", "is_place", "sharding_constraint_p", "with_sharding_constraint"]
+__all__ = [
+    "as_sharding",
+    "is_place",
+    "sharding_constraint_p",
+    "unless_simulated",
+    "with_sharding_constraint",
+]
 
 
 def is_place(value: Any) -> bool:
@@ -80,6 +86,11 @@ def as_sharding(place: Any, operation: str) -> Any:
     return place
 
 
+def unless_simulated(place: Any) -> Any:
+    """A place, or None for a sharding over a mesh whose programs one device runs."""
+    return None if isinstance(place, NamedSharding) and is_simulated(place.mesh) else place
+
+
 @api_boundary
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """The arrays of a tree, split over the devices of a mesh in the given way.
@@ -127,7 +138,7 @@ def constrain(x: Any, how: Any, operation: str, what: str) -> Any:
         )
     how.check_shape(operation, what, type_of(x).shape)
     check_automatic(how, operation, what)
-    if isinstance(how, NamedSharding) and is_simulated(how.mesh):
+    if unless_simulated(how) is None:
         return x
     return sharding_constraint_p.bind(x, sharding=how)
 

@@ -7,9 +7,12 @@ the partitioner (https://openxla.org/shardy).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
+import threading
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +48,14 @@ _FAST: dict[str, OptionValue] = {
 _FAST_NAMES = frozenset(_FAST)
 _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
 
+# Programs of several CPU devices that may still be running. A CPU device takes at most 32 programs;
+# XLA's launch then waits, while the devices before it, which run the same program already, wait for
+# this one in a collective: the process hangs and is ended after a minute. The same happens if two
+# threads' launches reach the devices in different orders.
+_MOST_RUNNING = 8
+_running: deque[Any] = deque()
+_launch = threading.RLock()
+
 
 class JaxlibExecutable(Executable):
     """A program compiled by XLA."""
@@ -66,6 +77,8 @@ class JaxlibExecutable(Executable):
         if options.num_partitions > 1:
             # XLA ends the process where one of several devices finds its buffer deleted.
             self.execute = self._execute_checked
+            if loaded.client.platform == "cpu":
+                self.execute = self._execute_in_turn
         self.options = options
         self.out_types = tuple(out_types)
         if out_placements is None:
@@ -85,6 +98,17 @@ class JaxlibExecutable(Executable):
         if any(map(is_deleted, buffers)):
             raise deleted()
         return self.loaded.execute_sharded(buffers)
+
+    def _execute_in_turn(self, buffers: Sequence[Any]) -> Any:
+        with _launch:
+            if any(map(is_deleted, buffers)):
+                raise deleted()
+            if len(_running) >= _MOST_RUNNING:
+                with contextlib.suppress(RuntimeFault):  # its own results raise what happened
+                    _running.popleft().block_until_ready()
+            started = self.loaded.execute_sharded(buffers, with_tokens=True)
+            _running.append(started.consume_token())
+        return started
 
     def run(self, buffers: Sequence[Any]) -> list[Any]:
         try:

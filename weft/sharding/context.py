@@ -103,8 +103,9 @@ def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[N
 
     Each axis of the mesh becomes a dimension of the values inside `shard_map`; results equal those
     on the mesh to rounding, the same programs are refused, and the mesh may be an `AbstractMesh`.
-    For tests and for debugging; all blocks have to fit on one device. Raises WeftTypeError for what
-    is no mesh.
+    Shardings over the mesh mean nothing there. Blocks inside one another add up: the programs of
+    each of their meshes are simulated. For tests and for debugging; all blocks have to fit on one
+    device. Raises WeftTypeError for what is no mesh.
 
     >>> import weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -125,7 +126,10 @@ def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[N
 def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
     before = current.entered()
     entry = before or current.Entered(None, None)
-    current.replace(entry._replace(simulated=True if mesh is None else mesh.abstract_mesh))
+    simulated = entry.simulated
+    if simulated is not True:
+        simulated = True if mesh is None else simulated | {mesh.abstract_mesh}
+    current.replace(entry._replace(simulated=simulated))
     try:
         yield
     finally:
@@ -135,9 +139,9 @@ def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
 def is_simulated(mesh: AnyMesh) -> bool:
     """Whether one device runs the programs of a mesh here."""
     found = current.entered()
-    if found is None or found.simulated is None:
+    if found is None:
         return False
-    return found.simulated is True or found.simulated == mesh.abstract_mesh
+    return found.simulated is True or mesh.abstract_mesh in found.simulated
 
 
 def mesh_in_force() -> AnyMesh | None:

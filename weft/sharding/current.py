@@ -9,12 +9,12 @@ __all__ = ["Entered", "enter", "entered", "leave", "replace"]
 
 
 class Entered(NamedTuple):
-    """A mesh (or None) in force, and what was in force around it; `simulated` is the mesh whose
+    """A mesh (or None) in force, and what was in force around it; `simulated` are the meshes whose
     programs one device runs (True: of every mesh)."""
 
     mesh: Any
     around: Entered | None
-    simulated: Any = None
+    simulated: Any = frozenset()
 
 
 # The enclosing meshes hang on the entry and not on the mesh: one mesh may be entered several times,
@@ -30,7 +30,7 @@ def entered() -> Entered | None:
 def enter(mesh: Any) -> None:
     """Puts a mesh in force until `leave`."""
     last = _entered.get()
-    _entered.set(Entered(mesh, last, last.simulated if last is not None else None))
+    _entered.set(Entered(mesh, last, last.simulated if last is not None else frozenset()))
 
 
 def leave() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import source as sources
 from weft.core import axes, rules
-from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, effects_of, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.trace import (
@@ -101,7 +101,8 @@ class BatchTrace(Trace):
                 values.append(value)
                 dims.append(None)
         if not active and not axes.names_axis(primitive, params, self.axis.name):
-            return self.parent.process_primitive(primitive, args, params)
+            if not self.axis.devices or not effects_of(primitive, params):
+                return self.parent.process_primitive(primitive, args, params)
         token = set_current(self.parent)
         try:
             outs, dims_out = rules.vmap[primitive](self.axis, values, dims, **params)
