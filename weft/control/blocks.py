@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.array import Array, array_of, as_array, as_stored, to_place
+from weft.array import Array, array_of, as_array, as_stored, deleted, to_place
 from weft.array_shards import join, parts_of
 from weft.control.block_values import BlockValue, causes_of, depends_on_devices
 from weft.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
@@ -166,6 +166,8 @@ class BlockTrace(Trace):
     def placed(self, value: Any, spec: PartitionSpec) -> Array:
         """An operand over the mesh. Raises WeftValueError for one that was put elsewhere."""
         array = as_array(value)
+        if array.is_deleted():  # here: a body that does nothing with it would give it another name
+            raise deleted(array)
         if array.signature is not array.type:
             place = array.signature[1]
             if not same_devices(place, self.manual.mesh):
