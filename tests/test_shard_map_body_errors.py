@@ -493,20 +493,6 @@ def kept_for_another():
     return mapped(lambda v: v + kept[0])(X)  # here
 
 
-def hidden(pass_it):
-    holder = Holder()
-
-    def loss(w):
-        holder.value = w
-        if pass_it:
-            f = mapped(lambda v, w: lax.psum((v * w).sum(), "i"), (P("i"), P()), P())
-            return f(X, w)
-        f = mapped(lambda v: lax.psum((v * holder.value).sum(), "i"), P("i"), P())  # here
-        return f(X)
-
-    return weft.grad(loss)(2.0)
-
-
 for how, wrap in WRAPS.items():
     case(
         f"a leaked block, {how}",
@@ -526,16 +512,6 @@ case(
     wrong=kept_for_another,
     fixed=lambda fix: mapped(lambda v, u: v + u)(X, mapped(lambda v: v)(X)),
     value=X * 2,
-)
-case(
-    "a traced value hidden in an object",
-    WeftValueError,
-    "hidden in an object",
-    "under grad of loss",
-    "in_specs=P()",
-    wrong=lambda: hidden(False),
-    fixed=lambda fix: hidden(True),
-    value=28.0,
 )
 case(
     "a text as an argument",

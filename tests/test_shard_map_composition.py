@@ -120,6 +120,46 @@ def closed_over(mesh):
     return f, whole
 
 
+class Model:
+    """Parameters in attributes of an object, where no search for traced values goes."""
+
+    def __init__(self, w):
+        self.w = w
+
+    def __call__(self, x):
+        return lax.psum(wnp.sin(x * self.w).sum(0), "i")
+
+    def rows(self, x):
+        return lax.scan(lambda c, r: (c + wnp.sin(r * self.w), None), wnp.zeros(6), x)[0]
+
+    def branches(self, x):
+        return lax.cond(x.sum() > -99.0, lambda: wnp.sin(x * self.w).sum(0), lambda: self.w)
+
+    def jitted(self, x):
+        return weft.jit(lambda x: wnp.sin(x * self.w).sum(0))(x)
+
+    def custom(self, x):
+        return weft.vmap(lambda r: sine_jvp(r, self.w))(x).sum(0)
+
+
+def hidden(method):
+    """A case with a method of a model, which reads its parameters."""
+
+    def make(mesh):
+        def f(w):
+            model = Model(w)
+
+            def body(x):
+                return lax.psum(getattr(model, method)(x), "i")
+
+            run = model if method == "__call__" else body
+            return shard_map(run, mesh=mesh, in_specs=P("i"), out_specs=P())(X)
+
+        return f, whole
+
+    return make
+
+
 def loop_in(x, w):
     return lax.scan(lambda c, r: (c + wnp.sin(r * w), r * c), wnp.zeros(6), x)[0]
 
@@ -168,6 +208,11 @@ CASES = {
     "nested": nested,
     "partially manual": partial,
     "closed-over": closed_over,
+    "hidden": hidden("__call__"),
+    "hidden in scan": hidden("rows"),
+    "hidden in cond": hidden("branches"),
+    "hidden in jit": hidden("jitted"),
+    "hidden in custom_jvp": hidden("custom"),
     "scan in": within(loop_in),
     "cond in": within(branch_in, branches),
     "custom_vjp in": within(lambda x, w: weft.vmap(lambda r: sine_vjp(r, w))(x).sum(0)),
@@ -301,3 +346,26 @@ def test_blocks_are_printed_inside_other_transformations(mesh, capsys):
         text = capsys.readouterr().out
         assert text.startswith("Traced<f32[1]{i}>")
         assert [f"i={i}: " in text for i in range(4)] == [True] * 4
+
+
+def test_hidden_values_under_other_transformations(mesh):
+    f, reference = hidden("__call__")(mesh)
+    ws = np.stack([W, 2 * W])
+    np.testing.assert_allclose(weft.vmap(f)(ws), weft.vmap(reference)(ws), rtol=1e-5, atol=1e-6)
+    for got, want in zip(weft.jvp(f, (W,), (W,)), weft.jvp(reference, (W,), (W,)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(weft.hessian(f)(W), weft.hessian(reference)(W), rtol=1e-4, atol=1e-4)
+
+
+def test_a_hidden_value_may_be_the_result(mesh):
+    class Box:
+        def __init__(self, w):
+            self.w = w
+
+        def __call__(self, x):
+            return self.w
+
+    def f(w):
+        return shard_map(Box(w), mesh=mesh, in_specs=P("i"), out_specs=P())(X)
+
+    np.testing.assert_allclose(weft.grad(lambda w: (f(w) ** 2).sum())(W), 2 * W)

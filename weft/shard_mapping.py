@@ -10,12 +10,13 @@ from typing import Any
 from weft import tree
 from weft.control import blocks
 from weft.control.closures import TracedValues
+from weft.control.hidden_values import HiddenValues, substituting
 from weft.control.jitted import argument_path, check_results
 from weft.control.shard_map import call_shard_map
 from weft.control.shard_specs import Manual
 from weft.control.variance import why_varies
 from weft.core.axes import mesh_axes
-from weft.core.trace import Trace, bottom_trace, current_trace
+from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     AxisError,
@@ -157,23 +158,48 @@ class _Mapped:
         leaves = [user_value(x) for x in leaves]
         specs = self._argument_specs(args, kwargs, manual)
         self._check_arguments(args, kwargs, leaves, specs, manual)
+        hidden: list[Tracer] = []
+        while True:
+            try:
+                return self._apply((args, kwargs), leaves, in_tree, specs, manual, hidden)
+            except HiddenValues as error:
+                fresh = [x for x in error.values if all(x is not known for known in hidden)]
+                if not fresh:
+                    raise
+                hidden += fresh
+
+    def _apply(
+        self,
+        dynamic: Any,
+        leaves: Sequence[Any],
+        in_tree: Any,
+        specs: Sequence[PartitionSpec],
+        manual: Manual,
+        hidden: Sequence[Tracer],
+    ) -> Any:
+        """The results; traced values that the function closes over are operands, and so are the
+        `hidden` ones that it reads in other ways."""
         closed = TracedValues()
         closed.search(self.function)
-        n = len(closed.found)
+        m = len(closed.found)
+        n = m + len(hidden)
         out_trees: list[Any] = []
         found: list[PartitionSpec] = []
 
         def flat(*blocks: Any) -> list[Any]:
-            (own,) = closed.replaced([self.function], blocks[:n])
+            (own,) = closed.replaced([self.function], blocks[:m])
             inner_args, inner_kwargs = in_tree.unflatten(blocks[n:])
-            out = own(*inner_args, **inner_kwargs)
+            with substituting(hidden, blocks[m:n]):
+                out = own(*inner_args, **inner_kwargs)
             outs, out_tree = tree.flatten(out)
+            operands = {id(x): block for x, block in zip(hidden, blocks[m:n], strict=True)}
+            outs = [operands.get(id(x), x) for x in outs]
             outs = check_results(out, outs, self.operation)
             specs = self._result_specs(out, out_tree)
             out_trees.append(out_tree)
             found[:] = [spec.update(sum=()) if spec.sum else spec for spec in specs]
             paths = [path for path, _ in tree.leaves_with_path(out)]
-            names = functools.partial(self._operand_names, n, (args, kwargs))
+            names = functools.partial(self._operand_names, n, dynamic)
             return [
                 self._result(x, spec, path, manual, names)
                 for x, spec, path in zip(outs, specs, paths, strict=True)
@@ -182,7 +208,7 @@ class _Mapped:
         flat.__name__ = self.name
         outs = call_shard_map(
             flat,
-            [*closed.found, *leaves],
+            [*closed.found, *hidden, *leaves],
             manual,
             (PartitionSpec(),) * n + tuple(specs),
             lambda: tuple(found),

@@ -19,9 +19,9 @@ from weft.array import Array, array_of, as_array, as_stored, deleted, to_place
 from weft.array_shards import join, parts_of
 from weft.control.block_values import BlockValue, causes_of, depends_on_devices
 from weft.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
+from weft.control.hidden_values import check_not_hidden
 from weft.control.shard_map import (
     body_of,
-    check_not_outside,
     enter,
     inside,
     leave,
@@ -142,7 +142,7 @@ class BlockTrace(Trace):
         known = self.outer.get(id(value))
         if known is not None:
             return known[0]
-        check_not_outside(value, self.outside)
+        check_not_hidden([value], self.outside)
         if isinstance(value, Tracer):
             raise leaked(value)
         tracer = BlockTracer(self, type_of(value), None, constant=value)

@@ -16,6 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.control.hidden_values import check_not_hidden
 from weft.control.jit import place_cotangents, scatter
 from weft.control.shard_specs import Manual, block_type, inserted, leaving_spec, whole_type
 from weft.core import rules
@@ -120,8 +121,7 @@ def shard_map_stage(
         jaxpr, consts = trace_to_jaxpr(
             params["function"], types, transformation="shard_map", name=name
         )
-    for value in consts:
-        check_not_outside(value, params["outside"])
+    check_not_hidden(consts, params["outside"])
     # Where a cast was put before a broadcast, the first broadcast is left over.
     eqns, _ = dce_equations(jaxpr.eqns, jaxpr.outputs)
     jaxpr = Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, 0, name)
@@ -132,20 +132,6 @@ def shard_map_stage(
         "out_specs": params["out_specs"](),
         "name": name,
     }
-
-
-def check_not_outside(value: Any, outside: frozenset[Any]) -> None:
-    """Raises WeftValueError for a traced value that the function of a shard_map reads behind the
-    back of the transformation that follows it."""
-    if isinstance(value, Tracer) and value._trace in outside:
-        raise WeftValueError(
-            "the function of a shard_map reads a traced value that is hidden in an object",
-            operation="shard_map",
-            got=value.describe(),
-            wanted="traced values that are arguments, or that closures, default arguments, "
-            "partial applications and containers in these hold",
-            fix=Fix("argument", "pass the value as an argument with in_specs=P()", {}),
-        )
 
 
 def shard_map_type(

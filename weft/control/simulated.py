@@ -15,9 +15,9 @@ import numpy as np
 
 from weft.array import as_array
 from weft.control.block_values import BlockValue, causes_of, depends_on_devices
+from weft.control.hidden_values import check_not_hidden
 from weft.control.shard_map import (
     body_of,
-    check_not_outside,
     inside,
     lower_shard_map,
     shard_map_p,
@@ -117,7 +117,7 @@ class SimulationTrace(Trace):
                 raise leaked(value)
             # Of a shard_map around this one, over other axes of the same mesh.
             return SimulationTracer(self, value.type, value.stacked, value.causes, value.constant)
-        check_not_outside(value, self.outside)
+        check_not_hidden([value], self.outside)
         return SimulationTracer(self, type_of(value), value, constant=True)
 
     # ---- operations ---------------------------------------------------------------------------
