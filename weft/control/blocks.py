@@ -10,7 +10,7 @@ blocks enter and leave: the same buffers are called by another name.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from weft.control.variance import Cause
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.trace import Trace, Tracer, bottom_trace, leaked, using_trace
+from weft.core.trace import Trace, Tracer, bottom_trace, function_as_parameter, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.collective_invariant import all_gather_invariant, pscatter
@@ -225,17 +225,7 @@ class BlockTrace(Trace):
 
     # ---- operations ---------------------------------------------------------------------------
 
-    def process_call(
-        self,
-        primitive: Primitive,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        params: dict[str, Any],
-    ) -> Any:
-        if primitive is shard_map_p:
-            return run_blocks(args, {"function": function, **params}, self)
-        with using_trace(self):
-            return function(*args)
+    process_call = function_as_parameter
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]

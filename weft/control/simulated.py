@@ -8,7 +8,7 @@ is simulated is the evaluation only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from weft.core.check import result_types
 from weft.core.jaxpr import effects_of
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
-from weft.core.trace import Trace, Tracer, current_trace, leaked, using_trace
+from weft.core.trace import Trace, Tracer, current_trace, function_as_parameter, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.ops.collective_invariant import all_gather_invariant, pscatter
 from weft.ops.constants import embedded
@@ -122,17 +122,7 @@ class SimulationTrace(Trace):
 
     # ---- operations ---------------------------------------------------------------------------
 
-    def process_call(
-        self,
-        primitive: Primitive,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        params: dict[str, Any],
-    ) -> Any:
-        if primitive is shard_map_p:
-            return run(args, {"function": function, **params}, self)
-        with using_trace(self):
-            return function(*args)
+    process_call = function_as_parameter
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
