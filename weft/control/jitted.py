@@ -29,7 +29,7 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.function_keys import register_parts
 from weft.runtime import pytree
-from weft.sharding.current import entered
+from weft.sharding.current import in_force
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.staging import function_name, trace_to_jaxpr
@@ -115,7 +115,7 @@ class Jitted:
                     leaves, in_tree = self._flatten(dynamic)
                     key = (static, in_tree)
                 signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
-                entry = self._entries.get((key, _settings(), entered(), *signatures))
+                entry = self._entries.get((key, _settings(), in_force(), *signatures))
                 if entry is not None:
                     return entry.run(leaves)
             return self._general(args, kwargs)
@@ -164,7 +164,7 @@ class Jitted:
         key = (
             in_tree if self._simple else (static, in_tree),
             _settings(),
-            entered(),
+            in_force(),
             *signatures,
         )
         entry = self._entries.get(key)
@@ -235,7 +235,7 @@ class Jitted:
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
         places = self._traced_places(static, in_tree)
-        context = (axis_environment(), entered(), places)
+        context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)
         found = self._traces.get(key)
         if found is not None:

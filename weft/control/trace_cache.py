@@ -28,7 +28,7 @@ from weft.function_keys import (
     register_uncacheable,
 )
 from weft.runtime import client
-from weft.sharding.current import entered
+from weft.sharding.current import in_force
 
 __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
 
@@ -276,7 +276,7 @@ def cached_trace(
     enclosing transformation is not remembered.
     """
     key = function_key(function, *values)
-    place = (config.settings(), axis_environment(), entered(), *parts)
+    place = (config.settings(), axis_environment(), in_force(), *parts)
     same = None
     try:
         found: T | None = cache.get(key, place)

@@ -145,10 +145,7 @@ def is_simulated(mesh: AnyMesh) -> bool:
 
 
 def mesh_in_force() -> AnyMesh | None:
-    """The mesh in force, with devices or without; None where there is none.
-
-    What is traced may depend on it, so it belongs into the keys of caches of traces.
-    """
+    """The mesh in force, with devices or without; None where there is none."""
     found = current.entered()
     return found.mesh if found is not None else None
 

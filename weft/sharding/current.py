@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from typing import Any, NamedTuple
 
-__all__ = ["Entered", "enter", "entered", "leave", "replace"]
+__all__ = ["Entered", "enter", "entered", "in_force", "leave", "replace"]
 
 
 class Entered(NamedTuple):
@@ -25,6 +25,12 @@ _entered: contextvars.ContextVar[Entered | None] = contextvars.ContextVar("weft_
 def entered() -> Entered | None:
     """What is in force here."""
     return _entered.get()
+
+
+def in_force() -> tuple[Any, Any] | None:
+    """What a program that is traced here may depend on: a part of the keys of caches of traces."""
+    last = _entered.get()
+    return None if last is None else (last.mesh, last.simulated)
 
 
 def enter(mesh: Any) -> None:
