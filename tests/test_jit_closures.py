@@ -13,9 +13,9 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from compilations import counted_compilations
 from weft import lax, shard_map
 from weft.errors import ConcretizationError, LeakedTracerError, WeftTypeError, WeftValueError
-from weft.runtime import client
 from weft.sharding import PartitionSpec as P
 from weft.sharding import SingleDeviceSharding
 
@@ -28,14 +28,7 @@ traced: list[str] = []
 @pytest.fixture
 def compiled(monkeypatch):
     """One entry for each program that has been compiled."""
-    backend = client.backend()
-    original, found = backend.compile, []
-    monkeypatch.setattr(
-        type(backend),
-        "compile",
-        lambda self, *args, **options: found.append(1) or original(*args, **options),
-    )
-    return found
+    return counted_compilations(monkeypatch)
 
 
 def close(got, wanted, rtol=2e-5, atol=2e-6):

@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from compilations import counted_compilations
 from weft import lax, random
 from weft.core.axes import extend_mesh
 from weft.errors import (
@@ -17,7 +18,6 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.lax import with_sharding_constraint
-from weft.runtime import client
 from weft.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, TiledSharding, use_mesh
 from weft.testing import check_grads
 
@@ -373,13 +373,7 @@ def test_a_device_under_transformations():
 
 
 def test_functions_made_anew_are_not_compiled_anew(monkeypatch):
-    backend, compiled = client.backend(), []
-    original = backend.compile
-    monkeypatch.setattr(
-        type(backend),
-        "compile",
-        lambda self, *args, **options: compiled.append(1) or original(*args, **options),
-    )
+    compiled = counted_compilations(monkeypatch)
 
     def call(place):
         got = weft.jit(lambda x: x * 2 - 7, in_shardings=place, out_shardings=place)(X)

@@ -9,10 +9,10 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from compilations import counted_compilations
 from weft import lax, random
 from weft.errors import WeftValueError
 from weft.lax import with_sharding_constraint
-from weft.runtime import client
 from weft.sharding import Mesh, NamedSharding, P, TiledSharding
 from weft.transforms import programs
 
@@ -362,20 +362,14 @@ def test_numbers_are_brought_once(monkeypatch):
 
 
 def test_a_second_call_compiles_nothing(monkeypatch):
-    x, compiled = on(PLACES["both"]), []
-    backend = client.backend()
-    compile_ = backend.compile
+    x = on(PLACES["both"])
     f = weft.jit(lambda a: wnp.sin(a) @ a)
 
     def run():
         return f(x), x + x, x * 2.0, x[1], x.sum(), random.normal(random.key(0), (8, 8)) + x
 
     run()
-    monkeypatch.setattr(
-        type(backend),
-        "compile",
-        lambda self, *args, **kwargs: compiled.append(1) or compile_(*args, **kwargs),
-    )
+    compiled = counted_compilations(monkeypatch)
     run()
     assert not compiled
     on(PLACES["rows"]) + x

@@ -9,8 +9,8 @@ import pytest
 import weft
 import weft.numpy as wnp
 from collective_counts import close, double
+from compilations import counted_compilations
 from weft import lax, shard_map
-from weft.runtime import client
 from weft.sharding import PartitionSpec as P
 
 X = double(8)
@@ -24,14 +24,7 @@ def line():
 @pytest.fixture
 def compiled(monkeypatch):
     """One entry for each program that has been compiled."""
-    backend = client.backend()
-    original, found = backend.compile, []
-    monkeypatch.setattr(
-        type(backend),
-        "compile",
-        lambda self, *args, **options: found.append(1) or original(*args, **options),
-    )
-    return found
+    return counted_compilations(monkeypatch)
 
 
 def mapped(body, mesh):

@@ -11,9 +11,9 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from compilations import counted_compilations
 from weft import lax, shard_map
 from weft.errors import ConcretizationError
-from weft.runtime import client
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
 
@@ -221,14 +221,7 @@ def test_a_second_call_compiles_nothing(monkeypatch):
         return g(np.eye(3, dtype=np.float32))
 
     first = call()
-    backend, compiled = type(client.backend()), []
-    own = backend.compile
-
-    def counting(self, *args, **kwargs):
-        compiled.append(args)
-        return own(self, *args, **kwargs)
-
-    monkeypatch.setattr(backend, "compile", counting)
+    compiled = counted_compilations(monkeypatch)
     second = call()
     assert compiled == []
     np.testing.assert_array_equal(first, second)

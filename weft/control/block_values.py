@@ -18,10 +18,12 @@ from weft.core.axes import names_axis
 from weft.core.jaxpr import effects_of
 from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer
-from weft.core.types import ArrayType
+from weft.core.types import ArrayType, type_of
 from weft.errors import ConcretizationError, Fix
+from weft.ops.collective_invariant import all_gather_invariant, pscatter
+from weft.sharding import PartitionSpec
 
-__all__ = ["BlockValue", "causes_of", "depends_on_devices"]
+__all__ = ["BlockValue", "causes_of", "depends_on_devices", "joined_again", "split_further"]
 
 
 class BlockValue(Tracer):
@@ -86,6 +88,24 @@ class BlockValue(Tracer):
         return "\n".join(lines)
 
     __str__ = __repr__
+
+
+def split_further(value: Any, spec: PartitionSpec) -> Any:
+    """Blocks of a shard_map as the smaller ones that a shard_map inside it sees."""
+    for dimension in range(type_of(value).ndim):
+        axes = spec.entry_axes(dimension)
+        if axes:
+            value = pscatter(value, axes, axis=dimension, tiled=True)
+    return value
+
+
+def joined_again(value: Any, spec: PartitionSpec) -> Any:
+    """Undoes `split_further`."""
+    for dimension in range(type_of(value).ndim):
+        axes = spec.entry_axes(dimension)
+        if axes:
+            value = all_gather_invariant(value, axes, axis=dimension, tiled=True)
+    return value
 
 
 def causes_of(

@@ -17,7 +17,13 @@ import numpy as np
 
 from weft.array import Array, array_of, as_array, as_stored, deleted, to_place
 from weft.array_shards import join, parts_of
-from weft.control.block_values import BlockValue, causes_of, depends_on_devices
+from weft.control.block_values import (
+    BlockValue,
+    causes_of,
+    depends_on_devices,
+    joined_again,
+    split_further,
+)
 from weft.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
 from weft.control.hidden_values import check_not_hidden
 from weft.control.shard_map import (
@@ -37,7 +43,6 @@ from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, bottom_trace, function_as_parameter, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
-from weft.ops.collective_invariant import all_gather_invariant, pscatter
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
@@ -191,13 +196,8 @@ class BlockTrace(Trace):
         causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
         if type(value) is BlockTracer:  # nested: the blocks of a shard_map around this one
-            tracer = self.box(value)
             with using_trace(self):
-                for dimension in range(of.ndim):
-                    axes = spec.entry_axes(dimension)
-                    if axes:
-                        tracer = pscatter(tracer, axes, axis=dimension, tiled=True)
-            tracer = self.box(tracer)
+                tracer = self.box(split_further(self.box(value), spec))
             tracer.causes = tracer.causes | causes
             return tracer
         array = self.placed(value, spec)
@@ -209,12 +209,7 @@ class BlockTrace(Trace):
         tracer = self.box(value)
         if nested:
             with using_trace(self):
-                out: Any = tracer
-                for dimension in range(tracer.type.ndim):
-                    axes = spec.entry_axes(dimension)
-                    if axes:
-                        out = all_gather_invariant(out, axes, axis=dimension, tiled=True)
-            return out
+                return joined_again(tracer, spec)
         whole = whole_type(tracer.type, spec, self.manual)
         return self.renamed(self.stack(tracer), whole, spec)
 

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from weft.array import as_array
-from weft.control.block_values import BlockValue, causes_of, depends_on_devices
+from weft.control.block_values import (
+    BlockValue,
+    causes_of,
+    depends_on_devices,
+    joined_again,
+    split_further,
+)
 from weft.control.hidden_values import check_not_hidden
 from weft.control.shard_map import (
     body_of,
@@ -32,7 +38,6 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.trace import Trace, Tracer, current_trace, function_as_parameter, leaked, using_trace
 from weft.core.types import ArrayType, type_of
-from weft.ops.collective_invariant import all_gather_invariant, pscatter
 from weft.ops.constants import embedded
 from weft.ops.dynamic_slicing import index_in_dim
 from weft.ops.shape import broadcast_in_dim, move_dim, reshape, transpose
@@ -266,11 +271,7 @@ class SimulationTrace(Trace):
 
     def enter_nested(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
         """The same for an operand that consists of blocks of a shard_map around this one."""
-        found: Any = self.box(value)
-        for dimension in range(found.type.ndim):
-            axes = spec.entry_axes(dimension)
-            if axes:
-                found = pscatter(found, axes, axis=dimension, tiled=True)
+        found = split_further(self.box(value), spec)
         causes = found.causes | dict.fromkeys(spec.axes(), Cause(None, operand=number))
         return SimulationTracer(self, found.type, found.stacked, causes)
 
@@ -308,18 +309,10 @@ def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | N
             outs = function(*blocks)
             if around is None:
                 return [trace.leave(x, s) for x, s in zip(outs, out_specs(), strict=True)]
-            found = [_gathered(trace.box(x), s) for x, s in zip(outs, out_specs(), strict=True)]
+            found = [joined_again(trace.box(x), s) for x, s in zip(outs, out_specs(), strict=True)]
         return [around.box(x) for x in found]
     finally:
         trace.finish()
-
-
-def _gathered(tracer: Any, spec: PartitionSpec) -> Any:
-    for dimension in range(tracer.type.ndim):
-        axes = spec.entry_axes(dimension)
-        if axes:
-            tracer = all_gather_invariant(tracer, axes, axis=dimension, tiled=True)
-    return tracer
 
 
 def simulate_shard_map(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -17,14 +17,14 @@ from weft import tree
 from weft.core.axes import bound_axis
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix, ShapeError
+from weft.errors import AxisError, Fix
 from weft.ops.arithmetic import add, eq, mul
 from weft.ops.collective_movement import (
     all_gather,
     all_gather_lower,
     all_gather_type,
-    divided,
     merge_dims,
+    scattered_shape,
     split_dim,
 )
 from weft.ops.collectives import axis_index_p, made_varying, vary
@@ -199,17 +199,7 @@ def pscatter_type(
                 {"axes": tuple(sorted(varying))},
             ),
         )
-    part = divided("pscatter", x, dimension, prod(axis_sizes))
-    if not tiled and part != 1:
-        raise ShapeError(
-            f"pscatter: dimension {dimension} of {x} is not as long as the axis",
-            operation="pscatter",
-            got=f"length {x.shape[dimension]} for an axis of length {prod(axis_sizes)}",
-            wanted=f"length {prod(axis_sizes)}, or tiled=True",
-            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
-        )
-    kept = (part,) if tiled else ()
-    shape = (*x.shape[:dimension], *kept, *x.shape[dimension + 1 :])
+    shape = scattered_shape("pscatter", x, dimension, prod(axis_sizes), tiled)
     return x.update(shape=shape, varying=x.varying | set(axis_name))
 
 

@@ -87,6 +87,29 @@ def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
     return length // parts
 
 
+def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> None:
+    """Raises ShapeError where a dimension that is to be dropped is not as long as the axis."""
+    if x.shape[dimension] != count:
+        raise ShapeError(
+            f"{operation}: dimension {dimension} of {x} is not as long as the axis",
+            operation=operation,
+            got=f"length {x.shape[dimension]} for an axis of length {count}",
+            wanted=f"length {count}, or tiled=True",
+            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
+        )
+
+
+def scattered_shape(
+    operation: str, x: ArrayType, dimension: int, count: int, tiled: bool
+) -> tuple[int, ...]:
+    """The shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
+    part = divided(operation, x, dimension, count)
+    if not tiled:
+        check_untiled(operation, x, dimension, count)
+    kept = (part,) if tiled else ()
+    return (*x.shape[:dimension], *kept, *x.shape[dimension + 1 :])
+
+
 # ---- all_gather ------------------------------------------------------------------------------
 
 
@@ -264,17 +287,7 @@ def psum_scatter_type(
 ) -> ArrayType:
     check_dtype("psum_scatter", x, dtypes.NUMERIC)
     count = group_size(axis_index_groups, axis_sizes)
-    part = divided("psum_scatter", x, dimension, count)
-    if not tiled and part != 1:
-        raise ShapeError(
-            f"psum_scatter: dimension {dimension} of {x} is not as long as the axis",
-            operation="psum_scatter",
-            got=f"length {x.shape[dimension]} for an axis of length {count}",
-            wanted=f"length {count}, or tiled=True",
-            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
-        )
-    kept = (part,) if tiled else ()
-    return x.update(shape=(*x.shape[:dimension], *kept, *x.shape[dimension + 1 :]))
+    return x.update(shape=scattered_shape("psum_scatter", x, dimension, count, tiled))
 
 
 def psum_scatter_bind(x: Any, **params: Any) -> Any:
@@ -395,7 +408,7 @@ def all_to_all(
         concat = canonical_axis(concat_axis, of.ndim, "all_to_all")
         dropped = split
         if not tiled:
-            _check_untiled(of, split, group_size(groups, sizes))
+            check_untiled("all_to_all", of, split, group_size(groups, sizes))
             # The new dimension, at its place among those that stay beside the one that goes.
             place = concat if concat <= split else concat + 1
             leaf = expand_dims(leaf, (place,))
@@ -413,17 +426,6 @@ def all_to_all(
         return out if tiled else squeeze(out, (dropped,))
 
     return tree.map(one, x)
-
-
-def _check_untiled(x: ArrayType, split: int, count: int) -> None:
-    if x.shape[split] != count:
-        raise ShapeError(
-            f"all_to_all: dimension {split} of {x} is not as long as the axis",
-            operation="all_to_all",
-            got=f"length {x.shape[split]} for an axis of length {count}",
-            wanted=f"length {count}, or tiled=True",
-            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
-        )
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
