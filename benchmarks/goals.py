@@ -22,11 +22,16 @@ GOALS = {
     "import_time.peak_rss": Goal(0.7, 0.7, summary="peak memory after importing"),
     "first_result.wall_whole_process": Goal(0.7, 0.5, summary="start to first jitted result"),
     "first_script.wall_whole_process": Goal(0.4, 0.25, summary="a first script, unjitted"),
+    "warm_start.wall_whole_process": Goal(
+        0.4, 0.4, summary="start to a 100-layer gradient compiled before"
+    ),
     "jit_dispatch.scalar_array.1arg.async": Goal(1.6, 1.0, summary="cached jit call, one array"),
     "jit_dispatch.10_arrays": Goal(1.4, 1.0, summary="cached jit call, 10 arrays"),
     "jit_dispatch.pytree_100.": Goal(1.2, 1.0, summary="cached jit call, 100 leaves in and out"),
     "jit_dispatch.python_float": Goal(None, 1.0),
     "jit_dispatch.numpy_8": Goal(None, 1.0),
+    "aot_call.": Goal(1.2, 1.0),
+    "aot_call.1_array": Goal(1.2, 1.0, summary="call of a compiled program, one array"),
     "eager_ops.x+y": Goal(1.3, 1.0, summary="eager x + y"),
     "eager_ops.jnp.sin": Goal(1.3, 1.0, summary="eager sin"),
     "eager_ops.jnp.sum": Goal(1.3, 1.0, summary="eager sum"),
@@ -94,6 +99,28 @@ GOALS = {
     "reverse_memory.mlp24_scan_remat.temp": Goal(
         1.0, 1.0, summary="24 checkpointed layers, temporary memory"
     ),
+    "layouts.": Goal(None, 1.02),
+    "layouts.columns_one_by_one.auto_over": Goal(
+        1 / 1.3, 0.5, True, "inferred layouts beside row-major, columns read one by one"
+    ),
+    "layouts.columns_gathered.auto_over": Goal(1 / 1.3, 0.5, True),
+    "layouts.rows_one_by_one.auto_over": Goal(1.05, 1.05, True),
+    "layouts.scanned.auto_over": Goal(1.05, 1.05, True),
+    "layouts.elementwise.auto_over": Goal(1.05, 1.05, True),
+    "layouts.sum_over_rows.auto_over": Goal(1.05, 1.05, True),
+    "layouts.matmul.auto_over": Goal(1.05, 1.05, True),
+    "layouts.matmul_transposed.auto_over": Goal(1.05, 1.05, True),
+    "retrace.lambda.traces_of_5": Goal(0.2, 0.2),
+    "retrace.partial.traces_of_5": Goal(0.2, 0.2),
+    "retrace.method.traces_of_5": Goal(0.2, 0.2),
+    "retrace.grad.traces_of_5": Goal(0.2, 0.2),
+    "retrace.loop_body.traces_of_5": Goal(0.2, 0.2),
+    "retrace.": Goal(0.05, 0.02),
+    "retrace.lambda.rebuilt_call": Goal(0.05, 0.02, summary="jit of a lambda made anew"),
+    "closure_100mb.closure.over_argument": Goal(
+        1.2, 1.1, True, "compiling over a closed-over 100 MiB, beside passing it"
+    ),
+    "closure_100mb.": Goal(None, 1.0),
     "transfer.1KB.device_put": Goal(None, 0.4),
     "transfer.1KB.device_put_tree_100": Goal(None, 0.2),
     "transfer.1KB.np.asarray_of_fresh_result": Goal(None, 0.6),
@@ -102,7 +129,14 @@ GOALS = {
 }
 
 # Figures that describe the program or the machine, not how well the library does.
-DESCRIPTIVE = ("bare_interpreter", "numpy_copy_reference", "eqns", "stablehlo_", "hlo_chars")
+DESCRIPTIVE = (
+    "bare_interpreter",
+    "share_of",
+    "numpy_copy_reference",
+    "eqns",
+    "stablehlo_",
+    "hlo_chars",
+)
 
 
 def goal_of(metric: str) -> Goal | None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 import time
 
 from timers import failure
@@ -30,11 +31,36 @@ def child_environment(devices, extra=()):
         [HERE, *filter(None, [environment.get("PYTHONPATH")])]
     )
     environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    # What is measured is a user's interpreter, which keeps the bytecode of what it imports.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment
 
 
+def with_cache(environment, folder):
+    """The environment with programs kept in a folder between processes, by either library."""
+    return environment | {
+        "WEFT_CACHE_DIR": os.path.join(folder, "weft"),
+        "JAX_COMPILATION_CACHE_DIR": os.path.join(folder, "jax"),
+        # JAX keeps by default only what took a second to compile.
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
+
+
 def spawn(python, arguments, environment, timeout):
-    """(seconds, standard output, standard error, exit status) of one fresh interpreter."""
+    """(seconds, standard output, standard error, exit status) of one fresh interpreter.
+
+    Nothing that it computes was compiled before: weft's cache of programs is on, as it is for its
+    users, and empty. JAX's is off, as it is for its users.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        environment = environment | {"WEFT_CACHE_DIR": os.path.join(folder, "weft")}
+        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        return run(python, arguments, environment, timeout)
+
+
+def run(python, arguments, environment, timeout):
+    """As `spawn`, with whatever cache of programs the environment names."""
     start = time.perf_counter()
     process = subprocess.Popen(
         [python, *arguments],
@@ -91,6 +117,36 @@ t3 = time.perf_counter()
 print('@@TIMES', t1 - t0, t2 - t1, t3 - t2)
 """
 
+WARM = """
+import time; t0 = time.perf_counter()
+import {lib} as L, {lib}.numpy as jnp
+t1 = time.perf_counter()
+import numpy as np
+r = np.random.default_rng(0)
+params = [
+    {{"w": r.normal(0, 1 / np.sqrt({width}), ({width}, {width})).astype(np.float32),
+      "b": np.zeros({width}, np.float32)}}
+    for _ in range(100)
+]
+x, y = r.normal(size=(2, 32, {width})).astype(np.float32)
+def loss(params, x, y):
+    for layer in params:
+        x = jnp.tanh(x @ layer["w"] + layer["b"])
+    return jnp.mean((x - y) ** 2)
+t2 = time.perf_counter()
+L.devices()
+t3 = time.perf_counter()
+traced = L.jit(L.grad(loss)).trace(params, x, y)
+t4 = time.perf_counter()
+lowered = traced.lower()
+t5 = time.perf_counter()
+compiled = lowered.compile()
+t6 = time.perf_counter()
+L.block_until_ready(compiled(params, x, y))
+t7 = time.perf_counter()
+print('@@TIMES', t1 - t0, t3 - t2, t4 - t3, t5 - t4, t6 - t5, t7 - t6)
+""".replace("{width}", "64")
+
 # case -> (program, the names of the times it prints, the name of the whole process's time)
 PROGRAMS = {
     "import_time": ("import {lib}, {lib}.numpy\n", (), "wall"),
@@ -104,7 +160,14 @@ PROGRAMS = {
         ("import", "first_25_eager_ops", "first_eager_grad"),
         "wall_whole_process",
     ),
+    "warm_start": (
+        WARM,
+        ("import", "backend_start", "trace", "lower", "load", "first_run"),
+        "wall_whole_process",
+    ),
 }
+# Those that find their programs compiled by an earlier process.
+WARM_CASES = ("warm_start",)
 
 
 def measure(lib, name, python, environment, timeout):
@@ -112,7 +175,13 @@ def measure(lib, name, python, environment, timeout):
     program, times, wall_name = PROGRAMS[name]
     bare, _, _, _ = spawn(python, ["-c", AT_EXIT], environment, timeout)
     code = program.format(lib=lib) + AT_EXIT
-    wall, out, err, status = spawn(python, ["-c", code], environment, timeout)
+    if name in WARM_CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            kept = with_cache(environment, folder)
+            run(python, ["-c", code], kept, timeout)
+            wall, out, err, status = run(python, ["-c", code], kept, timeout)
+    else:
+        wall, out, err, status = spawn(python, ["-c", code], environment, timeout)
     if status:
         return [failure("", (err.strip().splitlines() or ["died"])[-1])]
     printed = {
@@ -121,7 +190,10 @@ def measure(lib, name, python, environment, timeout):
         if line.startswith("@@")
     }
     rows = [(wall_name, wall, "s"), ("bare_interpreter", bare, "s")]
-    rows += [(n, v, "s") for n, v in zip(times, printed.get("@@TIMES", ()), strict=True)]
+    spent = dict(zip(times, printed.get("@@TIMES", ()), strict=True))
+    rows += [(n, v, "s") for n, v in spent.items()]
+    if "trace" in spent:
+        rows.append(("share_of_tracing", 100 * spent["trace"] / wall, "%"))
     rows += [
         ("peak_rss", printed["@@RSS"][0], "MiB"),
         ("modules", printed["@@MODULES"][0], "count"),

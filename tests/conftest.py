@@ -22,6 +22,8 @@ if any(name == "weft" or name.startswith("weft.") for name in sys.modules):
 os.environ["WEFT_NUM_CPU_DEVICES"] = "8"
 # Every jaxpr that a test traces or transforms goes through the type checker.
 os.environ["WEFT_CHECK_JAXPRS"] = "1"
+# No test depends on what an earlier run compiled, nor fills the cache of whoever runs it.
+os.environ["WEFT_CACHE_DIR"] = ""
 
 # A first call compiles, so how long an example takes says nothing: no deadline. Continuous
 # integration draws the same examples on every run; a developer's machine draws new ones.

@@ -292,7 +292,7 @@ def test_other_objects_are_told_apart_by_identity(make):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: np.zeros(10_000),
+        lambda: np.zeros(600_000),
         lambda: np.array([object()]),
         lambda: "a" * 100_000,
         lambda: b"a" * 100_000,

@@ -43,6 +43,14 @@ def fresh(code, **environment):
 # ---- starting ------------------------------------------------------------------------------------
 
 
+def test_importing_weft_loads_nothing_of_jaxlib():
+    code = """
+        import sys, weft, weft.numpy, weft.lax
+        print([name for name in sys.modules if name.partition(".")[0] == "jaxlib"])
+    """
+    assert fresh(code) == ("[]", "")
+
+
 def test_importing_starts_nothing_and_says_nothing():
     code = """
         import pkgutil, sys, weft.runtime

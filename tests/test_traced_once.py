@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import gc
+import types
 
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from compilations import counted_compilations
 from weft import lax
+from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
+from weft.function_keys import register_by_identity
+from weft.transforms.staging import trace_to_jaxpr
 
 pytestmark = pytest.mark.fast
 
@@ -138,3 +145,296 @@ def test_a_container_of_ones_own_that_refuses_stand_ins():
         return lax.scan(lambda c, _: (c * held.value, None), 2.0, None, 3)[0]
 
     np.testing.assert_allclose(weft.grad(f)(1.5), 2 * 3 * 1.5**2)
+
+
+# ---- functions made anew, as users make them ----------------------------------------------------
+
+X = jnp.arange(1.0, 4.0)
+
+
+class Tick:
+    """Counts how often it is called, which is no part of what a function computes."""
+
+    count = 0
+
+    def __call__(self):
+        Tick.count += 1
+
+
+register_by_identity(Tick)
+tick = Tick()
+setting = 2.0
+kept: dict[object, object] = {}
+
+
+def same(key, make):
+    """One object for each key, however often it is asked for."""
+    return kept.setdefault(key, make())
+
+
+@dataclasses.dataclass
+class Changeable:
+    k: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    k: float
+    sizes: tuple[int, ...] = (1, 2)
+
+
+class Layer:
+    def __init__(self, k):
+        self.w, self.k = jnp.full(3, k), k
+
+    def apply(self, x):
+        tick()
+        return x * self.w
+
+    def __call__(self, x):
+        tick()
+        return x * self.k
+
+
+def around(value, read=lambda value: value):
+    def f(x):
+        tick()
+        return x * read(value)
+
+    return f
+
+
+def with_default(k):
+    def f(x, k=k):
+        tick()
+        return x * k
+
+    return f
+
+
+def with_partial(k):
+    def f(x, *, k):
+        tick()
+        return x * k
+
+    return functools.partial(f, k=k)
+
+
+def decorated(k):
+    def scaled(function):
+        @functools.wraps(function)
+        def inner(*args):
+            return function(*args) * k
+
+        return inner
+
+    @scaled
+    def f(x):
+        tick()
+        return x
+
+    return f
+
+
+def generated(k):
+    def functions():
+        for i in range(3):
+
+            def f(x, i=i):
+                tick()
+                return x * k + 0 * i
+
+            yield f
+
+    return list(functions())[1]
+
+
+def with_global(k):
+    global setting
+    setting = k
+
+    def f(x):
+        tick()
+        return x * setting
+
+    return f
+
+
+def with_rules(k):
+    f = weft.custom_vjp(around(k))
+    f.defvjp(lambda x: (x * k, None), lambda _, ct: (ct * k,))
+    return lambda x: f(x)
+
+
+def with_jvp(k):
+    f = weft.custom_jvp(around(k))
+    f.defjvp(lambda xs, ts: (xs[0] * k, ts[0] * k))
+    return lambda x: f(x)
+
+
+MADE = {
+    "number": around,
+    "array": lambda k: around(same(("array", k), lambda: jnp.full(3, k))),
+    "numpy": lambda k: around(np.full(3, k, np.float32)),
+    "large numpy": lambda k: around(
+        same(("large", k), lambda: np.full(100_000, k, np.float32)), lambda w: w[:3]
+    ),
+    "dict": lambda k: around({"k": k, "names": ["a"]}, lambda d: d["k"]),
+    "list": lambda k: around([1, [k]], lambda d: d[1][0]),
+    "tree of arrays": lambda k: around(
+        same(("tree", k), lambda: {"w": [jnp.full(3, k)]}), lambda d: d["w"][0]
+    ),
+    "dataclass": lambda k: around(Changeable(k), lambda c: c.k),
+    "frozen dataclass": lambda k: around(Frozen(k), lambda c: c.k),
+    "namespace": lambda k: around(types.SimpleNamespace(k=k), lambda c: c.k),
+    "method": lambda k: same(("layer", k), lambda: Layer(k)).apply,
+    "callable": lambda k: same(("layer", k), lambda: Layer(k)),
+    "nested": lambda k: around(lambda: (lambda: k)(), lambda f: f()),
+    "default": with_default,
+    "partial": with_partial,
+    "partial with an array": lambda k: with_partial(same(("array", k), lambda: jnp.full(3, k))),
+    "decorated": decorated,
+    "generated": generated,
+    "global": with_global,
+    "grad": lambda k: weft.grad(lambda x: (around(k)(x)).sum() + 0 * x.sum()),
+    "jit": lambda k: weft.jit(around(k)),
+    "checkpoint": lambda k: weft.checkpoint(around(k)),
+    "custom_vjp": with_rules,
+    "custom_jvp": with_jvp,
+}
+WAYS = {
+    "jit": lambda f: weft.jit(f)(X),
+    "grad of jit": lambda f: weft.grad(lambda x: weft.jit(f)(x).sum())(X),
+    "vmap of jit": lambda f: weft.vmap(weft.jit(f))(jnp.stack([X, X]))[1],
+    "scan": lambda f: lax.scan(lambda c, _: (c, f(c)), X, None, length=1)[1][0],
+    "fori_loop": lambda f: lax.fori_loop(0, 1, lambda i, c: f(c), X),
+    "while_loop": lambda f: lax.while_loop(
+        lambda c: c[0] < 1, lambda c: (c[0] + 1, f(c[1])), (0, X)
+    )[1],
+    "cond": lambda f: lax.cond(True, f, lambda x: x, X),
+    "map": lambda f: lax.map(f, X[None])[0],
+    "checkpoint": lambda f: weft.checkpoint(f)(X),
+}
+
+
+def check_traced_once(use, monkeypatch, wanted):
+    """Five uses trace and compile as one does; another value gives its own result."""
+    Tick.count = 0
+    use(2.0)
+    traced = Tick.count
+    compiled = counted_compilations(monkeypatch)
+    for _ in range(4):
+        found = use(2.0)
+    assert (Tick.count, len(compiled)) == (traced, 0)
+    np.testing.assert_allclose(found, wanted(2.0), rtol=1e-6)
+    np.testing.assert_allclose(use(3.0), wanted(3.0), rtol=1e-6)
+    np.testing.assert_allclose(use(2.0), wanted(2.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("way", ["jit", "scan", "grad of jit"])
+def test_functions_made_anew_are_traced_once(made, way, monkeypatch):
+    x = np.asarray(X)
+    first = np.ones(3) if made == "grad" or way == "grad of jit" else x
+    if made == "grad" and way == "grad of jit":
+        first = np.zeros(3)
+    check_traced_once(lambda k: WAYS[way](MADE[made](k)), monkeypatch, lambda k: first * k)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_of_use_traces_once(way, monkeypatch):
+    first = np.ones(3) if way == "grad of jit" else np.asarray(X)
+    check_traced_once(lambda k: WAYS[way](around(k)), monkeypatch, lambda k: first * k)
+
+
+MESH = weft.make_mesh((3,), ("a",))
+SPLIT = weft.sharding.PartitionSpec("a")
+OTHER = {
+    "jit of grad": (lambda f: weft.jit(weft.grad(lambda x: f(x).sum()))(X), np.ones(3)),
+    "jit of vmap": (lambda f: weft.jit(weft.vmap(f))(X), X),
+    "jit of jit": (lambda f: weft.jit(weft.jit(f))(X), X),
+    "jit of jacfwd": (lambda f: weft.jit(weft.jacfwd(f))(X), np.eye(3)),
+    "jit of shard_map": (
+        lambda f: weft.jit(weft.shard_map(f, mesh=MESH, in_specs=SPLIT, out_specs=SPLIT))(X),
+        X,
+    ),
+    "pmap": (lambda f: weft.pmap(f)(X), X),
+    "static argument": (lambda f: weft.jit(lambda f, x: f(x), static_argnums=0)(f, X), X),
+    "jit of tree.map": (lambda f: weft.jit(lambda x: weft.tree_util.tree_map(f, x))(X), X),
+    "jit of scan": (
+        lambda f: weft.jit(lambda x: lax.scan(lambda c, _: (f(c), 0), x, None, 1)[0])(X),
+        X,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_other_ways_of_use_trace_once(name, monkeypatch):
+    use, first = OTHER[name]
+    check_traced_once(lambda k: use(around(k)), monkeypatch, lambda k: np.asarray(first) * k)
+
+
+def test_reductions_and_solvers_made_anew(monkeypatch):
+    def reduced(k):
+        return lax.reduce(X, jnp.float32(0), lambda a, b: (tick(), a + b + 0 * k)[1], (0,)) * k
+
+    check_traced_once(reduced, monkeypatch, lambda k: 6 * k)
+
+    def solved(k):
+        return lax.custom_linear_solve(around(k), X, lambda mv, b: b / k, symmetric=True)
+
+    monkeypatch.undo()
+    check_traced_once(solved, monkeypatch, lambda k: np.asarray(X) / k)
+
+
+@pytest.mark.parametrize("size", [3, 100_000])
+def test_numpy_arrays_changed_in_place_are_seen(size):
+    w = np.full(size, 2.0, np.float32)
+    for k in (2.0, 3.0, 3.0, 2.0, 2.0):
+        w[:] = k
+        np.testing.assert_array_equal(weft.jit(lambda x: x * w[:3])(X), np.asarray(X) * k)
+        Tick.count = 0
+        weft.jit(around(w, lambda w: w[:3]))(X)
+    assert Tick.count == 0  # as the time before
+    w[-1] = 7.0
+    weft.jit(around(w, lambda w: w[:3]))(X)
+    assert Tick.count == 1
+
+
+def test_of_a_large_numpy_array_one_copy_is_kept():
+    cache = TraceCache()
+
+    def traced(w):
+        def trace():
+            jaxpr, consts = trace_to_jaxpr(
+                lambda x: [x + w[:3]], [X.type], transformation="test", name="f"
+            )
+            return TracedBody(jaxpr, consts, None)
+
+        return cached_trace(cache, lambda x: x + w[:3], (), trace)
+
+    def use():
+        w = np.zeros(100_000, np.float32)
+        assert traced(w).jaxpr is traced(w).jaxpr
+        for k in range(5):
+            w[:] = k
+            traced(w)
+            assert len(cache) == 1
+
+    use()
+    jnp.zeros(1) + 1  # the runtime lets go of what it copied when it is called again
+    gc.collect()
+    assert len(cache) == 0
+
+
+def test_functions_that_count_their_traces_in_a_list():
+    shapes: list[object] = []
+    for _ in range(5):
+        options = {"k": 2.0}
+
+        def f(x):
+            shapes.append(x.shape)
+            return x * options["k"]  # noqa: B023
+
+        weft.jit(f)(X)
+    assert shapes == [(3,)]

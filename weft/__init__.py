@@ -20,7 +20,7 @@ from weft.control.custom_jvp import custom_jvp
 from weft.control.custom_vjp import custom_vjp
 from weft.control.remat import checkpoint
 from weft.control.remat import checkpoint as remat
-from weft.core.types import ShapeDtypeStruct
+from weft.core.shape_struct import ShapeDtypeStruct
 from weft.custom_gradients import closure_convert, custom_gradient
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -74,6 +74,7 @@ __all__ = [
     "enable_x64",
     "eval_shape",
     "experimental",
+    "export",
     "extend",
     "float0",
     "grad",
@@ -85,6 +86,7 @@ __all__ = [
     "jit",
     "jvp",
     "lax",
+    "layout",
     "linear_transpose",
     "linearize",
     "local_device_count",
@@ -121,7 +123,9 @@ _LAZY = (
     "ad_checkpoint",
     "debug",
     "experimental",
+    "export",
     "extend",
+    "layout",
     "nn",
     "profiler",
     "random",

@@ -14,7 +14,8 @@ from weft.array import Array
 from weft.control.jitted import Jitted, Options, check_results
 from weft.control.placement import PlacedJitted
 from weft.core.jaxpr import ClosedJaxpr
-from weft.core.types import ShapeDtypeStruct, type_of, user_value
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.types import type_of, user_value
 from weft.errors import (
     Fix,
     WeftTypeError,
@@ -23,6 +24,7 @@ from weft.errors import (
     install_excepthook,
 )
 from weft.runtime import buffers
+from weft.transforms.known_shardings import known_shardings
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = [
@@ -122,6 +124,7 @@ def _options(
     inline: bool,
     compiler_options: Mapping[str, Any] | None,
     max_traces: int | None,
+    relayout: str,
 ) -> Options:
     """What `jit` was told, checked, with argument numbers and names completed by each other."""
     if not callable(fun):
@@ -140,6 +143,14 @@ def _options(
         )
         for what, (numbers, names) in (("static", static_given), ("donate", donate_given))
     )
+    if relayout not in ("error", "auto", "warn"):
+        raise WeftValueError(
+            "jit: relayout says what happens to arguments that have another layout",
+            operation="jit",
+            got=f"relayout={relayout!r:.100}",
+            wanted="'error', 'auto' or 'warn'",
+            fix=Fix("relayout", "pass relayout='auto'", {"relayout": "auto"}),
+        )
     both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
     if both:
         raise WeftValueError(
@@ -154,6 +165,7 @@ def _options(
         inline,
         tuple(sorted((compiler_options or {}).items())),
         _limit(max_traces),
+        relayout,
     )
 
 
@@ -170,6 +182,7 @@ def jit(
     in_shardings: Any = None,
     out_shardings: Any = None,
     max_traces: int | None = None,
+    relayout: str = "error",
 ) -> Any:
     """Compiles a function: it is traced once per types of its arguments and runs as one program.
 
@@ -178,33 +191,24 @@ def jit(
     cannot be used afterwards. `keep_unused` keeps arguments that the program does not read;
     `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
     `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
-    results: each leaf a sharding, a PartitionSpec over the mesh in force, a device, or None.
-    Arguments are taken there and results left there; inside of programs and transformations they
-    are constraints (see `weft.lax.with_sharding_constraint`). An argument put elsewhere raises
-    WeftValueError, a shape that cannot be split ShapeError. Without them a program runs where its
-    arguments lie, split over all of their devices, and XLA chooses where results go. With
-    `max_traces` a call that needs one trace more than that raises WeftValueError, saying what
-    changed. A function made anew, of equal code and values around it, is not compiled again. Also
-    usable as a decorator, with or without arguments.
+    results: each leaf a sharding, a PartitionSpec over the mesh in force, a device, a Format (which
+    says a layout too, or leaves it to the compiler with `Layout.AUTO`), or None. Arguments are
+    taken there and results left there; inside of programs and transformations they are constraints
+    (see `weft.lax.with_sharding_constraint`). An argument put elsewhere on purpose raises
+    WeftValueError, and so does one in another layout, unless `relayout` is "auto" (it is copied) or
+    "warn" (with a warning); a shape that cannot be split raises ShapeError. Without them a program
+    runs where its arguments lie, split over all of their devices, in the layouts that they have,
+    and XLA chooses where results go. With `max_traces` a call that needs one trace more than that
+    raises WeftValueError, saying what changed. A function made anew, of equal code and values
+    around it, is not compiled again. Also usable as a decorator, with or without arguments.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.jit(lambda x: x + 1)(1.0)
     Array(2., dtype=float32, weak_type=True)
     """
+    given = dict(locals())
     if fun is None:
-        return functools.partial(
-            jit,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames,
-            keep_unused=keep_unused,
-            inline=inline,
-            compiler_options=compiler_options,
-            in_shardings=in_shardings,
-            out_shardings=out_shardings,
-            max_traces=max_traces,
-        )
+        return functools.partial(jit, **{k: v for k, v in given.items() if k != "fun"})
     options = _options(
         fun,
         (static_argnums, static_argnames),
@@ -213,6 +217,7 @@ def jit(
         inline,
         compiler_options,
         max_traces,
+        relayout,
     )
     if in_shardings is None and out_shardings is None:
         return Jitted(fun, options)
@@ -257,14 +262,28 @@ def make_jaxpr(
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed
-        shapes = [ShapeDtypeStruct(t.shape, t.dtype) for t in jaxpr.out_types]
+        places = [_place(x) for x in (*consts, *leaves)]
+        shapes = [
+            ShapeDtypeStruct(t.shape, t.dtype, sharding=place, weak_type=t.weak_type)
+            for t, place in zip(jaxpr.out_types, known_shardings(jaxpr, places), strict=True)
+        ]
         return closed, out_trees[0].unflatten(shapes)
 
     return traced
 
 
+def _place(value: Any) -> Any:
+    """Where a value was put on purpose, or a struct says that it lies."""
+    if type(value) is Array:
+        return value._committed_place()
+    return value.sharding if isinstance(value, ShapeDtypeStruct) else None
+
+
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
+
+    Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the program says it:
+    of a result that is an argument, or that a constraint is put on.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))

@@ -3,7 +3,8 @@
 An array wraps one buffer of the runtime together with its type. Its `signature` is what caches of
 compiled programs key on: the type itself for an array on the default device, and a tuple of type
 and place for one that was put somewhere on purpose. A place is a device, or a sharding over
-several.
+several. Where the elements are not in row-major order, the tuple has the layout as its third entry
+(and None in place of a place that nobody chose).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy as np
 
 from weft import dtypes
 from weft import source as sources
-from weft.array_shards import gathered, moved, parts_of, put_blocks, shares
+from weft.array_shards import gathered, moved, parts_of, put_blocks, relaid, shares
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.rules import LinearOperand, not_linear
+from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, ShapeDtypeStruct, Typed, register_type_of, type_of
+from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client
-from weft.sharding import Sharding, SingleDeviceSharding
+from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
 
 __all__ = [
     "Array",
@@ -37,6 +39,9 @@ __all__ = [
     "host_values",
     "put",
     "scalar_array",
+    "signature_of",
+    "to_format",
+    "to_layout",
     "to_place",
 ]
 
@@ -66,9 +71,11 @@ class _ArrayMeta(type):
 class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
-    It lies on one device, or spread over several (see `sharding`). Arrays are made by functions
-    (`weft.numpy.array`, `weft.device_put` and results of others), not by calling this class. A
-    deep copy lies where the array does; one that was pickled comes back on the default device.
+    It lies on one device, or spread over several, in row-major order or another (see `format`).
+    Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
+    by calling this class. A deep copy lies where the array does, in the same layout; one that was
+    pickled comes back in its layout on the default device. What computes something gives results in
+    row-major order, unless it was told otherwise.
     """
 
     __slots__ = (
@@ -104,11 +111,23 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
         """Bytes of all elements together."""
         return self.itemsize * self.type.size
 
+    def _committed_place(self) -> Any:
+        """The device or sharding that the array was put on; None for one put nowhere on purpose."""
+        signature = self.signature
+        return None if signature is self.type else signature[1]
+
     def _place(self) -> Any:
         """The device, or the sharding over several, that holds the array."""
-        if self.signature is not self.type:
-            return self.signature[1]
-        return buffers.device_of(self._live())
+        place = self._committed_place()
+        return buffers.device_of(self._live()) if place is None else place
+
+    def _layout(self) -> Layout | None:
+        """The layout; None for the row-major one."""
+        signature = self.signature
+        if signature is self.type or len(signature) == 2:
+            return None
+        layout: Layout = signature[2]
+        return layout
 
     @property
     def device(self) -> Any:
@@ -124,6 +143,16 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
         place = self._place()
         return place if isinstance(place, Sharding) else SingleDeviceSharding(place)
 
+    @property
+    def format(self) -> Format:
+        """Where the array lies and in which order: its layout and its sharding.
+
+        >>> import weft.numpy as wnp
+        >>> wnp.zeros((2, 3)).format.layout
+        Layout(major_to_minor=(0, 1))
+        """
+        return Format(self._layout() or Layout(range(self.type.ndim)), self.sharding)
+
     def devices(self) -> set[Any]:
         """The devices that hold the array."""
         place = self._place()
@@ -137,7 +166,7 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
     @property
     def committed(self) -> bool:
         """Whether the array was put on its device on purpose."""
-        return self.signature is not self.type
+        return self._committed_place() is not None
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -187,7 +216,9 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             )
         device = parts.devices[index]
         buffer = buffers.shards(self._live())[index]
-        return Array(buffer, parts.block_type, (parts.block_type, device))
+        return Array(
+            buffer, parts.block_type, signature_of(parts.block_type, device, self._layout())
+        )
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return implementations.array_namespace(api_version)
@@ -219,8 +250,9 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
     def _stored(self) -> np.ndarray[Any, Any]:
         """What is stored, of random keys their bits, as a read-only NumPy array."""
         buffer = self._live()
-        if self.signature is not self.type and isinstance(self.signature[1], Sharding):
-            return gathered(buffer, parts_of(self.signature[1], self.type))
+        place = self._committed_place()
+        if isinstance(place, Sharding):
+            return gathered(buffer, parts_of(place, self.type))
         return buffers.to_numpy(buffer)
 
     def _single(self, operation: str) -> Any:
@@ -343,10 +375,20 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             bits = np.array2string(self._stored(), separator=", ", prefix=head)
             return f"{head}{bits})"
         weak = ", weak_type=True" if self.type.weak_type else ""
+        weak += self._place_text()
         text = np.array2string(self._value(), separator=", ", prefix="Array(")
         if self.type.size == 0:
             text = f"[], shape={self.shape}"
         return f"Array({text}, dtype={dtype}{weak})"
+
+    def _place_text(self) -> str:
+        """What is said of a layout that is not row-major, and of the devices where there are
+        several."""
+        layout, place = self._layout(), self._committed_place()
+        text = f", layout={layout.major_to_minor}" if layout is not None else ""
+        if isinstance(place, NamedSharding):
+            return f"{text}, sharding={place.spec}"
+        return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
 
     def _is_whole(self) -> bool:
         """Whether the devices of this process hold all of the values."""
@@ -395,13 +437,14 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
         return self
 
     def __deepcopy__(self, memo: Any) -> Array:
-        if self.signature is self.type:
-            return as_stored(np.array(self._stored()), self.type)
-        return to_place(self, self.signature[1], copy=True)
+        place = self._committed_place()
+        if place is None:
+            return as_stored(np.array(self._stored()), self.type, layout=self._layout())
+        return to_place(self, place, copy=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The devices are those of this process, and mean nothing to another one.
-        return as_stored, (np.array(self._stored()), self.type)
+        return as_stored, (np.array(self._stored()), self.type, None, self._layout())
 
     def _give_up(self, shared: bool) -> None:
         """Makes the array a deleted one; where others share the memory, it stays for them."""
@@ -417,12 +460,19 @@ def deleted(array: Array) -> DeletedArrayError:
     try:
         where = f"it was donated at {sources.describe(array._donated_at)}"
     except AttributeError:
-        where = "it was deleted"
+        where = "it was deleted, or it shared the memory of an array that was deleted or donated"
     return DeletedArrayError(
         f"this array of type {array.type} has been deleted: {where}",
         got=f"a deleted array of type {array.type}",
         wanted="an array that was not donated to a jitted function before",
     )
+
+
+def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
+    """The signature of an array of a type at a place (None: put nowhere on purpose) in a layout."""
+    if layout is None or layout.is_row_major:
+        return type if place is None else (type, place)
+    return type, place, layout
 
 
 def put(
@@ -442,36 +492,61 @@ def put(
     return Array(buffers.put(value, type, place, copy=copy), type, (type, place))
 
 
-def as_stored(values: np.ndarray[Any, Any], type: ArrayType, place: Any = None) -> Array:
+def as_stored(
+    values: np.ndarray[Any, Any],
+    type: ArrayType,
+    place: Any = None,
+    layout: Layout | None = None,
+) -> Array:
     """The array of a type that is stored as these values: of random keys, their bits."""
     if isinstance(place, Sharding):
-        return put(values, type, place)
+        return to_layout(put(values, type, place), layout)
     made = put(values, ArrayType(values.shape, values.dtype), place)
-    return Array(made._buffer, type, type if place is None else (type, place))
+    return to_layout(Array(made._buffer, type, signature_of(type, place, None)), layout)
 
 
 def to_place(array: Array, place: Any, copy: bool = False) -> Array:
     """An array at a place, a device or a sharding; itself where it was put there already.
 
-    Memory that lies where it should is shared by both arrays, unless `copy`. Raises ShapeError
-    where the sharding cannot split the array.
+    It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
+    Raises ShapeError where the sharding cannot split the array.
     """
     if isinstance(place, SingleDeviceSharding):
         place = place.device
-    if array.signature is not array.type and array.signature[1] == place and not copy:
+    if array._committed_place() == place and not copy:
         return array
-    buffer = moved(array._live(), array.type, array._place(), place, copy)
-    return Array(buffer, array.type, (array.type, place))
+    layout = array._layout()
+    buffer = moved(array._live(), array.type, array._place(), place, copy, layout)
+    return Array(buffer, array.type, signature_of(array.type, place, layout))
+
+
+def to_layout(array: Array, layout: Layout | None) -> Array:
+    """An array at the same place in another layout (None: row-major); itself where it has that."""
+    if layout is not None and layout.is_row_major:
+        layout = None
+    old = array._layout()
+    if old is layout:
+        return array
+    place = array._place()
+    buffer = relaid(array._live(), parts_of(place, array.type), old, layout)
+    return Array(buffer, array.type, signature_of(array.type, array._committed_place(), layout))
+
+
+def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
+    """An array at a place and in a layout; None for what stays as it is."""
+    if place is not None:
+        array = to_place(array, place, copy)
+    return array if layout is None else to_layout(array, layout)
 
 
 def donate_to_place(array: Array, place: Any) -> Array:
     """Like `to_place`, and the array is deleted."""
     if isinstance(place, SingleDeviceSharding):
         place = place.device
-    source = array._place()
-    buffer = moved(array._live(), array.type, source, place)
+    source, layout = array._place(), array._layout()
+    buffer = moved(array._live(), array.type, source, place, layout=layout)
     array._give_up(shares(array.type, source, place))
-    return Array(buffer, array.type, (array.type, place))
+    return Array(buffer, array.type, signature_of(array.type, place, layout))
 
 
 _gone: list[Any] = []

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from weft.array_layouts import copied, reordered, stored_type
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
 from weft.runtime import buffers, client
-from weft.sharding import Sharding
+from weft.sharding import Layout, Sharding
 from weft.sharding.sharding import block_slices
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "parts_of",
     "put_blocks",
     "put_parts",
+    "relaid",
     "shares",
     "stored_type",
 ]
@@ -37,14 +39,6 @@ Device = Any
 Place = Any
 Index = tuple[slice, ...]
 Values = np.ndarray[Any, Any]
-
-
-def stored_type(type: ArrayType) -> ArrayType:
-    """The type of what is stored: each random key is a row of unsigned integers."""
-    rows = getattr(type.dtype, "key_shape", None)
-    if rows is None:
-        return type
-    return type.update(shape=(*type.shape, *rows), dtype=np.dtype(np.uint32))
 
 
 class Parts:
@@ -255,9 +249,14 @@ def _step(wanted: Bounds, blocks: Sequence[Bounds], old: Parts) -> Step:
 
 
 def moved(
-    buffer: Buffer, type: ArrayType, source: Place, target: Place, copy: bool = False
+    buffer: Buffer,
+    type: ArrayType,
+    source: Place,
+    target: Place,
+    copy: bool = False,
+    layout: Layout | None = None,
 ) -> Buffer:
-    """A buffer of an array at one place as a buffer at another.
+    """A buffer of an array at one place as a buffer at another, in the same layout.
 
     Blocks that lie where they should are shared, unless `copy`; blocks that stay whole go from
     device to device, and the others through the host, where only what is needed is read.
@@ -270,17 +269,32 @@ def moved(
     blocks = _host_blocks(shards, steps, new)
     cut = any(kind == CUT for kind, _ in steps)
     if len(blocks) == len(new.indices) and isinstance(target, Sharding):
-        return put_parts([blocks[number] for number in range(len(blocks))], new, copy=cut)
+        made = put_parts([blocks[number] for number in range(len(blocks))], new, copy=cut)
+        return relaid(made, new, None, layout)
     block_type = stored_type(new.block_type)
     found = []
     for (kind, where), number, device in zip(steps, new.block_of, new.devices, strict=True):
         if kind == KEEP and not copy:
             found.append(shards[where])
         elif kind in (KEEP, COPY):
-            found.append(buffers.copy_to_device(shards[where], block_type, device))
+            found.append(copied(shards[where], new.block_type, device, layout))
         else:
-            found.append(buffers.put(blocks[number], block_type, device, copy=cut))
+            # What comes from the host is row-major.
+            made = buffers.put(blocks[number], block_type, device, copy=cut)
+            found.append(reordered(made, new.block_type, device, None, layout))
     return join(found, new)
+
+
+def relaid(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | None) -> Buffer:
+    """A buffer with the elements of each part in another order."""
+    if old is new:
+        return buffer
+    shards = buffers.shards(buffer)
+    found = [
+        reordered(shard, parts.block_type, device, old, new)
+        for shard, device in zip(shards, parts.devices, strict=True)
+    ]
+    return join(found, parts) if isinstance(parts.place, Sharding) else found[0]
 
 
 def shares(type: ArrayType, source: Place, target: Place) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from weft import tree
-from weft.control.jitted import argument_path, check_results
+from weft.control.argument_names import argument_path
+from weft.control.jitted import check_results
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary

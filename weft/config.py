@@ -47,6 +47,10 @@ class Settings:
     # Looking at every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
+    # Where compiled programs are kept between processes: the user's own cache directory for None,
+    # nowhere for "". Only the user knows which disk is fast, private and large enough.
+    cache_dir: str | None = None
+    cache_max_bytes: int = 2 << 30
 
     @property
     def looks_at_results(self) -> bool:
@@ -73,7 +77,11 @@ def _parse(name: str, text: str) -> Any:
         if lowered in ("", "0", "false", "no", "off"):
             return False
         raise ValueError(f"WEFT_{name.upper()} is {text!r}; it takes 1 or 0")
-    return text or None
+    if isinstance(default, int):
+        if not text.strip().isdigit():
+            raise ValueError(f"WEFT_{name.upper()} is {text!r}; it takes a whole number")
+        return int(text)
+    return text if name == "cache_dir" else text or None
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
@@ -88,6 +96,10 @@ def _check(name: str, value: Any) -> None:
         raise AttributeError(f"no setting is named {name!r}; there are: {', '.join(_FIELDS)}")
     if isinstance(field.default, bool) and not isinstance(value, bool):
         raise TypeError(f"the setting {name!r} is True or False, not {value!r}")
+    if name == "cache_max_bytes" and (type(value) is not int or value < 0):
+        raise TypeError(f"the setting {name!r} is a whole number of bytes, not {value!r}")
+    if name == "cache_dir" and not (value is None or isinstance(value, str)):
+        raise TypeError(f"the setting {name!r} is None or a path as text, not {value!r}")
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"the setting {name!r} is one of {_CHOICES[name]}, not {value!r}")
 

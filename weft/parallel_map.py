@@ -16,12 +16,14 @@ import numpy as np
 from weft import tree
 from weft.api import jit
 from weft.batching import argument_axes, check_axes, common_length, result_axes
-from weft.control.jitted import argument_path, check_results
+from weft.control.argument_names import argument_path
+from weft.control.jitted import check_results
 from weft.control.variance import why_varies
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.function_keys import register_parts
 from weft.ops.shape import expand_dims, move_dim, squeeze
 from weft.ops.sharding_constraint import with_sharding_constraint
 from weft.placing import device_put
@@ -138,6 +140,18 @@ class _Mapped:
         self.devices = None if devices is None else tuple(devices)
         self.axis_size = None if axis_size is None else _length(axis_size)
         self._meshes: dict[int, Mesh] = {}
+
+    def key(self) -> tuple[Any, ...]:
+        """What a program depends on."""
+        return (
+            self.function,
+            self.axis,
+            self.in_axes,
+            self.out_axes,
+            self.static,
+            self.devices,
+            self.axis_size,
+        )
 
     # ---- around the program -------------------------------------------------------------------
 
@@ -365,3 +379,7 @@ def _numbers(value: Any, what: str) -> tuple[int, ...]:
             fix=Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)}),
         ) from None
     return found
+
+
+# A pmap made anew of an equal function has the programs of the one before.
+register_parts(_Mapped, _Mapped.key)

@@ -9,19 +9,25 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.array import Array, as_array, donate_to_place, host_values, put, to_place
+from weft.array import (
+    Array,
+    as_array,
+    donate_to_place,
+    host_values,
+    put,
+    signature_of,
+    to_format,
+    to_layout,
+    to_place,
+)
 from weft.array_shards import Parts, join, parts_of, put_parts
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.sharding_constraint import (
-    as_sharding,
-    is_place,
-    unless_simulated,
-    with_sharding_constraint,
-)
+from weft.ops.layout_constraint import constrain_layout
+from weft.ops.sharding_constraint import as_format, constrain, is_place, unless_simulated
 from weft.runtime import client
-from weft.sharding import Sharding
+from weft.sharding import Layout, Sharding
 from weft.sharding.sharding import checked_shape
 
 __all__ = ["device_put", "make_array_from_callback", "make_array_from_single_device_arrays"]
@@ -38,9 +44,10 @@ def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: An
 
     `device` is a tree prefix of `x` of places: an entry of `weft.devices()`, a sharding (such as a
     NamedSharding), a PartitionSpec over the mesh in force, or None, which leaves arrays where they
-    are and puts numbers and NumPy arrays on the default device. Arrays, NumPy arrays and numbers
-    come from anywhere: what lies in the right place already is not copied, and of what moves only
-    the parts that are needed.
+    are and puts numbers and NumPy arrays on the default device; or a Format, which says the order
+    of the elements in memory too. Arrays keep their layout otherwise. Arrays, NumPy arrays and
+    numbers come from anywhere: what lies in the right place already is not copied, and of what
+    moves only the parts that are needed.
 
     `donate` (a bool, or a tree prefix of bools): the arrays given away are deleted. `may_alias` (a
     bool or None, or a tree prefix of those): False asks for memory of its own, True allows devices
@@ -50,9 +57,10 @@ def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: An
     In a traced function a sharding over several devices constrains how the compiler splits the
     value (see `with_sharding_constraint`); a single device is left out of account there.
 
-    Raises ShapeError for an array that cannot be split so, WeftTypeError for what is no place and
-    for leaves that are no arrays, WeftValueError for a PartitionSpec without a mesh and for arrays
-    that are donated and aliased at once, and TreeError for prefixes that do not fit.
+    Raises ShapeError for an array that cannot be split so or has another rank than its layout,
+    WeftTypeError for what is no place and for leaves that are no arrays, WeftValueError for a
+    PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated and aliased at once,
+    and TreeError for prefixes that do not fit.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
@@ -62,12 +70,11 @@ def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: An
     [[0, 1, 2], [3, 4, 5]]
     """
     if type(x) in _LEAVES and is_place(device) and type(donate) is bool:
-        return _put_leaf(x, as_sharding(device, "device_put"), donate, may_alias, x)
+        return _put_leaf(x, device, donate, may_alias, x)
     leaves, structure = tree.flatten(x)
     places = tree.prefix_leaves("device_put: device", device, structure, is_leaf=is_place)
     donated = tree.prefix_leaves("device_put: donate", donate, structure)
     aliases = tree.prefix_leaves("device_put: may_alias", may_alias, structure, is_leaf=_is_none)
-    places = [as_sharding(place, "device_put") for place in places]
     return structure.unflatten(
         [
             _put_leaf(leaf, place, gives, alias, x, number)
@@ -86,9 +93,10 @@ def _is_none(value: Any) -> bool:
 
 
 def _put_leaf(
-    leaf: Any, place: Any, donate: bool, may_alias: bool | None, whole: Any, number: int = 0
+    leaf: Any, device: Any, donate: bool, may_alias: bool | None, whole: Any, number: int = 0
 ) -> Any:
     """Leaf `number` of the tree `whole` at a place."""
+    place, layout = as_format(device, "device_put")
     if donate and may_alias:
         raise WeftValueError(
             f"device_put: {_name(whole, number)} cannot be donated and aliased at once",
@@ -106,20 +114,26 @@ def _put_leaf(
             place.check_shape("device_put", _name(whole, number), shape)
             raise
         place = unless_simulated(place)
+    if layout is not None:
+        layout.check_rank("device_put", _name(whole, number), _leaf_type(leaf, whole, number).shape)
     if isinstance(leaf, Tracer):
-        return with_sharding_constraint(leaf, place) if isinstance(place, Sharding) else leaf
+        if isinstance(place, Sharding):
+            leaf = constrain(leaf, place, "device_put", _name(whole, number))
+        return constrain_layout(leaf, layout, "device_put", _name(whole, number))
     if type(leaf) is Array:
         if place is None:
             return copy.deepcopy(leaf) if may_alias is False else leaf
         if donate:
-            return donate_to_place(leaf, place)
-        return to_place(leaf, place, copy=may_alias is False)
+            moved = donate_to_place(leaf, place)
+            return moved if layout is None else to_layout(moved, layout)
+        return to_format(leaf, place, layout, copy=may_alias is False)
     of = _leaf_type(leaf, whole, number)
     leaf = user_value(leaf)
     if place is None:
         return as_array(leaf)
     values = host_values(leaf, of)
-    return put(values, of, place, copy=values is leaf and may_alias is not True)
+    made = put(values, of, place, copy=values is leaf and may_alias is not True)
+    return to_layout(made, layout)
 
 
 def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:
@@ -151,8 +165,8 @@ def make_array_from_callback(
     `data_callback` is called once for each different part, with its index: a tuple of slices of
     the whole array of the given shape, `slice(None)` where a dimension is not split. It answers
     with the part, a NumPy array, a number or an array. The parts are of one dtype, or are taken to
-    `dtype` where it is given. `sharding` is a sharding, a PartitionSpec over the mesh in force, or
-    a device.
+    `dtype` where it is given. `sharding` is a sharding, a PartitionSpec over the mesh in force, a
+    device, or a Format.
 
     Raises ShapeError for a shape that cannot be split so and for a part of another shape than its
     index, DTypeError for parts of different dtypes, and WeftTypeError for a part that is no array.
@@ -167,7 +181,7 @@ def make_array_from_callback(
            [6, 7]], dtype=int32)
     """
     operation = "make_array_from_callback"
-    lengths, place = _checked(operation, shape, sharding)
+    lengths, place, layout = _checked(operation, shape, sharding)
     if unless_simulated(place) is None:  # The device that runs the programs has all of it.
         place = client.devices()[0]
     # Where the parts lie does not depend on their dtype, which is not known yet.
@@ -188,13 +202,13 @@ def make_array_from_callback(
     converted = any(type.dtype != of.dtype for type in types)
     if converted or not any(isinstance(block, Array) for block in blocks):
         values = [_values(block).astype(of.dtype, copy=False) for block in blocks]
-        return _made(put_parts(values, parts, copy=True), parts)
+        return to_layout(_made(put_parts(values, parts, copy=True), parts), layout)
     arrays = [as_array(block) for block in blocks]
-    buffers = [
-        to_place(arrays[number], device)._live()
+    placed = [
+        to_place(arrays[number], device)
         for number, device in zip(parts.block_of, parts.devices, strict=True)
     ]
-    return _made(join(buffers, parts), parts)
+    return _joined(placed, parts, layout)
 
 
 @api_boundary
@@ -204,8 +218,9 @@ def make_array_from_single_device_arrays(
     """An array of a given shape from its parts, which lie on their devices already.
 
     `arrays` has one array for each device of this process that `sharding` is over, in any order:
-    the block that this device is to hold. Nothing is copied: the array and its parts share memory,
-    and are deleted together. That blocks meant to be equal are equal is not checked. `dtype` has to
+    the block that this device is to hold. Nothing is copied, if the blocks are of one layout (that
+    of the Format, where `sharding` is one): the array and its parts share memory, and are deleted
+    together. That blocks meant to be equal are equal is not checked. `dtype` has to
     be given only where this process has none of the devices.
 
     Raises ShapeError for a shape that cannot be split so and for a block of another shape,
@@ -221,7 +236,7 @@ def make_array_from_single_device_arrays(
     Array([0., 0., 1., 1.], dtype=float32)
     """
     operation = "make_array_from_single_device_arrays"
-    lengths, place = _checked(operation, shape, sharding)
+    lengths, place, layout = _checked(operation, shape, sharding)
     given = list(arrays)
     types = [_part_type(operation, x, f"arrays[{n}]", only=Array) for n, x in enumerate(given)]
     asked = None if dtype is None else dtypes.parse(dtype)
@@ -238,12 +253,28 @@ def make_array_from_single_device_arrays(
     missing = [device for device in parts.devices if device not in found]
     if missing:
         raise _wrong_devices(operation, f"no array on {', '.join(map(str, missing))}", parts)
-    return _made(join([found[device]._single(operation) for device in parts.devices], parts), parts)
+    for array in given:
+        array._single(operation)
+    return _joined([found[device] for device in parts.devices], parts, layout)
 
 
-def _checked(operation: str, shape: Any, sharding: Any) -> tuple[tuple[int, ...], Any]:
-    """The shape as integers and the place, one that fits the other."""
-    place = as_sharding(sharding, operation)
+def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Array:
+    """The array made of blocks that lie on their devices, in a layout, or in that of the blocks if
+    they have the same."""
+    if layout is None and len({block._layout() for block in blocks}) == 1:
+        layout = blocks[0]._layout()
+    buffers = [to_layout(block, layout)._single("joining blocks") for block in blocks]
+    layout = None if layout is None or layout.is_row_major else layout
+    signature = signature_of(parts.type, parts.place, layout)
+    return Array(join(buffers, parts), parts.type, signature)
+
+
+def _checked(
+    operation: str, shape: Any, sharding: Any
+) -> tuple[tuple[int, ...], Any, Layout | None]:
+    """The shape as integers, the place and the layout, which fit the shape."""
+    lengths = checked_shape(operation, shape)
+    place, layout = as_format(sharding, operation, "the array", lengths)
     if place is None:
         raise WeftTypeError(
             f"{operation} takes a sharding",
@@ -257,10 +288,9 @@ def _checked(operation: str, shape: Any, sharding: Any) -> tuple[tuple[int, ...]
                 {},
             ),
         )
-    lengths = checked_shape(operation, shape)
     if isinstance(place, Sharding):
         place.check_shape(operation, "the array", lengths)
-    return lengths, place
+    return lengths, place, layout
 
 
 def _shown(index: Index) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 from weft import tree
 from weft.control import blocks
+from weft.control.argument_names import argument_path
 from weft.control.closures import TracedValues
 from weft.control.hidden_values import HiddenValues, substituting
-from weft.control.jitted import argument_path, check_results
+from weft.control.jitted import check_results
 from weft.control.shard_map import call_shard_map
 from weft.control.shard_specs import Manual
 from weft.control.variance import why_varies

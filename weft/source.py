@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextvars
 import os
 import sys
+import warnings
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ __all__ = [
     "register_internal",
     "scope_of",
     "user_frames",
+    "warn",
 ]
 
 
@@ -300,6 +302,13 @@ def describe(source: Source | None) -> str:
     if names:
         text = f"{text}, scope {names}"
     return f"{_BACKWARD_TEXT}{text}" if scope.backward else text
+
+
+def warn(text: str) -> None:
+    """Warns (UserWarning) at the user's line that is running now."""
+    place = locate(current())
+    file, line = (place.file, place.line) if place is not None else ("<unknown>", 1)
+    warnings.warn_explicit(text, UserWarning, file, line)
 
 
 def placed(text: str) -> str:

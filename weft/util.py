@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 
-__all__ = ["collection_paused"]
+__all__ = ["bytes_text", "collection_paused"]
 
 _lock = threading.Lock()
 _pauses = 0
@@ -37,3 +37,19 @@ class collection_paused:
             _pauses -= 1
             if not _pauses and _was_enabled:
                 gc.enable()
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> bytes_text(0), bytes_text(1536), bytes_text(5 << 20)
+    ('0 B', '1.5 KiB', '5.0 MiB')
+    """
+    if abs(count) < 1024:
+        return f"{count} B"
+    size = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size /= 1024
+        if abs(size) < 1024 or unit == "TiB":
+            break
+    return f"{size:.1f} {unit}"

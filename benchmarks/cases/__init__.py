@@ -11,6 +11,8 @@ from cases import (  # isort: skip
     memory,
     scaling,
     transfer,
+    layouts,
+    retracing,
 )
 from cases.registry import CASES, Case
 
@@ -19,8 +21,10 @@ __all__ = [
     "Case",
     "calls",
     "collectives",
+    "layouts",
     "memory",
     "processes",
+    "retracing",
     "scaling",
     "shard_map",
     "sharded",

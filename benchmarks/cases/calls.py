@@ -77,6 +77,27 @@ def jit_dispatch(lib):
 
 
 @case()
+def aot_call(lib):
+    """Calling what `.lower().compile()` gave: its checks, and starting the program."""
+    figures = Figures()
+    jnp, block = lib.numpy, lib.block_until_ready
+
+    def arrays(count):
+        return [jnp.asarray(workloads.f32(8, seed=i)) for i in range(count)]
+
+    def add(name, function, *args):
+        with figures.part(name):
+            compiled = lib.jit(function).lower(*args).compile()
+            figures.add("async", per_call_async(lambda: compiled(*args), block) * US, "us")
+
+    add("1_array", lambda x: x + 1, *arrays(1))
+    add("10_arrays", lambda *xs: sum(xs[1:], xs[0]), *arrays(10))
+    tree = {f"layer{i}": {"w": w, "b": w} for i, w in enumerate(arrays(50))}
+    add("pytree_100", lambda t: workloads.tree_map(lib, lambda a: a + 1, t), tree)
+    return figures
+
+
+@case()
 def eager_ops(lib):
     figures = Figures()
     jnp, lax, block = lib.numpy, lib.lax, lib.block_until_ready

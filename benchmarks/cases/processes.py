@@ -1,4 +1,8 @@
-"""Whole processes, timed from outside by the driver: import, first result, first script."""
+"""Whole processes, timed from outside by the driver: import, first result, first script, and the
+gradient of a deep network whose program an earlier process has compiled.
+
+All but the last start with an empty cache of compiled programs.
+"""
 
 from cases.registry import case
 
@@ -16,3 +20,8 @@ def first_result(lib):
 @case(reps=7, process=True)
 def first_script(lib):
     """Fresh interpreter: a short script of unjitted operations and one grad."""
+
+
+@case(reps=7, process=True)
+def warm_start(lib):
+    """Fresh interpreter to the gradient of a 100-layer MLP that an earlier one has compiled."""

@@ -6,7 +6,8 @@ import numpy as np
 
 from op_table import Arg, Op
 from weft import dtypes
-from weft.ops import creation, joining, shape, slicing
+from weft.layout import Layout
+from weft.ops import creation, joining, layout_constraint, shape, slicing
 
 
 def of_list(function):
@@ -119,6 +120,12 @@ ROWS = [
         lambda x, permutation: x.transpose(permutation),
         BLOCK,
         {"permutation": (2, 0, 1)},
+    ),
+    moved(
+        layout_constraint.with_layout_constraint,
+        lambda x, layouts: x,
+        BLOCK,
+        {"layouts": Layout((1, 2, 0))},
     ),
     moved(
         slicing.slice,

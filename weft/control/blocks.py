@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.array import Array, array_of, as_array, as_stored, deleted, to_place
+from weft.array import (
+    Array,
+    array_of,
+    as_array,
+    as_stored,
+    deleted,
+    signature_of,
+    to_layout,
+    to_place,
+)
 from weft.array_shards import join, parts_of
 from weft.control.block_values import (
     BlockValue,
@@ -46,6 +55,7 @@ from weft.errors import Fix, WeftValueError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import outside_mesh, same_devices
 from weft.transforms.programs import (
     Program,
@@ -98,7 +108,8 @@ class BlockTracer(BlockValue):
         if self.type.varying:
             return None
         part = buffers.shards(self.stacked._buffer)[0]
-        return Array(part, self.type, (self.type, buffers.device_of(part)))
+        layout = self.stacked._layout()
+        return Array(part, self.type, signature_of(self.type, buffers.device_of(part), layout))
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]]:
         """Each device's coordinates in the mesh and its block, in the order of the mesh."""
@@ -173,10 +184,9 @@ class BlockTrace(Trace):
         array = as_array(value)
         if array.is_deleted():  # here: a body that does nothing with it would give it another name
             raise deleted(array)
-        if array.signature is not array.type:
-            place = array.signature[1]
-            if not same_devices(place, self.manual.mesh):
-                raise outside_mesh(f"shard_map of {self.function}", place, self.manual.mesh)
+        place = array._committed_place()
+        if place is not None and not same_devices(place, self.manual.mesh):
+            raise outside_mesh(f"shard_map of {self.function}", place, self.manual.mesh)
         return to_place(array, self.sharding(spec))
 
     def renamed(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
@@ -187,8 +197,10 @@ class BlockTrace(Trace):
         if not type.size:  # Empty blocks may lie along a dimension of their own.
             physical = physical_type(type)
             return as_stored(np.zeros(physical.shape, physical.dtype), type, how)
+        if array.type.ndim != type.ndim:
+            array = to_layout(array, None)
         buffer = join(buffers.shards(array._buffer), parts_of(how, type))
-        return Array(buffer, type, (type, how))
+        return Array(buffer, type, signature_of(type, how, array._layout()))
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> BlockTracer:
         """An operand of the shard_map, the one of this number, as blocks."""
@@ -240,8 +252,9 @@ class BlockTrace(Trace):
             return self.box(outs)
         if primitive in _CALLS_PYTHON:
             return self.call_python(primitive, tracers, params)
-        program, types = self.program(primitive, tracers, params)
-        arrays = run_program(program, [self.stack(x) for x in tracers])
+        stacked = [self.stack(x) for x in tracers]
+        program, types = self.program(primitive, tracers, params, operand_layouts(stacked))
+        arrays = run_program(program, stacked)
         causes = causes_of(primitive, tracers, types)
         outs = [
             BlockTracer(self, type, array, causes=causes)
@@ -258,14 +271,18 @@ class BlockTrace(Trace):
         return depends_on_devices(primitive, params, self.manual)
 
     def program(
-        self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
+        self,
+        primitive: Primitive,
+        tracers: Sequence[BlockTracer],
+        params: dict[str, Any],
+        layouts: Any,
     ) -> tuple[Program, list[ArrayType]]:
         """The compiled program of an application, and the types of the blocks it computes."""
         types = tuple(x.type for x in tracers)
         free: tuple[bool, ...] = ()
         if self.manual.explicit:
             free = tuple(x.constant is not None for x in tracers)
-        key = (self.manual, types, free, tuple(params.items()))
+        key = (self.manual, types, free, layouts, tuple(params.items()))
         if primitive.memoise:
             cache = primitive.eager_cache
         else:
@@ -274,9 +291,9 @@ class BlockTrace(Trace):
         try:
             found = cache.get(key)
         except TypeError:  # a parameter that cannot be hashed: compiled anew each time
-            return self.compile(primitive, types, free, params)
+            return self.compile(primitive, types, free, params, layouts)
         if found is None:
-            found = cache[key] = self.compile(primitive, types, free, params)
+            found = cache[key] = self.compile(primitive, types, free, params, layouts)
         return found
 
     def compile(
@@ -285,6 +302,7 @@ class BlockTrace(Trace):
         types: Sequence[ArrayType],
         free: Sequence[bool],
         params: dict[str, Any],
+        layouts: Any,
     ) -> tuple[Program, list[ArrayType]]:
         manual = self.manual
         made: list[ArrayType] = []
@@ -330,6 +348,7 @@ class BlockTrace(Trace):
             fast_compile=sum(t.size for t in (*types, *made)) <= 1 << 15,
             in_shardings=[self.sharding(spec) for _, spec in pairs],
             out_shardings=[self.sharding(spec) for _, spec in results],
+            in_layouts=layouts,
         )
         return program, list(made)
 

@@ -24,6 +24,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.ops.constants import embedded
 from weft.ops.convert import convert_element_type
+from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
     compile_program,
@@ -160,16 +161,18 @@ def run_compiled(
     """Evaluates an application as one compiled program, remembered on the program `owner`."""
     arrays = [as_array(x) for x in args]
     place = operand_place(arrays, primitive.name, params)
-    shardings = operand_shardings(arrays, place)
+    shardings, layouts = operand_shardings(arrays, place), operand_layouts(arrays)
     types = tuple(x.type for x in arrays)
 
     def make() -> Any:
         inputs = [Var(type) for type in types]
         outputs = [Var(type) for type in result_types(primitive, types, params)]
         jaxpr = Jaxpr(inputs, [Equation(primitive, inputs, params, outputs)], outputs)
-        return compile_program(jaxpr, primitive.name, place, in_shardings=shardings)
+        return compile_program(
+            jaxpr, primitive.name, place, in_shardings=shardings, in_layouts=layouts
+        )
 
-    key = ("compiled", primitive, tuple(params.items()), types, place, shardings)
+    key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts)
     program = owner.derived(key, make)
     return list(run_program(program, arrays))
 

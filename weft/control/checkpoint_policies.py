@@ -13,6 +13,7 @@ from weft import tree
 from weft.control.scan import scan_p
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
@@ -222,5 +223,6 @@ name_p = primitive(
     jvp=name_jvp,
     transpose=name_transpose,
     vmap=name_vmap,
+    reads=elementwise_reads,
     lower=name_lower,
 )

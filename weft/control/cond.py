@@ -24,8 +24,10 @@ from weft.control.jit import place_cotangents, scatter
 from weft.control.residuals import Places
 from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
+from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -38,11 +40,13 @@ from weft.errors import (
 )
 from weft.ops.arithmetic import eq, ne
 from weft.ops.convert import convert_element_type
+from weft.ops.layout_constraint import constraint_equation
 from weft.ops.named_axes import check_silent
 from weft.ops.selection import clamp
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.kept_layouts import keep_layouts
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
@@ -520,6 +524,46 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     return [True, *reads], made
 
 
+def cond_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """One of the branches is taken, each as often as the others: the mean of what they read."""
+    branches: Branches = eqn.params["branches"]
+    found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
+    index, *_ = eqn.inputs
+    together = [
+        tuple(read.repeated(1 / len(branches)) for reads in own for read in reads)
+        for own in zip(*found, strict=True)
+    ]
+    return [(full_read(index.type),), *together]
+
+
+def cond_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
+    if partitioned:
+        return [eqn]
+    branches = tuple(branch_in_layouts(b, layouts[1:]) for b in eqn.params["branches"])
+    return [eqn.replace(params={"branches": branches})]
+
+
+def branch_in_layouts(branch: Jaxpr, layouts: Sequence[Any]) -> Jaxpr:
+    inner = keep_layouts(branch, layouts)
+    entering = [
+        Var(x.type) if how is not None else x for x, how in zip(inner.inputs, layouts, strict=True)
+    ]
+    constraints = [
+        constraint_equation(var, x, how)
+        for var, x, how in zip(entering, inner.inputs, layouts, strict=True)
+        if how is not None
+    ]
+    return checked(
+        Jaxpr(
+            entering,
+            [*constraints, *inner.eqns],
+            inner.outputs,
+            inner.num_consts,
+            inner.name,
+        )
+    )
+
+
 def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> list[Any]:
     def body(b: int) -> Callable[[], list[Any]]:
         return lambda: context.lower_jaxpr(branches[b], operands, f"branch_{b}")
@@ -539,3 +583,5 @@ rules.partial_eval.register(cond_p, cond_partial_eval)
 rules.dce.register(cond_p, cond_dce)
 rules.lower.register(cond_p, cond_lower)
 rules.steps.register(cond_p, cond_steps)
+rules.reads.register(cond_p, cond_reads)
+rules.keep_layouts.register(cond_p, cond_keep_layouts)

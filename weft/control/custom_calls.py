@@ -17,12 +17,15 @@ from weft.control.jit import place_cotangents
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, WeftTypeError
 from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents
 from weft.transforms.jvp import jvp_flat
+from weft.transforms.kept_layouts import keep_in_program
+from weft.transforms.layouts import whole_sources
 from weft.transforms.linearize import linear_program, linearize_flat, user_rule
 from weft.transforms.staging import trace_to_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
@@ -268,6 +271,10 @@ def custom_primitive(name: str) -> Primitive:
     rules.linearize.register(made, functools.partial(custom_derivative, made, False))
     rules.transpose.register(made, custom_transpose)
     rules.vmap.register(made, functools.partial(custom_vmap, made))
+    rules.layout.register(made, whole_sources)
+    rules.reads.register(made, reads_of_program)
+    rules.moves.register(made, moves_of_program)
+    rules.keep_layouts.register(made, keep_in_program)
     rules.lower.register(made, custom_lower)
     rules.steps.register(made, functools.partial(custom_steps, made))
     return made

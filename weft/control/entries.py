@@ -22,6 +22,7 @@ class Entry:
 
     __slots__ = (
         "consts",
+        "discarded",
         "donated",
         "execute",
         "handlers",
@@ -45,6 +46,7 @@ class Entry:
         in_types: list[ArrayType],
         out_tree: Any,
         settled: bool = False,
+        discarded: Sequence[int] = (),
     ) -> None:
         self.in_types = in_types
         self.program = program
@@ -52,6 +54,8 @@ class Entry:
         self.handlers = program.handlers
         self.kept = kept
         self.donated = donated
+        # The donated leaves in whose memory no result lies: the runtime may leave them alive.
+        self.discarded = discarded
         self.out_tree = out_tree
         self.out_types = program.out_types
         self.out_signatures = program.out_signatures
@@ -92,11 +96,30 @@ class Entry:
             ]
         )
 
+    def run_on_arrays(self) -> Callable[[Sequence[Any]], Any]:
+        """What does the same as `run` where all leaves are arrays, and decides less each time."""
+        if self.donated or self.kept is not None or not self.single:
+            return self.run
+        execute, handlers = self.execute, self.handlers
+        out_type, out_signature = self.out_type, self.out_signature
+
+        def run(leaves: Sequence[Any]) -> Array:
+            try:
+                (out,) = execute([x._buffer for x in leaves]).consume_with_handlers(handlers)
+            except Exception as error:
+                explain_failure(leaves, error)
+                raise
+            return Array(out, out_type, out_signature)  # type: ignore[arg-type]
+
+        return run
+
     def note_donation(self, leaves: Sequence[Any]) -> None:
         """Notes on the donated arrays where that was."""
         source = sources.current()
         for i in self.donated:
             leaves[i]._donated_at = source
+        for i in self.discarded:
+            leaves[i].delete()
 
     def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
         """The leaves, the donated ones as arrays that nothing else in the call refers to."""

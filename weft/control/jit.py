@@ -14,16 +14,21 @@ from weft.array import Array, as_array
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType
 from weft.errors import JaxprError
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.kept_layouts import keep_in_program
+from weft.transforms.layouts import operand_layouts, whole_sources
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
+    LoweredProgram,
     Program,
+    compile_lowered,
     compile_program,
     run_program,
 )
@@ -57,7 +62,13 @@ def jit_program(
     """
     place = operand_place(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
     return placed_program(
-        jaxpr, name, donated, place, operand_shardings(arrays, place), options=options
+        jaxpr,
+        name,
+        donated,
+        place,
+        operand_shardings(arrays, place),
+        options=options,
+        in_layouts=operand_layouts(arrays),
     )
 
 
@@ -69,19 +80,40 @@ def placed_program(
     in_shardings: tuple[Any, ...] | None = None,
     out_shardings: tuple[Any, ...] | None = None,
     options: Any = None,
+    in_layouts: tuple[Any, ...] | None = None,
+    out_layouts: tuple[Any, ...] | None = None,
+    lowered: LoweredProgram | None = None,
 ) -> Program:
-    """The compiled form of a program for a place (see `compile_program`), made once."""
-    found: Program = jaxpr.derived(
-        ("compiled", donated, place, in_shardings, out_shardings, options),
-        lambda: compile_program(
+    """The compiled form of a program for a place (see `compile_program`), made once; of what was
+    lowered with these arguments already, if that is given."""
+
+    def make() -> Program:
+        if lowered is not None:
+            return compile_lowered(lowered, compiler_options=options)
+        return compile_program(
             jaxpr,
             name,
             place,
-            donated=donated or None,
             compiler_options=options,
+            donated=donated or None,
             in_shardings=in_shardings,
             out_shardings=out_shardings,
+            in_layouts=in_layouts,
+            out_layouts=out_layouts,
+        )
+
+    found: Program = jaxpr.derived(
+        (
+            "compiled",
+            donated,
+            place,
+            in_shardings,
+            out_shardings,
+            options,
+            in_layouts,
+            out_layouts,
         ),
+        make,
     )
     return found
 
@@ -236,3 +268,7 @@ rules.partial_eval.register(jit_p, jit_partial_eval)
 rules.dce.register(jit_p, jit_dce)
 rules.lower.register(jit_p, jit_lower)
 rules.steps.register(jit_p, jit_steps)
+rules.layout.register(jit_p, whole_sources)
+rules.reads.register(jit_p, reads_of_program)
+rules.moves.register(jit_p, moves_of_program)
+rules.keep_layouts.register(jit_p, keep_in_program)

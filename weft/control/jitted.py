@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
-import logging
+import itertools
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
@@ -18,25 +17,37 @@ from typing import Any
 
 from weft import config, tree
 from weft.array import Array, as_array
+from weft.control import retracing
+from weft.control.argument_names import (
+    argument_names,
+    argument_path,
+    input_names,
+    place_text,
+    places_by_name,
+    static_name,
+)
 from weft.control.closures import TracedValues, register_holder, trace_once
+from weft.control.donation import donation_of, result_names, warn_of_unused
 from weft.control.entries import AnyEntry, CheckedEntry, Entry
 from weft.control.jit import jit_p, placed_program
+from weft.control.retracing import Call, Miss, change, static_parts, traced_types
 from weft.control.trace_cache import TraceCache
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
-from weft.function_keys import register_parts
+from weft.function_keys import named_parts, register_parts
 from weft.runtime import pytree
 from weft.sharding.current import in_force
+from weft.time_spent import charged
 from weft.transforms.dce import dce_jaxpr
+from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = ["Jitted", "Options", "TracedCall"]
 
-_log = logging.getLogger("weft")
 _settings = config.settings
 _trace = current_variable.get
 
@@ -53,6 +64,7 @@ class Options:
     inline: bool = False
     compiler_options: tuple[tuple[str, Any], ...] = ()
     max_traces: int | None = None
+    relayout: str = "error"
 
     @property
     def simple(self) -> bool:
@@ -75,6 +87,7 @@ _stages: list[Callable[..., Any]] = []
 # A jitted function made anew of an equal function starts with the traces of the one before, and so
 # with what was compiled of them. Compiled programs are large: fewer than of loop bodies.
 _shared = TraceCache(256)
+_numbers = itertools.count()
 
 
 def _signature(value: Any) -> Any:
@@ -98,10 +111,11 @@ class Jitted:
         self._static_names = frozenset(options.static_argnames)
         self._entries: dict[Any, AnyEntry] = {}
         self._traces: dict[Any, TracedCall] = {}
-        # Programs of calls that closed over traced values, and what they were traced for. Which one
-        # serves a call depends on all that the function closes over then: `trace_once` finds it.
-        self._closures: weakref.WeakKeyDictionary[Jaxpr, Any] = weakref.WeakKeyDictionary()
+        # Programs of calls that closed over traced values. Which one serves a call depends on all
+        # that the function closes over then: `trace_once` finds it.
+        self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
         self._traced_times = 0
+        self._number = next(_numbers)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -145,6 +159,7 @@ class Jitted:
         self._traces.clear()
         self._closures.clear()
         self._traced_times = 0
+        retracing.forget(self._function, self._options)
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""
@@ -170,7 +185,8 @@ class Jitted:
         entry = self._entries.get(key)
         arrays = [as_array(user_value(x)) for x in leaves]
         if entry is None:
-            entry = self._entries[key] = self._compile(static, arrays, in_tree)
+            with self._miss(static, in_tree, [x.type for x in arrays], signatures):
+                entry = self._entries[key] = self._compile(static, arrays, in_tree)
             self._flatten = pytree.flatten
         return entry.run(arrays)
 
@@ -181,7 +197,14 @@ class Jitted:
             in_types = [type_of(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
-        traced = self._traced(static, in_types, in_tree)
+        key, traced = self._known(static, in_types, in_tree)
+        if traced is not None:
+            return self._apply(traced, leaves, in_tree)
+        with self._miss(static, in_tree, in_types, in_types) as miss:
+            traced = self._traced_anew(key, static, in_types, in_tree, miss)
+            return self._apply(traced, leaves, in_tree)
+
+    def _apply(self, traced: TracedCall, leaves: list[Any], in_tree: Any) -> Any:
         jaxpr = traced.jaxpr
         if self._options.inline:
             outs = eval_jaxpr(jaxpr, traced.consts, *leaves)
@@ -224,29 +247,77 @@ class Jitted:
             operand_shardings(read, place),
             self._pinned(traced),
             options=self._options.compiler_options,
+            in_layouts=operand_layouts(read),
+            out_layouts=self._result_layouts(traced),
         )
         donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
         in_types = [x.type for x in arrays]
-        entry = Entry(program, consts, kept, donated_leaves, in_types, traced.out_tree)
+        unused: Sequence[int] = ()
+        if donated_leaves:
+            unused = self._unused_donations(program, traced, in_tree, donated, reads)
+        entry = Entry(
+            program, consts, kept, donated_leaves, in_types, traced.out_tree, discarded=unused
+        )
         if looking:
             names = input_names(self._function, in_tree, n, reads)
             return CheckedEntry(entry, jaxpr, self._name, names)
         return entry
 
-    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+    def _unused_donations(
+        self,
+        program: Any,
+        traced: TracedCall,
+        in_tree: Any,
+        donated: Sequence[bool],
+        reads: Sequence[bool],
+    ) -> list[int]:
+        """The donated leaves in whose memory no result lies; warns of them, once per program."""
+        n = traced.jaxpr.num_consts
+        numbers = itertools.accumulate(reads, initial=0)
+        inputs = [i if use else None for i, use in zip(numbers, reads, strict=False)][n:]
+        donation = donation_of(
+            program,
+            input_names(self._function, in_tree, 0, (True,) * in_tree.num_leaves),
+            traced.jaxpr.in_types[n:],
+            donated[n:],
+            inputs,
+            result_names(traced.out_tree),
+            looked_at=False,
+        )
+        warn_of_unused(donation, self._name, program)
+        return [x.leaf for x in donation.unused]
+
+    def _known(
+        self, static: Any, in_types: list[ArrayType], in_tree: Any
+    ) -> tuple[Any, TracedCall | None]:
+        """The key of a trace, and the trace where there is one."""
         places = self._traced_places(static, in_tree)
         context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)
-        found = self._traces.get(key)
+        return key, self._traces.get(key)
+
+    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+        key, found = self._known(static, in_types, in_tree)
         if found is not None:
             return found
+        with self._miss(static, in_tree, in_types, in_types) as miss:
+            return self._traced_anew(key, static, in_types, in_tree, miss)
+
+    def _traced_anew(
+        self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any, miss: Miss
+    ) -> TracedCall:
         limit = self._options.max_traces
         full = limit is not None and self._traced_times >= limit
+        places = key[3][2]
 
         def trace(closed: TracedValues) -> TracedCall:
+            miss.closed = traced_types(closed.found)
             if full:
-                raise self._too_many((key, types_of_traced(closed.found)))
-            return self._first_trace(key, static, in_types, in_tree, closed)
+                raise self._too_many(miss)
+            with charged("tracing"):
+                traced = self.trace_call(static, in_types, in_tree, places, closed)
+            miss.traced = True
+            return traced
 
         traced = trace_once(
             _shared,
@@ -264,32 +335,44 @@ class Jitted:
         )
         if traced.jaxpr in self._closures:
             return traced
-        types = types_of_traced(traced.consts)
+        closed_over = traced_types(traced.consts)
         if full:
-            raise self._too_many((key, types))
+            miss.closed = closed_over
+            raise self._too_many(miss)
         self._traced_times += 1
         # Values of an enclosing trace may differ at the next call: they cannot be remembered.
-        if types:
-            # Static arguments may hold traced values too, which must not be kept alive.
-            self._closures[traced.jaxpr] = ((str(static), *key[1:]), types)
+        if closed_over:
+            self._closures.add(traced.jaxpr)
         else:
             self._traces[key] = traced
         return traced
 
-    def _first_trace(
-        self,
-        key: Any,
-        static: Any,
-        in_types: list[ArrayType],
-        in_tree: Any,
-        closed: TracedValues,
-    ) -> TracedCall:
-        if _settings().explain_cache_misses:
-            known = self._traces or self._closures
-            again = "again" if known else "for the first time"
-            reason = f": {self._change((key, types_of_traced(closed.found)))}" if known else ""
-            _log.warning("tracing %s %s%s", self._name, again, reason)
-        return self.trace_call(static, in_types, in_tree, key[3][2], closed)
+    def _miss(
+        self, static: Any, in_tree: Any, types: Sequence[ArrayType], signatures: Sequence[Any]
+    ) -> Miss:
+        """What is around everything that happens where a cache has no answer."""
+
+        def call(miss: Miss) -> Call:
+            names = argument_names(self._function, in_tree)
+            static_names = [static_name(self._function, place) for place, _ in static]
+            values = [(place, value.value) for place, value in static]
+            return Call(
+                maker=self._number,
+                parts=named_parts(self._function) | static_parts(values, static_names),
+                structure=str(in_tree),
+                names=tuple(names),
+                types=tuple(types),
+                places=tuple(place_text(x) for x in signatures),
+                settings=_settings(),
+                context=(
+                    ("bound axes", axis_environment()),
+                    ("the mesh in force", in_force()),
+                    *places_by_name(self._traced_places(static, in_tree)),
+                ),
+                closed=miss.closed,
+            )
+
+        return Miss(self, self._function, self._options, self._name, call)
 
     def trace_call(
         self,
@@ -327,9 +410,9 @@ class Jitted:
         """What a trace depends on besides types and settings, hashable."""
         return None
 
-    def _argument_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
-        """Where the leaves of the arguments are to be taken."""
-        return (None,) * in_tree.num_leaves
+    def _argument_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
+        """Where the leaves of the arguments are to be taken, and in which layouts."""
+        return ((None, None),) * in_tree.num_leaves
 
     def _constrained_arguments(
         self, leaves: Sequence[Any], in_tree: Any, places: Any
@@ -343,6 +426,10 @@ class Jitted:
 
     def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
         """Where a compiled program has to leave its results; None: the compiler chooses."""
+        return None
+
+    def _result_layouts(self, traced: TracedCall) -> tuple[Any, ...] | None:
+        """In which layouts a compiled program leaves its results; None where nothing was said."""
         return None
 
     # ---- static and donated arguments ---------------------------------------------------------
@@ -417,57 +504,20 @@ class Jitted:
                 )
         return WeftTypeError(str(error))
 
-    def _too_many(self, call: Any) -> WeftValueError:
+    def _too_many(self, miss: Miss) -> WeftValueError:
         """The error for one trace more than `max_traces`, saying what changed."""
         limit = self._options.max_traces
         return WeftValueError(
             f"jit of {self._name}: called in a way that needs trace {self._traced_times + 1}, "
             f"and max_traces={limit}",
             operation=f"jit of {self._name}",
-            got=self._change(call),
+            got=change(self._function, self._options, miss.call(miss)),
             wanted=f"calls that are served by {limit} trace" + ("s" if limit != 1 else ""),
             fix=Fix(
                 "max_traces",
                 "call it with arguments of the types it was traced for, or raise max_traces",
                 {"max_traces": self._traced_times + 1},
             ),
-        )
-
-    def _change(self, call: Any) -> str:
-        """In what a call differs from the one traced before that is most like it. A call is the key
-        of its trace and the types of traced values that the function closes over."""
-        (static, in_tree, settings, axes, *types), closed = call
-        reasons = []
-        for old, closed0 in [*((key, ()) for key in self._traces), *self._closures.values()]:
-            static0, tree0, settings0, axes0, *types0 = old
-            reason = []
-            if static != static0 and str(static) != static0:
-                reason.append(f"static arguments {static} instead of {static0}")
-            if in_tree != tree0:
-                reason.append(f"arguments have the structure {in_tree} instead of {tree0}")
-            elif types != types0:
-                paths = tree.leaves_with_path(tree.unflatten(in_tree, range(len(types))))
-                reason += [
-                    f"{argument_path(self._function, path)} is {new!r} instead of {before!r}"
-                    for (path, _), new, before in zip(paths, types, types0, strict=True)
-                    if new is not before
-                ]
-            if settings is not settings0:
-                reason.append("settings changed")
-            if axes != axes0:
-                reason += [
-                    f"{what} {new} instead of {old}"
-                    for what, new, old in zip(
-                        ("bound axes", "the mesh in force", "shardings"), axes, axes0, strict=True
-                    )
-                    if new != old
-                ]
-            if closed != closed0:
-                reason.append(f"it closes over traced values {[*closed]} instead of {[*closed0]}")
-            reasons.append("; ".join(reason))
-        return min(reasons, key=len, default="") or (
-            "it closes over other values, or over values of an enclosing transformation that are "
-            "held where nobody looks for them"
         )
 
 
@@ -512,30 +562,6 @@ def _hashable(value: Any, place: int | str, name: str) -> _Static:
         ) from None
 
 
-def argument_path(function: Any, path: Sequence[Any]) -> str:
-    """How a message calls a leaf of (args, kwargs): by the parameter's name where it is known."""
-    kind, key, *rest = path
-    first = getattr(key, "idx", getattr(key, "key", key))
-    name = repr(first)
-    if getattr(kind, "idx", None) == 0:
-        try:
-            names = list(inspect.signature(function).parameters)
-            name = names[first]
-        except (IndexError, TypeError, ValueError):
-            name = f"argument {first}"
-    else:
-        name = str(first)
-    return f"{name}{tree.keystr(tuple(rest))}"
-
-
-def input_names(function: Any, in_tree: Any, num_consts: int, reads: Sequence[bool]) -> list[str]:
-    """How a message calls the inputs that are read: closed-over arrays, then argument leaves."""
-    dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
-    names = ["a closed-over array"] * num_consts
-    names += [argument_path(function, path) for path, _ in tree.leaves_with_path(dummy)]
-    return [name for name, use in zip(names, reads, strict=True) if use]
-
-
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
     """The leaves of a function's result. Raises WeftTypeError naming the one that is no array."""
     for i, leaf in enumerate(leaves):
@@ -551,11 +577,6 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
                 wanted="arrays, numbers, or a tree of those",
             ) from None
     return [user_value(leaf) for leaf in leaves]
-
-
-def types_of_traced(values: Sequence[Any]) -> tuple[ArrayType, ...]:
-    """The types of the values that are traced."""
-    return tuple(x.type for x in values if isinstance(x, Tracer))
 
 
 def closed(traced: TracedCall) -> ClosedJaxpr:

@@ -8,12 +8,15 @@ for forward and reverse mode algorithmic differentiation" (2008).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body
+from weft.control.closures import trace_once
 from weft.control.loops import check_function, leaf_types
+from weft.control.trace_cache import TraceCache
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
@@ -27,6 +30,7 @@ from weft.errors import (
     WeftTypeError,
     api_boundary,
 )
+from weft.function_keys import register_parts
 from weft.ops.arithmetic import neg
 from weft.ops.named_axes import communication
 from weft.ops.shape import move_dim
@@ -42,6 +46,8 @@ __all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
 linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
 
 Solver = Callable[[Callable[[Any], Any], Any], Any]
+
+_traces = TraceCache(512, "custom_linear_solve")
 
 
 # ---- for users ---------------------------------------------------------------------------------
@@ -82,7 +88,12 @@ def custom_linear_solve(
     in_tree = tree.treedef_tuple((b_tree,))
 
     def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
-        found = trace_body("custom_linear_solve", function, in_tree, types)
+        found = trace_once(
+            _traces,
+            function,
+            (in_tree, *types),
+            functools.partial(trace_body, "custom_linear_solve", function, in_tree, types),
+        )
         check_like("custom_linear_solve", which, found, "b", (b_tree, types), aux)
         return found
 
@@ -164,7 +175,11 @@ def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
             for flag, type in zip(reached, types, strict=True)
         ]
 
-    return rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose")
+    found: Jaxpr = jaxpr.derived(
+        ("transposed system", *types),
+        lambda: rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose"),
+    )
+    return found
 
 
 # ---- the primitive -----------------------------------------------------------------------------
@@ -176,6 +191,10 @@ class System:
 
     jaxpr: Jaxpr
     consts: list[Any]
+
+
+# A solver that was given a system is found again by what the system is.
+register_parts(System, lambda system: (system.jaxpr, *system.consts))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ from weft.transforms.vmap import vmap_flat
 __all__ = ["check_function", "leaf_types", "map", "run_loop", "scan"]
 
 
-_traces = TraceCache(512)
+_traces = TraceCache(512, "a loop")
 
 
 @api_boundary

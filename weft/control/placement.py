@@ -1,10 +1,11 @@
-"""`in_shardings` and `out_shardings` of jit: where arguments are taken and results are left.
+"""`in_shardings` and `out_shardings` of jit: where arguments are taken and results are left, and in
+which layouts.
 
 A sharding over several devices is part of the program, as a constraint on the argument or result,
 so that every transformation of the program keeps it. Called outside of transformations, arguments
 are taken there before and results are pinned. A single device is a property of such a call:
 arguments are moved before it and results after it, each to a device of its own if need be; only
-under a transformation, where there is no call, is it a constraint too.
+under a transformation, where there is no call, is it a constraint too. So is a layout.
 """
 
 from __future__ import annotations
@@ -15,33 +16,43 @@ from typing import Any
 
 import numpy as np
 
+from weft import source as sources
 from weft import tree
-from weft.array import Array, as_array, donate_to_place, put, to_place
+from weft.array import Array, as_array, donate_to_place, put, signature_of, to_format, to_place
+from weft.control.argument_names import argument_path
 from weft.control.closures import register_holder
-from weft.control.entries import AnyEntry, PlacedEntry
-from weft.control.jitted import Jitted, Options, TracedCall, argument_path
+from weft.control.entries import AnyEntry, CheckedEntry, Entry, PlacedEntry
+from weft.control.jitted import Jitted, Options, TracedCall
 from weft.core.trace import bottom_trace, current_trace
-from weft.core.types import user_value
+from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError
 from weft.function_keys import register_parts
+from weft.ops.layout_constraint import constrain_layout
 from weft.ops.sharding_constraint import (
-    as_sharding,
-    constrain,
+    as_format,
+    constrain_sharding,
     is_place,
     settled,
     unless_simulated,
 )
-from weft.sharding import Sharding, SingleDeviceSharding
+from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
-__all__ = ["PlacedJitted", "check_arguments", "lies_at", "placed_alike"]
+__all__ = [
+    "PlacedJitted",
+    "check_arguments",
+    "has_layout",
+    "lies_at",
+    "other_layout",
+    "placed_alike",
+]
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """What a trace knows of places: those of the leaves of the arguments, and the prefix of the
-    results as leaves and structure. `called` says that no transformation is active."""
+    """What a trace knows of places: those of the leaves of the arguments with their layouts, and
+    the prefix of the results as leaves and structure. `called`: no transformation is active."""
 
-    arguments: tuple[Any, ...]
+    arguments: tuple[tuple[Any, Any], ...]
     results: tuple[Any, ...]
     result_structure: Any
     called: bool
@@ -64,40 +75,44 @@ class PlacedJitted(Jitted):
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             for place in tree.leaves(given, is_leaf=is_place):
                 if not is_place(place):
-                    as_sharding(place, f"jit: {what}")
+                    as_format(place, f"jit: {what}")
 
     # ---- what the places are ------------------------------------------------------------------
 
-    def _argument_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
-        return tuple(map(unless_simulated, self._given_places(static, in_tree)))
+    def _argument_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
+        """Where the leaves of the arguments are taken, and in which layouts."""
+        given = self._given_formats(static, in_tree)
+        return tuple((unless_simulated(place), layout) for place, layout in given)
 
-    def _given_places(self, static: Any, in_tree: Any) -> tuple[Any, ...]:
-        """What was said of the leaves of the arguments."""
+    def _given_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
+        """What was said of the leaves of the arguments: places and layouts."""
         args_tree, kwargs_tree = in_tree.children()
         fixed = {place for place, _ in static}
         traced = [x for i, x in enumerate(args_tree.children()) if i not in fixed]
         name = f"jit of {self._name}: in_shardings"
-        places = tree.prefix_leaves(
+        given = tree.prefix_leaves(
             name, self._in_shardings, tree.treedef_tuple(traced), is_leaf=is_place
         )
-        return (*(as_sharding(x, name) for x in places), *(None,) * kwargs_tree.num_leaves)
+        formats = [as_format(x, name, auto=True) for x in given]
+        return (*formats, *[(None, None)] * kwargs_tree.num_leaves)
 
-    def _result_places(self, out_tree: Any) -> list[Any]:
+    def _result_formats(self, out_tree: Any) -> list[tuple[Any, Any]]:
+        """Where the leaves of the results are left, and in which layouts."""
         name = f"jit of {self._name}: out_shardings"
-        places = tree.prefix_leaves(name, self._out_shardings, out_tree, is_leaf=is_place)
-        return [as_sharding(x, name) for x in places]
+        given = tree.prefix_leaves(name, self._out_shardings, out_tree, is_leaf=is_place)
+        return [as_format(x, name, auto=True) for x in given]
 
     def _traced_places(self, static: Any, in_tree: Any) -> Places:
         leaves, structure = tree.flatten(self._out_shardings, is_leaf=is_place)
         called = current_trace() is bottom_trace()
-        return Places(self._given_places(static, in_tree), tuple(leaves), structure, called)
+        return Places(self._given_formats(static, in_tree), tuple(leaves), structure, called)
 
     # ---- in the program -----------------------------------------------------------------------
 
     def _constrained_arguments(
         self, leaves: Sequence[Any], in_tree: Any, places: Places
     ) -> Sequence[Any]:
-        if not any(place is not None for place in places.arguments):
+        if not any(map(is_said, places.arguments)):
             return leaves
         dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
         names = [argument_path(self._function, path) for path, _ in tree.leaves_with_path(dummy)]
@@ -106,8 +121,8 @@ class PlacedJitted(Jitted):
     def _constrained_results(
         self, outs: Sequence[Any], out_tree: Any, places: Places
     ) -> Sequence[Any]:
-        wanted = self._result_places(out_tree)
-        if not any(place is not None for place in wanted):
+        wanted = self._result_formats(out_tree)
+        if not any(map(is_said, wanted)):
             return outs
         dummy = tree.unflatten(out_tree, range(out_tree.num_leaves))
         names = [f"the result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(dummy)]
@@ -117,91 +132,180 @@ class PlacedJitted(Jitted):
         self,
         what: str,
         values: Sequence[Any],
-        places: Sequence[Any],
+        formats: Sequence[tuple[Any, Any]],
         names: Sequence[str],
         called: bool,
     ) -> list[Any]:
         operation = f"jit of {self._name}: {what}"
         found = []
-        for value, place, name in zip(values, places, names, strict=True):
+        for value, (place, layout), name in zip(values, formats, names, strict=True):
             how = place
             if place is not None and not isinstance(place, Sharding):
                 how = None if called else SingleDeviceSharding(place)
-            found.append(constrain(value, how, operation, name))
+            value = constrain_sharding(value, how, operation, name)
+            if isinstance(layout, Layout):
+                layout.check_rank(operation, name, type_of(value).shape)
+                if not called:
+                    value = constrain_layout(value, layout, operation, name)
+            found.append(value)
         return found
 
     # ---- around a call ------------------------------------------------------------------------
 
     def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
-        places = list(map(unless_simulated, self._result_places(traced.out_tree)))
+        formats = self._result_formats(traced.out_tree)
+        places = [unless_simulated(place) for place, _ in formats]
         pinned = tuple(
             place if isinstance(place, Sharding) and settled(place) is place else None
             for place in places
         )
         return pinned if any(pinned) else None
 
+    def _result_layouts(self, traced: TracedCall) -> tuple[Any, ...] | None:
+        layouts = tuple(layout for _, layout in self._result_formats(traced.out_tree))
+        return layouts if any(layouts) else None
+
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
-        places = self._argument_places(static, in_tree)
-        check_arguments(self, arrays, places, in_tree, "in_shardings says")
-        donated = self._donated(in_tree)
-        before = [
-            taking(array, place, give)
-            for array, place, give in zip(arrays, places, donated, strict=True)
-        ]
+        formats = self._argument_formats(static, in_tree)
         # The types are asked first: a shape that cannot be split is refused with its name there.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
+        check_arguments(self, arrays, formats, in_tree, "in_shardings says")
         placed = [
-            array if take is None else placed_alike(array, place)
-            for array, take, place in zip(arrays, before, places, strict=True)
+            placed_alike(x, place, layout)
+            for x, (place, layout) in zip(arrays, formats, strict=True)
         ]
         entry = super()._compile(static, placed, in_tree)
-        after = [leaving(place) for place in self._result_places(traced.out_tree)]
+        donated = self._donated(in_tree)
+        before = [
+            taking(array, place, layout, give)
+            for array, (place, _), layout, give in zip(
+                arrays, formats, argument_layouts(entry, arrays), donated, strict=True
+            )
+        ]
+        after = [leaving(place) for place, _ in self._result_formats(traced.out_tree)]
         return PlacedEntry(entry, before, after)
 
 
+def is_said(format: tuple[Any, Any]) -> bool:
+    """Whether a place or a layout was given."""
+    return format != (None, None)
+
+
+def argument_layouts(entry: AnyEntry, arrays: Sequence[Array]) -> list[Layout | None]:
+    """In which layouts a compiled program takes the leaves of the arguments; None for those that it
+    does not take."""
+    inner = entry.entry if isinstance(entry, CheckedEntry) else entry
+    assert isinstance(inner, Entry)
+    count = len(inner.consts)
+    kept = range(len(arrays)) if inner.kept is None else inner.kept
+    taken = (inner.program.in_layouts or (None,) * (count + len(kept)))[count:]
+    found: list[Layout | None] = [None] * len(arrays)
+    for i, layout in zip(kept, taken, strict=True):
+        found[i] = layout or Layout(range(arrays[i].ndim))
+    return found
+
+
 def check_arguments(
-    function: Jitted, arrays: Sequence[Array], places: Sequence[Any], in_tree: Any, says: str
+    function: Jitted,
+    arrays: Sequence[Array],
+    formats: Sequence[tuple[Any, Any]],
+    in_tree: Any,
+    says: str,
 ) -> None:
-    """Raises WeftValueError for an argument that was put elsewhere on purpose than its place."""
-    for i, (array, place) in enumerate(zip(arrays, places, strict=True)):
-        if place is None or array.signature is array.type or lies_at(array, place):
+    """Raises WeftValueError for an argument that was put elsewhere on purpose than its place, or
+    that has another layout and was put there on purpose."""
+    for i, (array, (place, layout)) in enumerate(zip(arrays, formats, strict=True)):
+        if not array.committed:
             continue
-        dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
-        path, _ = tree.leaves_with_path(dummy)[i]
-        which = argument_path(function._function, path)
-        where = "in another way" if isinstance(place, Sharding) else "on another device"
-        raise WeftValueError(
-            f"jit of {function._name}: {which} was put {where} than {says}",
-            operation=f"jit of {function._name}",
-            got=f"{array.type} on {array.signature[1]}",
-            wanted=f"an array on {place}, or one that was put nowhere on purpose",
-            fix=Fix("device_put", f"pass weft.device_put(x, {place})", {"device": place}),
-        )
+        operation = f"jit of {function._name}"
+        if place is not None and not lies_at(array, place):
+            which = argument_name(function, in_tree, i)
+            where = "in another way" if isinstance(place, Sharding) else "on another device"
+            raise WeftValueError(
+                f"{operation}: {which} was put {where} than {says}",
+                operation=operation,
+                got=f"{array.type} on {array._committed_place()}",
+                wanted=f"an array on {place}, or one that was put nowhere on purpose",
+                fix=Fix("device_put", f"pass weft.device_put(x, {place})", {"device": place}),
+            )
+        if isinstance(layout, Layout) and not has_layout(array, layout):
+            which = argument_name(function, in_tree, i)
+            if function._options.relayout == "error":
+                raise other_layout(operation, which, array, layout, says)
+            if function._options.relayout == "warn":
+                sources.warn(
+                    f"{operation}: the layout of {which} is {array.format.layout} and does not "
+                    f"match the {layout} that {says}: it is copied at each call"
+                )
+
+
+def argument_name(function: Jitted, in_tree: Any, number: int) -> str:
+    """How messages call a leaf of the arguments."""
+    dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
+    path, _ = tree.leaves_with_path(dummy)[number]
+    return argument_path(function._function, path)
+
+
+def other_layout(
+    operation: str, which: str, array: Array, layout: Layout, says: str
+) -> WeftValueError:
+    """The error for an array that was put somewhere on purpose in another layout."""
+    wanted = Format(layout, array.sharding)
+    return WeftValueError(
+        f"{operation}: the layout of {which} does not match the one that {says}",
+        operation=operation,
+        got=f"{array.type} with {array.format.layout}",
+        wanted=f"{layout}, or an array that was put nowhere on purpose",
+        fix=Fix(
+            "layout",
+            f"pass weft.device_put(x, Format({layout}, x.sharding)); or compile for the layout "
+            "that the array has, with in_shardings=x.format; or let it be copied at each call, "
+            "with jit(..., relayout='auto')",
+            {"device": wanted, "in_shardings": array.format, "relayout": "auto"},
+        ),
+    )
+
+
+def has_layout(array: Array, layout: Layout | None) -> bool:
+    """Whether an array has a layout; None is the row-major one."""
+    if layout is not None and layout.is_row_major:
+        layout = None
+    return array._layout() is layout
 
 
 def lies_at(array: Array, place: Any) -> bool:
     """Whether an array was put at a place: a device, or a sharding (that may say the same in
     another way)."""
-    if array.signature is array.type:
-        return False
-    there = array.signature[1]
+    there = array._committed_place()
     if not isinstance(place, Sharding) or not isinstance(there, Sharding):
         return bool(there == place)
     return there.is_equivalent_to(settled(place, array), array.ndim)
 
 
-def placed_alike(array: Array, place: Any) -> Array:
-    """An array without values that has the type of another and lies at a place."""
-    where = settled(place, array) if isinstance(place, Sharding) else place
-    return Array(None, array.type, array.type if where is None else (array.type, where))
+def placed_alike(array: Array, place: Any, layout: Any) -> Array:
+    """An array without values that has the type of another, lies at a place and has a layout; None
+    for what stays as it is. A layout that the program is to choose is the array's own, where that
+    was put there on purpose."""
+    where = array._committed_place()
+    if place is not None and not lies_at(array, place):
+        where = settled(place, array) if isinstance(place, Sharding) else place
+    if layout is None or (layout is Layout.AUTO and array.committed):
+        layout = array._layout()
+    if layout is Layout.AUTO:
+        return Array(None, array.type, (array.type, where, layout))
+    return Array(None, array.type, signature_of(array.type, where, layout))
 
 
-def taking(array: Array, place: Any, donated: bool = False) -> Callable[[Any], Any] | None:
-    """What takes leaves of the type and place of an array to another place; None: nothing.
+def taking(
+    array: Array, place: Any, layout: Layout | None, donated: bool = False
+) -> Callable[[Any], Any] | None:
+    """What takes leaves of the type and place of an array to another place and layout (None: as it
+    is); None where nothing is to be done.
 
     `donated` says that an array is not needed afterwards.
     """
-    if place is None or lies_at(array, place):
+    stays = place is None or lies_at(array, place)
+    if stays and (layout is None or has_layout(array, layout)):
         return None
     where = settled(place, array) if isinstance(place, Sharding) else place
     type = array.type
@@ -210,10 +314,10 @@ def taking(array: Array, place: Any, donated: bool = False) -> Callable[[Any], A
         if not isinstance(leaf, Array):
             values = np.asarray(user_value(leaf))
             if values.dtype == type.dtype:
-                return put(values, type, where)
+                return to_format(put(values, type, where), None, layout)
         elif donated and not getattr(leaf, "_remembered", False):
-            return donate_to_place(leaf, where)
-        return to_place(as_array(user_value(leaf)), where)
+            return to_format(donate_to_place(leaf, leaf._place() if stays else where), None, layout)
+        return to_format(as_array(user_value(leaf)), None if stays else where, layout)
 
     return take
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.array import Array, as_array
+from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -64,6 +65,7 @@ from weft.ops.window import (
 from weft.runtime import stablehlo
 from weft.transforms.eval import one_operation
 from weft.transforms.jvp import jvp_flat
+from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import run_program
 from weft.transforms.staging import function_name, trace_to_jaxpr
@@ -78,6 +80,8 @@ Computation = Callable[[Any, Any], Any]
 # ---- the function ------------------------------------------------------------------------------
 
 _traced: weakref.WeakKeyDictionary[Any, dict[Any, Jaxpr]] = weakref.WeakKeyDictionary()
+# For functions that are made anew and compute the same.
+_shared = TraceCache(512, "a reduction")
 
 
 def traced_computation(computation: Computation, types: Sequence[ArrayType], treedef: Any) -> Jaxpr:
@@ -90,7 +94,13 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
         known = {}
     found = known.get(key)
     if found is None:
-        found = known[key] = trace_computation(computation, scalars, treedef)
+        made = cached_trace(
+            _shared,
+            computation,
+            (treedef, *scalars),
+            lambda: TracedBody(trace_computation(computation, scalars, treedef), [], None),
+        )
+        found = known[key] = made.jaxpr
     return found
 
 
@@ -221,9 +231,9 @@ def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any
     arrays = [as_array(x) for x in args]
     rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
     signature = tuple(x.type for x in arrays)
-    place = operand_place(arrays, made.name, params)
+    place, layouts = operand_place(arrays, made.name, params), operand_layouts(arrays)
     program = params["jaxpr"].derived(
-        (made.name, signature, rest, place, operand_shardings(arrays, place)),
+        (made.name, signature, rest, place, operand_shardings(arrays, place), layouts),
         lambda: one_operation(made, arrays, params),
     )
     return list(run_program(program, arrays))

@@ -26,12 +26,15 @@ from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import stablehlo
 from weft.transforms.dce import dce_equations, dce_jaxpr, silenced_equation
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.kept_layouts import keep_in_program
+from weft.transforms.layouts import whole_sources
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import function_name
@@ -46,7 +49,7 @@ remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
 
 # ---- for users ---------------------------------------------------------------------------------
 
-_traces = TraceCache(512)
+_traces = TraceCache(512, "checkpoint")
 
 
 def checkpoint(
@@ -404,6 +407,10 @@ rules.linearize.register(remat_p, remat_linearize)
 rules.transpose.register(remat_p, remat_transpose)
 rules.vmap.register(remat_p, remat_vmap)
 rules.partial_eval.register(remat_p, remat_partial_eval)
+rules.layout.register(remat_p, whole_sources)
+rules.reads.register(remat_p, reads_of_program)
+rules.moves.register(remat_p, moves_of_program)
+rules.keep_layouts.register(remat_p, keep_in_program)
 rules.dce.register(remat_p, remat_dce)
 rules.lower.register(remat_p, remat_lower)
 rules.steps.register(remat_p, remat_steps)

@@ -27,18 +27,22 @@ from weft.control.loop_parts import (
     stacked_type,
 )
 from weft.core import rules
+from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Read, Reads, Step, full_read
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 from weft.ops.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.extended import physical_type
+from weft.ops.layout_constraint import constraint_equation, row_major_entry
 from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents, instantiate, zeros
 from weft.runtime import stablehlo
 from weft.transforms.dce import dce_jaxpr
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.kept_layouts import keep_layouts
 from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.transpose import transpose_jaxpr
@@ -506,6 +510,64 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     return list(reads), made
 
 
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def scan_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """Constants are read as often as the loop runs, scanned arrays element by element; carried and
+    stacked values are made as a whole."""
+    params = dict(eqn.params)
+    jaxpr = params.pop("jaxpr")
+    loop = Loop(**params)
+    found = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
+    consts, _, xs = loop.split(found)
+    carry = loop.split(eqn.inputs)[1]
+
+    def element(read: Read) -> Read:
+        walk = (s if s.dim < 0 else s._replace(dim=s.dim + 1) for s in read.walk)
+        return read._replace(walk=(Step(0, loop.length), *walk), carried=True, folds=False)
+
+    return [
+        *(tuple(read.repeated(loop.length) for read in reads) for reads in consts),
+        *((full_read(x.type),) for x in carry),
+        *(tuple(map(element, reads)) for reads in xs),
+    ]
+
+
+def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
+    if partitioned:
+        return [eqn]
+    params = dict(eqn.params)
+    jaxpr = params.pop("jaxpr")
+    loop = Loop(**params)
+    of_consts = loop.split(layouts)[0]
+    kept = [layout is not None for layout in of_consts]
+    none = [None] * (len(layouts) - loop.num_consts)
+    inner = keep_layouts(jaxpr, [*of_consts, *none])
+    consts, carry, xs = loop.split(inner.inputs)
+    # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
+    entering = marked(consts, kept)
+    leaving = [Var(var.type) for var in entering]
+    constraints = list(map(constraint_equation, entering, leaving, marked(of_consts, kept)))
+    own, n = [not flag for flag in kept], loop.num_carry
+    body = Jaxpr(
+        [*marked(consts, own), *carry, *entering, *xs],
+        [*inner.eqns, *constraints],
+        [*inner.outputs[:n], *leaving, *inner.outputs[n:]],
+        0,
+        inner.name,
+    )
+    inputs, before = row_major_entry(eqn.inputs, layouts)
+    consts_in, carry_in, xs_in = loop.split(inputs)
+    given = marked(consts_in, kept)
+    made = eqn.replace(
+        inputs=[*marked(consts_in, own), *carry_in, *given, *xs_in],
+        outputs=[*eqn.outputs[:n], *(Var(x.type) for x in given), *eqn.outputs[n:]],
+        params=loop.with_counts(sum(own), n + len(given)).params(checked(body)),
+    )
+    return [*before, made]
+
+
 # ---- lowering ----------------------------------------------------------------------------------
 
 
@@ -575,3 +637,5 @@ rules.partial_eval.register(scan_p, scan_partial_eval)
 rules.dce.register(scan_p, scan_dce)
 rules.lower.register(scan_p, scan_lower)
 rules.steps.register(scan_p, scan_steps)
+rules.reads.register(scan_p, scan_reads)
+rules.keep_layouts.register(scan_p, scan_keep_layouts)

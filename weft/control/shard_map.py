@@ -23,6 +23,7 @@ from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.trace import Tracer, using_trace
 from weft.core.types import ArrayType, type_of
@@ -35,6 +36,8 @@ from weft.runtime import stablehlo, stablehlo_collectives
 from weft.sharding import PartitionSpec
 from weft.transforms.dce import dce_equations, dce_jaxpr
 from weft.transforms.jvp import jvp_flat
+from weft.transforms.kept_layouts import keep_in_program
+from weft.transforms.layouts import whole_sources
 from weft.transforms.linearize import linear_program, linearize_flat
 from weft.transforms.lower import ManualMesh
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
@@ -621,6 +624,17 @@ def _ir(type: ArrayType) -> Any:
     return stablehlo.array_type_to_ir(physical_type(type))
 
 
+def shard_map_keep_layouts(
+    eqn: Equation, layouts: Sequence[Any], partitioned: bool
+) -> list[Equation]:
+    manual = eqn.params["manual"]
+    return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
+
+
+rules.layout.register(shard_map_p, whole_sources)
+rules.reads.register(shard_map_p, reads_of_program)
+rules.moves.register(shard_map_p, moves_of_program)
+rules.keep_layouts.register(shard_map_p, shard_map_keep_layouts)
 rules.stage.register(shard_map_p, shard_map_stage)
 rules.type_rule.register(shard_map_p, shard_map_type)
 rules.retype.register(shard_map_p, shard_map_retype)

@@ -1,248 +1,211 @@
 """The stages of compiling by hand: traced, lowered, compiled.
 
-`jit(f).trace(*args)` gives the program, `.lower()` its StableHLO, `.compile()` something to call.
+`jit(f).trace(*args)` gives the program, `.lower()` its StableHLO, `.compile()` something to call
+(`compiled.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft import config, tree
-from weft.array import Array, as_array, to_place
-from weft.control.entries import CheckedEntry, Entry
-from weft.control.jit import placed_program
-from weft.control.jitted import Jitted, TracedCall, _stages, closed, input_names
+from weft import tree
+from weft.array import Array, signature_of
+from weft.control.argument_names import argument_path
+from weft.control.compiled import Compiled, Plan
+from weft.control.jitted import Jitted, _stages, closed
 from weft.control.placement import check_arguments, placed_alike
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr
+from weft.control.staged_call import ArgInfo, Stage, StagedCall
+from weft.core import rules
+from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, ShapeDtypeStruct, type_of, user_value
-from weft.errors import Fix, TreeError, WeftTypeError
-from weft.ops.sharding_constraint import as_sharding
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.sharding_constraint import as_format
 from weft.runtime import client
-from weft.sharding import Sharding, SingleDeviceSharding
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.lower import lower_to_module
-from weft.transforms.places import operand_place, operand_shardings
+from weft.sharding import Sharding
 
-__all__ = ["Compiled", "Lowered", "Traced", "trace"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "trace"]
+
+_PLATFORMS = frozenset({"cpu", "cuda", "rocm", "tpu"})
+_ALIASES = {"gpu": "cuda"}
 
 
+@api_boundary
 def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
     """Traces a jitted function for arguments that may be arrays or ShapeDtypeStructs."""
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
-    types = [type_of(user_value(x)) for x in leaves]
+    try:
+        types = [type_of(user_value(x)) for x in leaves]
+    except WeftTypeError as error:
+        raise function._bad_argument(dynamic, error) from None
+    given = []
+    for (path, x), of in zip(tree.leaves_with_path(dynamic), types, strict=True):
+        given.append(stand_in(x, of, function, path))
     traced = function._traced(static, types, in_tree)
-    given = [
-        stand_in(x, type, f"jit of {function._name}") for x, type in zip(leaves, types, strict=True)
-    ]
-    places = function._argument_places(static, in_tree)
-    check_arguments(function, given, places, in_tree, "in_shardings says")
+    formats = function._argument_formats(static, in_tree)
+    check_arguments(function, given, formats, in_tree, "in_shardings says")
     placed = [
-        x if place is None else placed_alike(x, place)
-        for x, place in zip(given, places, strict=True)
+        placed_alike(x, place, layout) for x, (place, layout) in zip(given, formats, strict=True)
     ]
-    return Traced(function, traced, in_tree, function._donated(in_tree), placed)
+    return Traced(StagedCall(function, traced, static, in_tree, placed))
 
 
-def stand_in(leaf: Any, type: ArrayType, operation: str) -> Array:
+def stand_in(leaf: Any, of: ArrayType, function: Jitted, path: Any) -> Array:
     """An array without values of the type of an argument, put where that was put or will be."""
-    if isinstance(leaf, Array) and not isinstance(leaf, Tracer):
-        return Array(None, type, leaf.signature)
-    place = as_sharding(getattr(leaf, "sharding", None), operation)
+    if type(leaf) is Array:
+        return Array(None, of, leaf.signature)
+    if isinstance(leaf, Tracer):
+        return Array(None, of, of)
+    format = getattr(leaf, "sharding", None)
+    if format is None:
+        return Array(None, of, of)
+    if getattr(leaf, "layout", None) is not None:
+        format = leaf.format
+    operation, what = f"jit of {function._name}", argument_path(function._function, path)
+    place, layout = as_format(format, operation, what, of.shape)
     if isinstance(place, Sharding):
-        place.check_shape(operation, "an argument", type.shape)
-    return Array(None, type, type if place is None else (type, place))
+        place.check_shape(operation, what, of.shape)
+    return Array(None, of, signature_of(of, place, layout))
 
 
-class Traced:
-    """A traced function: `jaxpr`, `in_avals`, `out_info`."""
+class Traced(Stage):
+    """A traced function: its program, before anything is compiled.
 
-    def __init__(
-        self,
-        function: Jitted,
-        traced: TracedCall,
-        in_tree: Any,
-        donated: tuple[bool, ...],
-        arguments: Sequence[Array],
-    ) -> None:
-        self._function = function
-        # Without values: their types and where they lie.
-        self._arguments = arguments
-        self._traced = traced
-        self._in_tree = in_tree
-        self._donated = donated
+    >>> import weft, weft.numpy as wnp
+    >>> traced = weft.jit(lambda x: x + 1).trace(weft.ShapeDtypeStruct((3,), "float32"))
+    >>> traced.jaxpr
+    { lambda ; a:f32[3]. let
+        b:f32[3] = add a 1.0:f32[]
+      in (b,) }
+    >>> traced.out_info
+    ShapeDtypeStruct(shape=(3,), dtype=f32)
+    """
+
+    def __init__(self, call: StagedCall) -> None:
+        self._call = call
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
         """The program with its closed-over values."""
-        return closed(self._traced)
+        return closed(self._call.traced)
 
-    @property
-    def out_info(self) -> Any:
-        """The tree of results, as ShapeDtypeStructs."""
-        return self._traced.out_tree.unflatten(
-            [ShapeDtypeStruct(t.shape, t.dtype) for t in self._traced.jaxpr.out_types]
+    @api_boundary
+    def lower(self, *, lowering_platforms: str | Sequence[str] | None = None) -> Lowered:
+        """The program in StableHLO.
+
+        `lowering_platforms` names the platform that it is for ("cpu", "cuda", "rocm" or "tpu");
+        by default the one that programs run on. What is lowered for another one can be looked at
+        and not compiled. Raises WeftTypeError for a function that closes over traced values,
+        WeftValueError for an unknown platform, and WeftNotImplementedError for several at once.
+        """
+        return Lowered(self._call, platform_of(lowering_platforms))
+
+
+def platform_of(given: str | Sequence[str] | None) -> str:
+    """The name of the platform to lower for."""
+    current = client.backend().platform
+    if given is None:
+        return current
+    names = [given] if isinstance(given, str) else list(given)
+    names = list(dict.fromkeys(_ALIASES.get(name, name) for name in names))
+    known = {*_PLATFORMS, current, *(platform for _, platform in rules.lower_for_platform)}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise WeftValueError(
+            "lower: no platform has this name" if unknown else "lower: no platform is named",
+            operation="lower",
+            got=f"lowering_platforms={given!r:.100}",
+            wanted=f"one of {', '.join(sorted(known))}",
+            fix=Fix("platform", f"pass {current!r}, or nothing", {"lowering_platforms": current}),
         )
-
-    def lower(self) -> Lowered:
-        """The program in StableHLO."""
-        return Lowered(self)
-
-
-def live(traced: TracedCall) -> Jaxpr:
-    """The program without dead equations, as it is compiled; it takes all inputs still."""
-    return dce_jaxpr(traced.jaxpr, (True,) * len(traced.jaxpr.outputs), keep_inputs=True)[0]
-
-
-class Plan:
-    """What a traced function is compiled of: its program, its places and what is closed over."""
-
-    __slots__ = ("consts", "donated", "in_shardings", "jaxpr", "name", "pinned", "place")
-
-    def __init__(self, stage: Traced) -> None:
-        traced, function = stage._traced, stage._function
-        self.jaxpr = live(traced)
-        self.name = function._name
-        self.consts = [as_array(x) for x in traced.consts]
-        self.donated = (False,) * self.jaxpr.num_consts + stage._donated
-        operands = [*self.consts, *stage._arguments]
-        operation = f"jit of {self.name}"
-        self.place = operand_place(operands, operation, {"jaxpr": self.jaxpr})
-        self.in_shardings = operand_shardings(operands, self.place)
-        self.pinned = function._pinned(traced)
+    if len(names) > 1:
+        raise WeftNotImplementedError(
+            "lower: a program is lowered for one platform at a time",
+            operation="lower",
+            got=f"lowering_platforms={tuple(names)}",
+            wanted="one platform",
+            fix=Fix("platform", f"lower it for {names[0]!r}", {"lowering_platforms": names[0]}),
+        )
+    return names[0]
 
 
-class Lowered:
-    """A lowered function; `as_text` shows its StableHLO."""
+def dialect_of(given: str | None) -> str:
+    """The name of the form that a program is shown in."""
+    if given not in (None, "stablehlo", "hlo"):
+        raise WeftValueError(
+            "a lowered program is shown in StableHLO or in HLO",
+            operation="as_text",
+            got=f"dialect={given!r:.100}",
+            wanted='"stablehlo" or "hlo"',
+            fix=Fix("dialect", 'pass "stablehlo"', {"dialect": "stablehlo"}),
+        )
+    return given or "stablehlo"
 
-    def __init__(self, traced: Traced) -> None:
-        self._stage = traced
-        self._plan = plan = Plan(traced)
-        self._module = lower_to_module(
-            plan.jaxpr,
-            plan.name,
-            client.backend().platform,
-            plan.donated,
-            devices=plan.place if type(plan.place) is tuple else (),
-            in_shardings=plan.in_shardings,
-            out_shardings=plan.pinned,
-        ).module
 
-    def as_text(self, debug_info: bool = False) -> str:
-        """The StableHLO text, with source locations if asked for."""
+class Lowered(Stage):
+    """A lowered function: its program as the compiler is given it.
+
+    >>> import weft
+    >>> lowered = weft.jit(lambda x: x + 1).lower(weft.ShapeDtypeStruct((3,), "float32"))
+    >>> "stablehlo.add" in lowered.as_text()
+    True
+    >>> lowered.cost_analysis()["flops"]
+    3.0
+    """
+
+    def __init__(self, call: StagedCall, platform: str) -> None:
+        self._call = call
+        self._platform = platform
+        self._plan = plan = Plan(call, platform)
+        self._module = plan.lowered.context.module
+
+    @api_boundary
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The program as text, in "stablehlo" (with source locations if asked for) or "hlo", where
+        nothing is optimized yet either.
+
+        Raises WeftValueError for another dialect.
+        """
+        if dialect_of(dialect) == "hlo":
+            return client.backend().hlo_text(self._module.ir)
         return str(self._module.text(debug_info))
 
-    def compiler_ir(self) -> Any:
-        """The MLIR module."""
+    @api_boundary
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program as the compiler's own object: the MLIR module ("stablehlo"), or XLA's
+        computation ("hlo")."""
+        if dialect_of(dialect) == "hlo":
+            return client.backend().to_hlo(self._module.ir)
         return self._module.ir
 
-    def compile(self) -> Compiled:
-        """The compiled program."""
-        return Compiled(self._stage, self._plan)
-
-
-def check_leaf(name: str, path: Any, leaf: Any, want: ArrayType) -> None:
-    """Raises WeftTypeError for an argument of another type than a program was compiled for."""
-    got = type_of(user_value(leaf))
-    if isinstance(leaf, Tracer):
-        raise WeftTypeError(
-            f"compiled {name} cannot be called under a transformation",
-            operation=name,
-            got=leaf.describe(),
-            wanted="an array",
-            fix=Fix("jit", "call the jitted function instead of the compiled one", {}),
-        )
-    if got.shape != want.shape or got.dtype != want.dtype:
-        raise WeftTypeError(
-            f"compiled {name}: the argument at {tree.keystr(path)} has another type",
-            operation=name,
-            got=str(got),
-            wanted=str(want),
-        )
-
-
-def as_user_sharding(place: Any) -> Sharding:
-    """A place as a sharding; None is the default device."""
-    if isinstance(place, Sharding):
-        return place
-    return SingleDeviceSharding(client.backend().default_device if place is None else place)
-
-
-class Compiled:
-    """A compiled function, called with arguments of exactly the types it was compiled for."""
-
-    def __init__(self, stage: Traced, plan: Plan) -> None:
-        self._stage = stage
-        jaxpr, consts, name, donated = plan.jaxpr, plan.consts, plan.name, plan.donated
-        n = jaxpr.num_consts
-        looking = config.settings().looks_at_results
-        if looking:
-            donated = (False,) * len(donated)  # The search for a NaN needs the operands again.
-        program = placed_program(jaxpr, name, donated, plan.place, plan.in_shardings, plan.pinned)
-        kept = list(range(len(jaxpr.inputs) - n)) if n else None
-        places = [i for i, flag in enumerate(donated[n:]) if flag]
-        self._program = program
-        # By leaf: where the program takes the arguments.
-        several = type(plan.place) is tuple
-        self._places = (
-            program.in_shardings[n:] if several else [plan.place] * (len(jaxpr.inputs) - n)
-        )
-        entry = Entry(
-            program, consts, kept, places, jaxpr.in_avals, stage._traced.out_tree, settled=several
-        )
-        self._entry: Entry | CheckedEntry = entry
-        if looking:
-            reads = (True,) * len(jaxpr.inputs)
-            names = input_names(stage._function._function, stage._in_tree, n, reads)
-            self._entry = CheckedEntry(entry, jaxpr, name, names)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self._stage._function._name
-        _, dynamic = self._stage._function._split(args, kwargs)
-        leaves, in_tree = tree.flatten(dynamic)
-        if in_tree != self._stage._in_tree:
-            raise TreeError(
-                f"compiled {name}: the arguments have another structure than it was compiled for",
-                operation=name,
-                got=str(in_tree),
-                wanted=str(self._stage._in_tree),
-            )
-        wanted = self._stage._traced.jaxpr.in_avals
-        for (path, leaf), want in zip(tree.leaves_with_path(dynamic), wanted, strict=True):
-            check_leaf(name, path, leaf, want)
-        arrays = [as_array(user_value(x)) for x in leaves]
-        check_arguments(self._stage._function, arrays, self._places, in_tree, "it was compiled for")
-        arrays = [
-            x if place is None else to_place(x, place)
-            for x, place in zip(arrays, self._places, strict=True)
-        ]
-        return self._entry.run(arrays)
-
-    @property
-    def input_shardings(self) -> Any:
-        """Where the arguments lie: a pair of the positional ones and those by name, as a tree of
-        shardings."""
-        return self._stage._in_tree.unflatten([as_user_sharding(x) for x in self._places])
-
-    @property
-    def output_shardings(self) -> Any:
-        """Where the results lie, as a tree of shardings."""
-        places = [as_user_sharding(place) for place in self._program.out_places]
-        return self._stage._traced.out_tree.unflatten(places)
-
-    def as_text(self) -> str:
-        """The optimised program, as XLA shows it."""
-        return str(self._program.executable.as_text())
-
+    @api_boundary
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the cost: "flops", "bytes accessed", …"""
-        return dict(self._program.executable.cost_analysis())
+        """XLA's estimate of the cost before anything is optimized: "flops", "bytes accessed", …
 
-    def memory_analysis(self) -> Any:
-        """Bytes of arguments, results and temporaries."""
-        return self._program.executable.memory_stats()
+        A loop's body is counted once. See `Compiled.cost_analysis` for the optimized program.
+        """
+        return dict(client.backend().estimated_cost(self._module.ir))
+
+    @api_boundary
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
+        """The compiled program. `compiler_options` go to XLA and win over those given to `jit`.
+
+        Raises WeftValueError for an option that XLA does not have, and for a program that was
+        lowered for another platform than programs run on here.
+        """
+        current = client.backend().platform
+        if self._platform != current:
+            raise WeftValueError(
+                f"a program lowered for {self._platform} cannot be compiled here",
+                operation="compile",
+                got=f"a program for {self._platform}",
+                wanted=f"one for {current}",
+                fix=Fix("platform", f"lower it for {current}: traced.lower()", {}),
+            )
+        options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
+        return Compiled(self._call, self._plan, tuple(sorted(options.items())))
 
 
 _stages.append(trace)

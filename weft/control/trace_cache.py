@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from weft import config
 from weft.array import Array
+from weft.control.retracing import MissOfBody
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.rules import LinearOperand
@@ -29,11 +30,13 @@ from weft.function_keys import (
 )
 from weft.runtime import client
 from weft.sharding.current import in_force
+from weft.time_spent import charged
+from weft.transforms.staging import function_name
 
 __all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
 
 register_by_identity(Array)
-register_uncacheable(Tracer)
+register_uncacheable(Tracer, "a value of an enclosing transformation")
 register_uncacheable(LinearOperand)
 
 
@@ -99,6 +102,14 @@ class _Entry:
         self.traced = dataclasses.replace(traced, consts=[])
         self.watches: tuple[Any, ...] = ()
 
+    def serves(self, key: Key) -> bool:
+        """Whether the trace serves a function with a key of these parts."""
+        return (
+            key.counters == self.key.counters
+            and key.digests == self.key.digests
+            and (self.witnesses is None or key.has_witnesses(self.witnesses))
+        )
+
     def result(self) -> Any:
         """The trace with its closed-over values; None where one of them is gone."""
         consts = [x() if type(x) is weakref.ref else x for x in self.consts]
@@ -114,8 +125,10 @@ class TraceCache:
     when such an array dies, what was remembered with it is dropped.
     """
 
-    def __init__(self, limit: int = 512) -> None:
+    def __init__(self, limit: int = 512, what: str = "") -> None:
         self.limit = limit
+        # What the functions are traced for; misses are explained where it is said.
+        self.what = what
         # From the least to the most recently used.
         self._entries: dict[Hashable, _Entry] = {}
         # Entries of which something died. Objects may die, and what they leave behind may run, at
@@ -151,11 +164,7 @@ class TraceCache:
                 return None
             place = (key.parts, parts)
             entry = self._entries.get(place)
-            found = None
-            if entry is not None and (
-                entry.witnesses is None or key.has_witnesses(entry.witnesses)
-            ):
-                found = entry.result()
+            found = entry.result() if entry is not None and entry.serves(key) else None
             if entry is None or found is None:
                 self._misses += not again
                 return None
@@ -171,14 +180,15 @@ class TraceCache:
         Where its keys before and after tracing differ, tracing changed something that it reads, and
         tracing an equal function may give another program: the trace is remembered for this very
         function object only. (What a function only counts up is no part of its key.) A function
-        that counts, and a program that calls Python when it runs, serve only functions that refer
-        to the very same objects: another would have its own counter changed.
+        that counts serves only functions with the same counters, since another would have its own
+        changed; a program that calls Python when it runs, only functions that refer to the very
+        same objects.
         """
         before, after, same = keys
         if after is None or any(isinstance(value, Tracer) for value in traced.consts):
             return
-        if before.parts == after.parts:
-            own = before.counts or _calls_python(traced.jaxpr)
+        if before.same_content(after):
+            own = _calls_python(traced.jaxpr)
             self._store(_Entry(before, before.witnesses if own else None, traced), parts)
         elif same is not None:
             self._store(_Entry(same, None, traced), parts)
@@ -221,6 +231,11 @@ class TraceCache:
 
 def _calls_python(jaxpr: Jaxpr) -> bool:
     """Whether a program holds functions of the user: callbacks, rules of custom derivatives."""
+    found: bool = jaxpr.derived("calls Python", lambda: _has_functions(jaxpr))
+    return found
+
+
+def _has_functions(jaxpr: Jaxpr) -> bool:
     for eqn in jaxpr.eqns:
         if eqn.primitive.memoise:
             continue
@@ -287,7 +302,11 @@ def cached_trace(
         return trace()
     if found is not None:
         return found
-    traced = trace()
+    if cache.what:
+        with MissOfBody(cache.what, function, function_name(function), parts), charged("tracing"):
+            traced = trace()
+    else:
+        traced = trace()
     if key is not None:
         cache.put(TraceKeys(key, function_key(function, *values), same), place, traced)
     return traced

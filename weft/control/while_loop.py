@@ -33,8 +33,10 @@ from weft.control.loops import check_function, leaf_types, run_loop
 from weft.control.scan import same_array
 from weft.control.trace_cache import TraceCache, TracedBody
 from weft.core import rules
+from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -48,12 +50,14 @@ from weft.errors import (
 )
 from weft.ops.arithmetic import add, lt
 from weft.ops.convert import convert_element_type
+from weft.ops.layout_constraint import constraint_equation, row_major_entry
 from weft.ops.named_axes import check_silent
 from weft.ops.reduce import reduce_or
 from weft.ops.shape import move_dim
 from weft.ops.tangents import instantiate
 from weft.transforms.dce import dce_jaxpr, silenced
 from weft.transforms.jvp import jvp_jaxpr
+from weft.transforms.kept_layouts import keep_layouts
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import function_name
 from weft.transforms.varying import fit, widened
@@ -69,8 +73,8 @@ while_p = Primitive("while", multiple_results=True, memoise=False)
 # ---- for users ---------------------------------------------------------------------------------
 
 
-_bodies = TraceCache(512)
-_conditions = TraceCache(512)
+_bodies = TraceCache(512, "a loop")
+_conditions = TraceCache(512, "the condition of a loop")
 
 
 @api_boundary
@@ -556,6 +560,61 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     return kept, made
 
 
+# How often a loop is taken to run whose number of steps only its values decide.
+STEPS = 10
+
+
+def while_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """Constants are read at every step; carried values are made as a whole."""
+    found: list[Reads] = []
+    of_cond, of_body, carry = parts(eqn.inputs, eqn.params)
+    for name, consts in (("cond_jaxpr", of_cond), ("body_jaxpr", of_body)):
+        jaxpr = eqn.params[name]
+        reads = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
+        found += [tuple(r.repeated(STEPS) for r in own) for own in reads[: len(consts)]]
+    return [*found, *((full_read(x.type),) for x in carry)]
+
+
+def while_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
+    if partitioned:
+        return [eqn]
+    of_body = parts(layouts, eqn.params)[1]
+    inputs, before = row_major_entry(eqn.inputs, layouts)
+    _, given, carry = parts(inputs, eqn.params)
+    condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    inner = keep_layouts(body, [*of_body, *(None for _ in carry)])
+    n, m = len(given), eqn.params["cond_nconsts"]
+    kept = [i for i in range(n) if of_body[i] is not None]
+    own = [i for i in range(n) if of_body[i] is None]
+    consts = inner.inputs[:n]
+    # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
+    entering = [consts[i] for i in kept]
+    leaving = [Var(var.type) for var in entering]
+    constraints = list(map(constraint_equation, entering, leaving, [of_body[i] for i in kept]))
+    carried = Jaxpr(
+        [*(consts[i] for i in own), *inner.inputs[n:], *entering],
+        [*inner.eqns, *constraints],
+        [*inner.outputs, *leaving],
+        0,
+        inner.name,
+    )
+    unread = [Var(var.type) for var in entering]
+    asked = Jaxpr(
+        [*condition.inputs, *unread], condition.eqns, condition.outputs, 0, condition.name
+    )
+    made = eqn.replace(
+        inputs=[*inputs[:m], *(given[i] for i in own), *carry, *(given[i] for i in kept)],
+        outputs=[*eqn.outputs, *(Var(var.type) for var in entering)],
+        params=eqn.params
+        | {
+            "body_nconsts": len(own),
+            "body_jaxpr": checked(carried),
+            "cond_jaxpr": checked(asked),
+        },
+    )
+    return [*before, made]
+
+
 def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
     cond_consts, body_consts, carry = parts(operands, params)
 
@@ -580,3 +639,5 @@ rules.partial_eval.register(while_p, while_partial_eval)
 rules.dce.register(while_p, while_dce)
 rules.lower.register(while_p, while_lower)
 rules.steps.register(while_p, while_steps)
+rules.reads.register(while_p, while_reads)
+rules.keep_layouts.register(while_p, while_keep_layouts)

@@ -24,6 +24,18 @@ Signatures (params are keyword arguments in every rule):
   the operands are to be cast to, and the parameters with programs that take them.
 - `again(*args, **params)`: for primitives that take operands of certain types only. Applies the
   primitive in a recorded program that is evaluated again, for operands that may vary more.
+- `layout(params) -> one entry per result`: what decides on the layout of a result: the number of
+  the operand whose value it is, unchanged; a Layout that was asked for; or None. Primitives without
+  a rule compute something.
+- `reads(equation, demands, inner) -> one tuple of Reads per operand` (see `core.reads`): in which
+  order the elements of the operands are looked at, given the same for the results; `inner` answers
+  for a program. Primitives without a rule go over their operands once, row by row.
+- `moves(equation, result) -> (operand, dims)`: for primitives that only move elements. Of which
+  operand they are, and for each dimension of the result the operand's, or -1 for one of length 1
+  that is new; or (program, result), for primitives that hold programs; or None.
+- `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold programs. What
+  computes the same where operands have these layouts (None: not known), and reads them so in the
+  programs; `partitioned`: where the compiler splits the program over devices.
 - `effects(params) -> frozenset`: what an application does besides computing its results. The
   effects of programs among the parameters are added by themselves.
 """
@@ -46,11 +58,15 @@ __all__ = [
     "effects",
     "impl",
     "jvp",
+    "keep_layouts",
+    "layout",
     "linearize",
     "lower",
     "lower_for_platform",
+    "moves",
     "not_linear",
     "partial_eval",
+    "reads",
     "retype",
     "stage",
     "steps",
@@ -112,6 +128,10 @@ stage = Table("staging", "weft.core.rules.stage.register({}_p, rule)")
 steps = Table("stepwise evaluation", "weft.core.rules.steps.register({}_p, rule)")
 retype = Table("retyping", "weft.core.rules.retype.register({}_p, rule)")
 again = Table("repeated evaluation", "weft.core.rules.again.register({}_p, rule)")
+layout = Table("layout", "weft.core.rules.layout.register({}_p, rule)")
+reads = Table("reading", "weft.core.rules.reads.register({}_p, rule)")
+keep_layouts = Table("layout-keeping", "weft.core.rules.keep_layouts.register({}_p, rule)")
+moves = Table("moving", "weft.core.rules.moves.register({}_p, rule)")
 effects = Table("effects", "weft.core.rules.effects.register({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.

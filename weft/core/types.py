@@ -19,7 +19,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.errors import WeftTypeError
 
-__all__ = ["ArrayType", "ShapeDtypeStruct", "Typed", "register_type_of", "type_of", "user_value"]
+__all__ = ["ArrayType", "Typed", "register_type_of", "type_of", "user_value"]
 
 _NO_AXES: frozenset[str] = frozenset()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
@@ -273,39 +273,3 @@ def user_value(value: Any) -> Any:
             "dtype, or set enable_x64"
         )
     return dtype.type(value)
-
-
-class ShapeDtypeStruct(Typed):
-    """Stands for an array of which only the type is known, where a function is traced or lowered.
-
-    shape: a tuple of lengths; dtype: anything that names a dtype.
-
-    >>> ShapeDtypeStruct((2, 3), np.float32).shape
-    (2, 3)
-    """
-
-    __slots__ = ("sharding", "type")
-
-    def __init__(
-        self, shape: Iterable[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
-    ) -> None:
-        self.type = ArrayType(shape, dtype, weak_type)
-        self.sharding = sharding
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ShapeDtypeStruct)
-            and self.type is other.type
-            and self.sharding == other.sharding
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.sharding))
-
-    def __repr__(self) -> str:
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={dtypes.short_name(self.dtype)})"

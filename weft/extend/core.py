@@ -5,9 +5,10 @@ from weft.core.check import check_jaxpr
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.show import show_jaxpr
 from weft.core.trace import Trace, Tracer, current_trace, using_trace
-from weft.core.types import ArrayType, ShapeDtypeStruct, type_of
+from weft.core.types import ArrayType, type_of
 from weft.core.types import ArrayType as ShapedArray
 from weft.transforms.staging import trace_to_jaxpr
 

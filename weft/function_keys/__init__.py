@@ -7,13 +7,17 @@ from weft.function_keys.keys import (
     register_parts,
     register_uncacheable,
 )
+from weft.function_keys.named import NamedPart, named_parts, short_text
 from weft.function_keys.snapshot import Key
 
 __all__ = [
     "Key",
+    "NamedPart",
     "function_key",
     "identity_key",
+    "named_parts",
     "register_by_identity",
     "register_parts",
     "register_uncacheable",
+    "short_text",
 ]

@@ -23,6 +23,7 @@ _ATTRIBUTE_READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _OUTER_WRITES = {"STORE_DEREF", "DELETE_DEREF"}
 _GLOBAL_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 _OUTER_USES = {"LOAD_DEREF", "LOAD_CLASSDEREF"} | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
+_DESCRIPTIONS = ("shape", "dtype", "ndim", "size")
 # What follows `n` in `n[k] += 1`.
 _COUNT_UP = [
     "LOAD_CONST",
@@ -102,7 +103,7 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
 
 def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
     """Whether a use of an outer variable is a part of `n += 1`, `n[k] += 1`, `n.append(1)` or
-    `n.add(1)`, in which what it holds goes nowhere else."""
+    `n.add(x.shape)`, in which what it holds goes nowhere else."""
     following = [x for x in instructions[i + 1 : i + 16] if x.opname != "PRECALL"]
     names = [x.opname for x in following]
     name = instructions[i].argval
@@ -117,7 +118,23 @@ def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
         return True
     if names[:1] and names[0] in _ATTRIBUTE_READS and following[0].argval in ("append", "add"):
         # What these methods of containers return is None, wherever it goes.
-        return names[1:3] == ["LOAD_CONST", "CALL"]
+        return _only_described(following[1:])
+    return False
+
+
+def _only_described(following: list[dis.Instruction]) -> bool:
+    """Whether the argument of a call is a constant or what types say of values (`x.shape`).
+
+    Where values themselves are kept, somebody wants those of each time.
+    """
+    for i, x in enumerate(following):
+        if x.opname == "CALL":
+            return i > 0
+        described = i + 1 < len(following) and following[i + 1].argval in _DESCRIPTIONS
+        known = x.opname in _ATTRIBUTE_READS and x.argval in _DESCRIPTIONS
+        if not known and x.opname not in ("LOAD_CONST", "BUILD_TUPLE"):
+            if not (x.opname.startswith("LOAD_FAST") and described):
+                return False
     return False
 
 

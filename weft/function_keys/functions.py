@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import importlib.util
 import sys
 import types
 from collections.abc import Hashable
@@ -80,7 +81,7 @@ def _globals(snapshot: Snapshot, value: types.FunctionType, reads: CodeReads) ->
     for imported in reads.imports:
         found = None if imported is None else sys.modules.get(imported)
         if found is None or not is_library_module(found):
-            raise NoKey
+            raise NoKey(f"an import of {imported or 'a neighbouring module'} inside the function")
     if reads.assigns_globals:
         snapshot.witness(names, -1)
     parts: list[Any] = []
@@ -109,9 +110,11 @@ def _attribute(snapshot: Snapshot, start: types.ModuleType, path: tuple[str, ...
     for name in path:
         found = value.__dict__.get(name, _MISSING)
         if found is _MISSING:
+            found = _loaded(value, name)
+        if found is _MISSING:
             # A module may compute its attributes; those of libraries are taken to be constant.
             if not is_library_module(value):
-                raise NoKey
+                raise NoKey(f"{value.__name__}.{name}, which is computed when it is asked for")
             return (snapshot.identity(value), name)
         owner, value = value, found
         if not isinstance(value, types.ModuleType):
@@ -126,10 +129,23 @@ def _attribute(snapshot: Snapshot, start: types.ModuleType, path: tuple[str, ...
     return part
 
 
+def _loaded(module: types.ModuleType, name: str) -> Any:
+    """A submodule that a library loads when it is first asked for, as the function would: its key
+    would change by that otherwise."""
+    if "__getattr__" not in module.__dict__ or not is_library_module(module):
+        return _MISSING
+    try:
+        if importlib.util.find_spec(f"{module.__name__}.{name}") is None:
+            return _MISSING
+        return getattr(module, name, _MISSING)
+    except Exception:  # noqa: BLE001 - an import may fail in any way; then the function sees to it
+        return _MISSING
+
+
 def module(snapshot: Snapshot, value: types.ModuleType) -> Hashable:
     # Used otherwise than by reading its attributes: what is read of it cannot be known.
     if not is_library_module(value):
-        raise NoKey
+        raise NoKey(f"the module {value.__name__} as a whole, of which any part may be read")
     return snapshot.identity(value)
 
 
@@ -141,7 +157,7 @@ def builtin_function(snapshot: Snapshot, value: types.BuiltinFunctionType) -> Ha
     owner = value.__self__
     if owner is None or isinstance(owner, types.ModuleType):
         if id(value) in _READ_ANYTHING:
-            raise NoKey
+            raise NoKey(f"{value.__name__}, which can read anything")
         check_inside(value)
         return snapshot.identity(value)
     return ("method", value.__name__, snapshot.part(owner))

@@ -45,9 +45,9 @@ def function_key(function: Any, *further: Any) -> Key | None:
       standard library, to weft or to an installed package the closure but not the globals;
     - the parts of `functools.partial` objects, bound methods and callable objects;
     - numbers by class and bits, strings, NumPy scalars and arrays of up to 64 KiB, tuples, lists,
-      dicts and sets by content, as it is now;
+      dicts and sets by content, as it is now; NumPy arrays of up to 4 MiB by identity and content;
     - objects of Python classes by their class and attributes, and by identity unless the class
-      defines both `__eq__` and `__hash__`; weft's arrays and classes of libraries by identity.
+      defines `__eq__`, as dataclasses do; weft's arrays and classes of libraries by identity.
 
     None where something cannot be seen: larger NumPy arrays, tracers, iterators, generators of
     random numbers and other objects written in C that can change unseen, a module of the user's
@@ -76,7 +76,13 @@ def function_key(function: Any, *further: Any) -> Key | None:
     # RuntimeError: nested too deep, or changed by another thread while it was looked at.
     except (NoKey, RuntimeError):
         return None
-    return Key(parts, tuple(snapshot.guards), tuple(snapshot.witnesses), snapshot.counts)
+    return Key(
+        parts,
+        tuple(snapshot.guards),
+        tuple(snapshot.witnesses),
+        tuple(snapshot.counters),
+        tuple(snapshot.digests),
+    )
 
 
 def identity_key(function: Any, *further: Any) -> Key | None:
@@ -99,8 +105,8 @@ def register_by_identity(cls: type) -> None:
     register(cls, values.identity)
 
 
-def register_uncacheable(cls: type) -> None:
-    """Makes functions that refer to objects of a class have no key.
+def register_uncacheable(cls: type, reason: str = "") -> None:
+    """Makes functions that refer to objects of a class have no key; `reason` says why.
 
     >>> class Live:
     ...     pass
@@ -108,7 +114,11 @@ def register_uncacheable(cls: type) -> None:
     >>> function_key(Live()) is None
     True
     """
-    register(cls, values.refuse)
+
+    def refused(snapshot: Snapshot, value: Any) -> Hashable:
+        raise NoKey(reason)
+
+    register(cls, refused if reason else values.refuse)
 
 
 def register_parts(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:

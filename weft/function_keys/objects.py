@@ -15,7 +15,16 @@ from weft.function_keys.outside import check_inside
 from weft.function_keys.snapshot import NoKey, Reading, Snapshot
 from weft.function_keys.values import ABSENT, refuse
 
-__all__ = ["class_", "compares_values", "derived", "hides_state", "native", "object_", "state"]
+__all__ = [
+    "class_",
+    "compares_values",
+    "defines_equality",
+    "derived",
+    "hides_state",
+    "native",
+    "object_",
+    "state",
+]
 
 _HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
 _POINTER = struct.calcsize("P")
@@ -108,7 +117,7 @@ def object_(snapshot: Snapshot, value: Any) -> Hashable:
     # Where an object cannot be referred to weakly, it counts by its state alone; one without any is
     # a mark, and it is held, since nothing else hangs on it.
     mark = not cls.__dictoffset__ and not any(map(_slots, cls.__mro__))
-    identified = (cls.__weakrefoffset__ or mark) and not compares_values(cls)
+    identified = (cls.__weakrefoffset__ or mark) and not defines_equality(cls)
     part = (
         "object",
         snapshot.identity(value) if identified else None,
@@ -139,6 +148,11 @@ def compares_values(cls: type) -> bool:
     return hashed not in (None, object.__hash__) and equal is not object.__eq__
 
 
+def defines_equality(cls: type) -> bool:
+    """Whether a class says when its objects are equal, be it without a hash, as dataclasses do."""
+    return getattr(cls, "__eq__", None) is not object.__eq__
+
+
 def hides_state(cls: type) -> bool:
     """Whether objects of a class are larger than what Python sees of them: their slots, `__dict__`
     and weak references. Then the rest is known to C only."""
@@ -152,7 +166,7 @@ def by_value(snapshot: Snapshot, value: Any) -> Hashable:
     try:
         hash(value)
     except (TypeError, ValueError):
-        raise NoKey from None
+        raise NoKey(f"an object of class {type(value).__name__} without a hash") from None
     return ("value", class_(snapshot, type(value)), value)
 
 
@@ -173,4 +187,4 @@ def _opaque(snapshot: Snapshot, value: Any) -> Hashable:
         and getattr(value, "__self__", None) is None
     ):
         return snapshot.identity(value)
-    raise NoKey
+    return refuse(snapshot, value)

@@ -27,4 +27,5 @@ def check_inside(value: Any) -> None:
     names = _OUTSIDE_NAMES.get(top, ())
     hidden = top in _OUTSIDE or module.startswith("numpy.random")
     if hidden or getattr(value, "__name__", None) in names:
-        raise NoKey
+        name = getattr(value, "__qualname__", value)
+        raise NoKey(f"{module}.{name}, which may answer differently each time")

@@ -17,10 +17,11 @@ __all__ = ["Key", "NoKey", "Reading", "Snapshot"]
 # of a function that reads so much.
 MOST_PARTS = 2000
 MOST_DEPTH = 24
+TOO_MUCH = f"more than {MOST_PARTS} values, or values nested more than {MOST_DEPTH} deep"
 
 
 class NoKey(Exception):
-    """Something takes part of which it cannot be known whether it changed."""
+    """Something takes part of which it cannot be known whether it changed; the text says what."""
 
 
 class Key:
@@ -29,21 +30,26 @@ class Key:
     parts: equal where the functions are. Nothing in it holds arrays: objects that count by identity
     appear as numbers. guards: what makes these numbers unique, weak references where the objects
     allow it; parts may be compared while the guards of both sides are held. witnesses: the objects
-    that count by content and can be changed in place (held weakly where they allow it).
+    that count by content and can be changed in place (held weakly where they allow it). counters:
+    the identities of those that are only counted up, which are no part of what is computed.
+    digests: of the content of large NumPy arrays that count by identity and by content. They stand
+    beside the parts, so that of an array that is changed again and again one trace is kept.
 
-    Keys are equal where their parts are and all objects that count by identity still live.
+    Keys are equal where their parts and digests are and all objects that count by identity live.
     """
 
-    __slots__ = ("__weakref__", "counts", "guards", "parts", "witnesses")
+    __slots__ = ("__weakref__", "counters", "digests", "guards", "parts", "witnesses")
 
     def __init__(
         self,
         parts: Hashable,
         guards: tuple[Any, ...],
         witnesses: tuple[Any, ...],
-        counts: bool = False,
+        counters: tuple[int, ...] = (),
+        digests: tuple[bytes, ...] = (),
     ) -> None:
-        self.counts = counts
+        self.counters = counters
+        self.digests = digests
         self.parts = parts
         self.guards = guards
         self.witnesses = witnesses
@@ -52,7 +58,11 @@ class Key:
         return hash(self.parts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and self.parts == other.parts and self.alive()
+        return isinstance(other, Key) and self.same_content(other) and self.alive()
+
+    def same_content(self, other: Key) -> bool:
+        """Whether everything is equal, as far as identities in it are unique."""
+        return self.parts == other.parts and self.digests == other.digests
 
     def alive(self) -> bool:
         """Whether all objects that are held weakly still live."""
@@ -70,13 +80,15 @@ class Snapshot:
     """One look at a function and what it refers to.
 
     seen: the number of each object that others may refer to again, by identity, with the object
-    itself, which keeps the identity; guards and witnesses as in `Key`; left: how many parts more.
+    itself, which keeps the identity; guards, witnesses, counters and digests as in `Key`; left: how
+    many parts more.
     """
 
-    __slots__ = ("counts", "depth", "guards", "left", "seen", "witnesses")
+    __slots__ = ("counters", "depth", "digests", "guards", "left", "seen", "witnesses")
 
     def __init__(self) -> None:
-        self.counts = False
+        self.counters: list[int] = []
+        self.digests: list[bytes] = []
         self.seen: dict[int, tuple[int, Any]] = {}
         self.guards: list[Any] = []
         self.witnesses: list[Any] = []
@@ -91,7 +103,7 @@ class Snapshot:
         if cls is int or value is None or value is ...:
             return value
         if self.left < 0 or self.depth > MOST_DEPTH:
-            raise NoKey
+            raise NoKey(TOO_MUCH)
         reading = _readings.get(id(cls)) or reading_of(cls)
         self.depth += 1
         found = reading(self, value)
@@ -101,7 +113,7 @@ class Snapshot:
     def parts(self, values: Collection[Any]) -> tuple[Any, ...]:
         """The parts of values, in their order."""
         if len(values) > self.left:
-            raise NoKey
+            raise NoKey(TOO_MUCH)
         return tuple([self.part(value) for value in values])
 
     def pairs(self, items: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
@@ -130,9 +142,8 @@ class Snapshot:
 
     def counter(self, value: Any) -> tuple[str]:
         """What stands for something that is only counted up: nothing of what it holds."""
-        self.counts = True
         # By its number alone: whoever takes another's place counts less, and computes the same.
-        self.witnesses.append(id(value))
+        self.counters.append(id(value))
         return ("counter",)
 
     def witness(self, value: Any, guards_before: int) -> None:

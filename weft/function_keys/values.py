@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import enum
+import hashlib
 import pathlib
 import struct
 import types
@@ -20,8 +21,11 @@ from weft.function_keys.snapshot import NoKey, Reading, Snapshot
 
 __all__ = ["changeable"]
 
-# Content of more bytes is not copied into a key, and without its content there is none.
+# Content of more bytes is not copied into a key.
 MOST_BYTES = 65536
+# A digest of so many bytes takes 2 ms, and a first trace is preceded and followed by one. Of larger
+# arrays it would cost more than the trace that it may save.
+MOST_DIGESTED_BYTES = 1 << 22
 ABSENT = ("absent",)
 _MISSING: Any = object()
 
@@ -48,13 +52,13 @@ def complex_number(snapshot: Snapshot, value: complex) -> Hashable:
 
 def string(snapshot: Snapshot, value: str) -> Hashable:
     if len(value) > MOST_BYTES:
-        raise NoKey
+        raise NoKey("a very long string")
     return ("str", str.__str__(value))
 
 
 def byte_string(snapshot: Snapshot, value: bytes | bytearray) -> Hashable:
     if len(value) > MOST_BYTES:
-        raise NoKey
+        raise NoKey("very many bytes")
     if isinstance(value, bytearray):
         snapshot.witness(value, len(snapshot.guards))
         return ("bytearray", bytes(value))
@@ -99,7 +103,7 @@ def identity(snapshot: Snapshot, value: Any) -> Hashable:
 
 def refuse(snapshot: Snapshot, value: Any) -> Hashable:
     """For what can change unseen."""
-    raise NoKey
+    raise NoKey(f"an object of class {type(value).__name__}, which can change unseen")
 
 
 # ---- NumPy -------------------------------------------------------------------------------------
@@ -111,13 +115,23 @@ def numpy_dtype(snapshot: Snapshot, value: np.dtype[Any]) -> Hashable:
 
 def numpy_scalar(snapshot: Snapshot, value: np.generic) -> Hashable:
     if value.dtype.hasobject or value.nbytes > MOST_BYTES:
-        raise NoKey
+        raise NoKey("a NumPy scalar whose content is not looked at")
     return ("scalar", value.dtype, value.tobytes())
 
 
 def numpy_array(snapshot: Snapshot, value: np.ndarray[Any, Any]) -> Hashable:
-    if value.dtype.hasobject or value.nbytes > MOST_BYTES:
-        raise NoKey
+    if value.dtype.hasobject:
+        raise NoKey("a NumPy array of objects, which can change unseen")
+    if value.nbytes > MOST_DIGESTED_BYTES:
+        raise NoKey(
+            f"a NumPy array of {value.nbytes >> 20} MiB, too large to look for changes in it each "
+            "time (an array of weft's cannot change)"
+        )
+    if value.nbytes > MOST_BYTES:
+        # By identity too, so that the trace, which has a copy, goes when the array does.
+        content = np.ascontiguousarray(value).view(np.uint8).data
+        snapshot.digests.append(hashlib.sha256(content).digest())
+        return ("large array", snapshot.identity(value), value.dtype, value.shape)
     snapshot.witness(value, len(snapshot.guards))
     return ("array", value.dtype, value.shape, np.ndarray.tobytes(value))
 

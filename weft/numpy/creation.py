@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array, put, to_place
+from weft.array import Array, as_array, put, signature_of, to_format
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
@@ -22,10 +22,11 @@ from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.convert import convert_element_type
 from weft.ops.joining import concatenate
+from weft.ops.layout_constraint import constrain_layout
 from weft.ops.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
-from weft.ops.sharding_constraint import as_sharding, unless_simulated, with_sharding_constraint
+from weft.ops.sharding_constraint import as_format, constrain, unless_simulated
 from weft.runtime import buffers
-from weft.sharding import Sharding
+from weft.sharding import Layout, Sharding
 
 __all__ = [
     "array",
@@ -272,15 +273,16 @@ def _copied(x: Any) -> Any:
 
 
 def _to_device(x: Any, device: Any) -> Any:
-    """An array at a place: a device, a sharding, or a spec over the mesh in force."""
-    place = as_sharding(device, "device")
+    """An array at a place: a device, a sharding, a spec over the mesh in force, or a Format."""
+    place, layout = as_format(device, "device", "the array", x.shape)
     if isinstance(x, Tracer):
-        return with_sharding_constraint(x, place) if isinstance(place, Sharding) else x
+        if isinstance(place, Sharding):
+            x = constrain(x, place, "device", "the array")
+        return constrain_layout(x, layout, "device", "the array")
     if isinstance(place, Sharding):
         place.check_shape("device", "the array", x.shape)
-        if unless_simulated(place) is None:
-            return x
-    return to_place(x, place)
+        place = unless_simulated(place)
+    return to_format(x, place, layout)
 
 
 def copy(a: Any, order: str | None = None) -> Any:
@@ -310,7 +312,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array that shares the memory of another library's array (DLPack).
+    """An array that shares the memory of another library's array (DLPack), in its layout.
 
     `copy=True` makes a copy; `device` moves the result.
 
@@ -325,7 +327,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             return types[-1]
 
         buffer = buffers.from_dlpack(x, make_type)
-        x = Array(buffer, types[-1], types[-1])
+        # Another library's array may be column-major, say.
+        layout = Layout(buffers.layout(buffer).major_to_minor)
+        x = Array(buffer, types[-1], signature_of(types[-1], None, layout))
     found = _copied(x) if copy else x
     return found if device is None else _to_device(found, device)
 

@@ -18,7 +18,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.reduce import check_dtype, highest, lowest
-from weft.ops.shape import canonical_axis, reduce_vmap_axes
+from weft.ops.shape import canonical_axis, reduce_vmap_axes, reduction_reads
 from weft.runtime import stablehlo
 
 __all__ = ["argmax", "argmin"]
@@ -103,7 +103,9 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         found = emit_positions(context, x, axis, direction)
         return stablehlo.convert(found, index_dtype)
 
-    return primitive(made, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower)
+    return primitive(
+        made, type_rule=type_rule, jvp=jvp, vmap=vmap, reads=reduction_reads, lower=lower
+    )
 
 
 def emit_positions(context: Any, x: Any, axis: int, direction: str) -> Any:

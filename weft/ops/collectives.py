@@ -20,6 +20,7 @@ from weft import dtypes, tree
 from weft.core import rules
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
+from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, WeftValueError
@@ -305,6 +306,9 @@ pbroadcast_p = primitive(
     vmap=pbroadcast_vmap,
     lower=pbroadcast_lower,
 )
+rules.layout.register(pbroadcast_p, lambda params: (0,))
+rules.reads.register(pbroadcast_p, same_dims)
+rules.moves.register(pbroadcast_p, same_moves)
 rules.again.register(pbroadcast_p, pbroadcast_again)
 
 

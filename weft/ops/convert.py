@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -106,6 +107,7 @@ convert_element_type_p = primitive(
     jvp=convert_element_type_jvp,
     transpose=convert_element_type_transpose,
     vmap=convert_element_type_vmap,
+    reads=elementwise_reads,
     lower=convert_element_type_lower,
 )
 

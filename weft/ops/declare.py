@@ -46,6 +46,8 @@ def primitive(
     linearize: Rule | None = None,
     transpose: Rule | None = None,
     vmap: Rule | None = None,
+    reads: Rule | None = None,
+    moves: Rule | None = None,
     multiple_results: bool = False,
 ) -> Primitive:
     """A first-order primitive with its rules (see `core.rules` for their signatures).
@@ -60,6 +62,8 @@ def primitive(
         (rules.linearize, linearize),
         (rules.transpose, transpose),
         (rules.vmap, vmap),
+        (rules.reads, reads),
+        (rules.moves, moves),
     ):
         if rule is not None:
             table.register(made, rule)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftIndexError
@@ -252,6 +253,8 @@ dynamic_slice_p = primitive(
     jvp=dynamic_slice_jvp,
     transpose=dynamic_slice_transpose,
     vmap=dynamic_slice_vmap,
+    reads=same_dims,
+    moves=same_moves,
     lower=dynamic_slice_lower,
 )
 

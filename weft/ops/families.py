@@ -14,6 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.primitive import Primitive
+from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
@@ -258,6 +259,7 @@ def nary(
         jvp=nary_jvp(bind, jvp or (None,) * arity),
         transpose=nary_transpose(transpose) if transpose else None,
         vmap=elementwise_vmap(bind),
+        reads=elementwise_reads,
         lower=elementwise_lower(lower) if isinstance(lower, str) else lower,
     )
 

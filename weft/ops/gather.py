@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
+from weft.core.jaxpr import Equation
+from weft.core.reads import Inner, Reads, Step, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -412,6 +414,33 @@ def _blocks_inside(indices: Any, shape: tuple[int, ...], last: Any, dtype: Any) 
     )[0]
 
 
+def gather_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """Within a block a result walks along the operand; from block to block it jumps, within a
+    dimension where the positions are numbers, and anywhere where they are vectors."""
+    operand, indices = (x.type for x in eqn.inputs)
+    numbers = eqn.params["dimension_numbers"]
+    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    within = iter(d for d in range(operand.ndim) if d not in dropped)
+    pairs = zip(numbers.start_indices_batching_dims, numbers.operand_batching_dims, strict=True)
+    together = dict(pairs)
+    (along,) = numbers.start_index_map if len(numbers.start_index_map) == 1 else (-1,)
+    batch = iter(range(indices.ndim - 1))
+    dims = []
+    for d in range(eqn.outputs[0].type.ndim):
+        dims.append(next(within) if d in numbers.offset_dims else together.get(next(batch)))
+    blocks = max(1, math.prod(indices.shape[:-1]))
+    jump = max(1, operand.shape[along] // blocks) if along >= 0 else 1
+
+    def moved(step: Step) -> Step:
+        if step.dim < 0:
+            return step
+        dim = dims[step.dim]
+        return Step(along, step.extent, jump) if dim is None else step._replace(dim=dim)
+
+    reads = tuple(r._replace(walk=tuple(map(moved, r.walk)), source=None) for r in demands[0])
+    return [reads, (full_read(indices),)]
+
+
 def _default_fill(dtype: Any) -> Any:
     """What mode "fill" writes: a value that is as conspicuous as the dtype allows."""
     if dtype in dtypes.INEXACT:
@@ -426,5 +455,6 @@ gather_p = primitive(
     type_rule=gather_type,
     jvp=gather_jvp,
     vmap=gather_vmap,
+    reads=gather_reads,
     lower=gather_lower,
 )

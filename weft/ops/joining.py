@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
@@ -126,6 +128,10 @@ def concatenate_vmap(
     return concatenate_p.bind(*values, dimension=dimension + (target <= dimension)), target
 
 
+def concatenate_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    return [same_dims(eqn.replace(inputs=[x]), demands, inner)[0] for x in eqn.inputs]
+
+
 def concatenate_lower(context: Any, *values: Any, dimension: int) -> Any:
     return stablehlo.concatenate(values, dimension)
 
@@ -136,6 +142,7 @@ concatenate_p = primitive(
     jvp=concatenate_jvp,
     transpose=concatenate_transpose,
     vmap=concatenate_vmap,
+    reads=concatenate_reads,
     lower=concatenate_lower,
 )
 
@@ -237,6 +244,8 @@ split_p = primitive(
     jvp=split_jvp,
     transpose=split_transpose,
     vmap=split_vmap,
+    reads=same_dims,
+    moves=same_moves,
     lower=split_lower,
 )
 
@@ -285,6 +294,8 @@ rev_p = primitive(
     jvp=linear_jvp(rev),
     transpose=rev_transpose,
     vmap=rev_vmap,
+    reads=same_dims,
+    moves=same_moves,
     lower=rev_lower,
 )
 

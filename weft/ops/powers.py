@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.core.reads import elementwise_reads
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
@@ -135,6 +136,7 @@ integer_pow_p = primitive(
     jvp=nary_jvp(_bind_integer_pow, (integer_pow_jvp,)),
     transpose=lambda ct, x, *, y: [integer_pow_transpose(ct, x, y=y)],
     vmap=elementwise_vmap(_bind_integer_pow),
+    reads=elementwise_reads,
     lower=integer_pow_lower,
 )
 
@@ -228,5 +230,6 @@ pow_p = primitive(
     type_rule=pow_type,
     jvp=nary_jvp(_bind_pow, (pow_jvp_x, pow_jvp_y)),
     vmap=elementwise_vmap(_bind_pow),
+    reads=elementwise_reads,
     lower=pow_lower,
 )

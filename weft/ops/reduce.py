@@ -27,6 +27,7 @@ from weft.ops.shape import (
     reduce_sum,
     reduce_vmap_axes,
     reduced_shape,
+    reduction_reads,
     reshape,
     transpose,
 )
@@ -138,7 +139,14 @@ def reduction(
         init = stablehlo.constant(identity(dtype), (), dtype)
         return stablehlo.reduce([x], [init], axes, lambda a, b: [combine(a[0], b[0])])[0]
 
-    return primitive(made, type_rule=type_rule, jvp=reduction_jvp, vmap=vmap, lower=lower)
+    return primitive(
+        made,
+        type_rule=type_rule,
+        jvp=reduction_jvp,
+        vmap=vmap,
+        reads=reduction_reads,
+        lower=lower,
+    )
 
 
 def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:

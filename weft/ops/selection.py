@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -108,6 +109,7 @@ select_p = primitive(
     jvp=select_jvp,
     transpose=select_transpose,
     vmap=select_vmap,
+    reads=elementwise_reads,
     lower=select_lower,
 )
 

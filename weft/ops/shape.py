@@ -11,6 +11,8 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.core.jaxpr import Equation
+from weft.core.reads import Inner, Reads, full_read, regrouped
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError
@@ -141,6 +143,14 @@ def broadcast_in_dim_vmap(
     return broadcast_in_dim(x, (axis.size, *shape), moved), 0
 
 
+def broadcast_in_dim_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    shape = eqn.inputs[0].type.shape
+    dims = [-1] * len(eqn.params["shape"])
+    for i, d in enumerate(eqn.params["broadcast_dimensions"]):
+        dims[d] = i if shape[i] != 1 else -1
+    return [tuple(read.along(dims) for read in demands[0])]
+
+
 def broadcast_in_dim_lower(
     context: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
 ) -> Any:
@@ -213,6 +223,20 @@ def reshape_vmap(
     return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
 
 
+def reshape_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
+    return [tuple(r._replace(walk=tuple(regrouped(r.walk, new, old))) for r in demands[0])]
+
+
+def reshape_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]] | None:
+    """Where only dimensions of length 1 come and go, the others stay what they are."""
+    old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
+    if [n for n in old if n != 1] != [n for n in new if n != 1]:
+        return None
+    places = iter([i for i, n in enumerate(old) if n != 1])
+    return 0, tuple(-1 if n == 1 else next(places) for n in new)
+
+
 def reshape_lower(context: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     return stablehlo.reshape(x, shape)
 
@@ -261,6 +285,14 @@ def transpose_vmap(
     (dim,) = dims
     assert dim is not None
     return transpose(args[0], (dim, *(d + (d >= dim) for d in permutation))), 0
+
+
+def transpose_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    return [tuple(read.along(eqn.params["permutation"]) for read in demands[0])]
+
+
+def transpose_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
+    return 0, eqn.params["permutation"]
 
 
 def transpose_lower(context: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
@@ -329,6 +361,11 @@ def reduce_sum_vmap(
     return reduce_sum_p.bind(args[0], axes=moved), dim
 
 
+def reduction_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """XLA reduces an array as it comes, whichever axes go, and a transposed one as the other."""
+    return [(full_read(x.type, folds=True),) for x in eqn.inputs]
+
+
 def reduce_sum_lower(context: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     type = context.in_types[0]
     zero = stablehlo.constant(0, (), type.dtype)
@@ -341,6 +378,7 @@ broadcast_in_dim_p = primitive(
     jvp=linear_jvp(broadcast_in_dim),
     transpose=broadcast_in_dim_transpose,
     vmap=broadcast_in_dim_vmap,
+    reads=broadcast_in_dim_reads,
     lower=broadcast_in_dim_lower,
 )
 reshape_p = primitive(
@@ -349,6 +387,8 @@ reshape_p = primitive(
     jvp=linear_jvp(reshape),
     transpose=reshape_transpose,
     vmap=reshape_vmap,
+    reads=reshape_reads,
+    moves=reshape_moves,
     lower=reshape_lower,
 )
 transpose_p = primitive(
@@ -357,6 +397,8 @@ transpose_p = primitive(
     jvp=linear_jvp(transpose),
     transpose=transpose_transpose,
     vmap=transpose_vmap,
+    reads=transpose_reads,
+    moves=transpose_moves,
     lower=transpose_lower,
 )
 reduce_sum_p = primitive(
@@ -365,5 +407,6 @@ reduce_sum_p = primitive(
     jvp=linear_jvp(reduce_sum),
     transpose=reduce_sum_transpose,
     vmap=reduce_sum_vmap,
+    reads=reduction_reads,
     lower=reduce_sum_lower,
 )

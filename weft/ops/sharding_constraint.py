@@ -14,13 +14,17 @@ from weft.array import Array, as_array, to_place
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.primitive import Primitive
+from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_jvp, primitive
+from weft.ops.layout_constraint import constrain_layout
 from weft.runtime import stablehlo
 from weft.sharding import (
     AbstractMesh,
+    Format,
+    Layout,
     NamedSharding,
     PartitionSpec,
     Sharding,
@@ -30,7 +34,10 @@ from weft.sharding import (
 from weft.sharding.context import is_simulated, mesh_in_force
 
 __all__ = [
+    "as_format",
     "as_sharding",
+    "constrain",
+    "constrain_sharding",
     "is_place",
     "sharding_constraint_p",
     "unless_simulated",
@@ -41,8 +48,47 @@ __all__ = [
 def is_place(value: Any) -> bool:
     """Whether a value says where an array is to lie, and so is a leaf of a tree of places."""
     return (
-        value is None or isinstance(value, (Sharding, PartitionSpec)) or hasattr(value, "platform")
+        value is None
+        or isinstance(value, (Sharding, PartitionSpec, Format))
+        or hasattr(value, "platform")
     )
+
+
+def as_format(
+    place: Any, operation: str, what: str = "", shape: Any = None, auto: bool = False
+) -> tuple[Any, Any]:
+    """A place as `as_sharding` gives it, and the layout that a Format says (None: nothing).
+
+    Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
+    WeftValueError for `Layout.AUTO` unless `auto`.
+    """
+    if not isinstance(place, Format):
+        if isinstance(place, Layout):
+            raise WeftTypeError(
+                f"{operation} takes layouts together with their shardings",
+                operation=operation,
+                got=f"{place}",
+                wanted="a Format, of a layout and a sharding",
+                fix=Fix("format", "pass Format(layout, sharding)", {"layout": place}),
+            )
+        return as_sharding(place, operation), None
+    layout = place.layout
+    if layout is Layout.AUTO and not auto:
+        raise WeftValueError(
+            f"{operation}: only a compiled function can choose a layout",
+            operation=operation,
+            got=repr(place),
+            wanted="a Format with a Layout, or with None",
+            fix=Fix(
+                "layout",
+                "compile the function that reads the array with Format(Layout.AUTO), and take the "
+                "format from its input_formats",
+                {},
+            ),
+        )
+    if isinstance(layout, Layout) and shape is not None:
+        layout.check_rank(operation, what, tuple(shape))
+    return as_sharding(place.sharding, operation), layout
 
 
 def as_sharding(place: Any, operation: str) -> Any:
@@ -96,11 +142,11 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     """The arrays of a tree, split over the devices of a mesh in the given way.
 
     `shardings` is a tree prefix of `x` of NamedShardings, of PartitionSpecs that name axes of the
-    mesh in the context, or of None (no constraint). Inside a compiled program the compiler has to
-    split the value like this at this place; outside, the array is brought there. Shapes, dtypes and
-    values stay what they are, and the derivative is constrained in the same way. A dimension with
-    `P.UNCONSTRAINED` is left to the compiler; so is the one that `vmap` maps over, unless it was
-    told an `spmd_axis_name`.
+    mesh in the context, of Formats (which say a layout too), or of None (no constraint). Inside a
+    compiled program the compiler has to split the value like this at this place; outside, the array
+    is brought there. Shapes, dtypes and values stay what they are, and the derivative is
+    constrained in the same way. A dimension with `P.UNCONSTRAINED` is left to the compiler; so is
+    the one that `vmap` maps over, unless it was told an `spmd_axis_name`.
 
     Raises ShapeError for a spec longer than the rank of an array and a dimension that its axes do
     not divide, WeftValueError for a spec without a mesh, and AxisError for an axis that a shard_map
@@ -118,14 +164,20 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(x)]
     return structure.unflatten(
         [
-            constrain(user_value(leaf), as_sharding(place, operation), operation, f"x{path}")
+            constrain(user_value(leaf), place, operation, f"x{path}")
             for leaf, place, path in zip(leaves, places, paths, strict=True)
         ]
     )
 
 
-def constrain(x: Any, how: Any, operation: str, what: str) -> Any:
+def constrain(x: Any, place: Any, operation: str, what: str) -> Any:
     """One array with a constraint (None: as it is); `what` names it in errors."""
+    how, layout = as_format(place, operation, what, type_of(x).shape)
+    return constrain_layout(constrain_sharding(x, how, operation, what), layout, operation, what)
+
+
+def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
+    """One array split in a given way (None: as it is)."""
     if how is None:
         return x
     if not isinstance(how, Sharding):
@@ -184,8 +236,7 @@ def settled(sharding: Sharding, array: Array | None = None) -> Sharding:
     spec = sharding.spec
     if not any(spec.is_open(i) for i in range(len(spec))):
         return sharding
-    committed = array is not None and array.signature is not array.type
-    now = array.signature[1] if array is not None and committed else None
+    now = None if array is None else array._committed_place()
     kept = now.spec if isinstance(now, NamedSharding) and now.mesh is sharding.mesh else ()
     used = set(spec.axes())
     entries: list[Any] = []
@@ -275,3 +326,6 @@ primitive(
     vmap=constraint_vmap,
 )
 rules.impl.register(sharding_constraint_p, constraint_impl)
+rules.layout.register(sharding_constraint_p, lambda params: (0,))
+rules.reads.register(sharding_constraint_p, same_dims)
+rules.moves.register(sharding_constraint_p, same_moves)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.jaxpr import Equation
+from weft.core.reads import Inner, Reads, same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError, WeftTypeError
@@ -123,6 +125,21 @@ def slice_vmap(
     return out, dim
 
 
+def slice_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    strides = eqn.params["strides"]
+    return [
+        tuple(
+            r._replace(
+                walk=tuple(
+                    s if s.dim < 0 else s._replace(step=s.step * strides[s.dim]) for s in r.walk
+                ),
+                source=None,
+            )
+            for r in demands[0]
+        )
+    ]
+
+
 def slice_lower(
     context: Any,
     x: Any,
@@ -140,6 +157,8 @@ slice_p = primitive(
     jvp=linear_jvp(slice),
     transpose=slice_transpose,
     vmap=slice_vmap,
+    reads=slice_reads,
+    moves=same_moves,
     lower=slice_lower,
 )
 
@@ -248,5 +267,6 @@ pad_p = primitive(
     jvp=pad_jvp,
     transpose=pad_transpose,
     vmap=pad_vmap,
+    reads=same_dims,
     lower=pad_lower,
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType
 from weft.errors import WeftTypeError
@@ -73,5 +74,6 @@ add_tangents_p = primitive(
     jvp=add_tangents_jvp,
     transpose=add_tangents_transpose,
     vmap=add_tangents_vmap,
+    reads=elementwise_reads,
     lower=lower_to("stablehlo.add"),
 )

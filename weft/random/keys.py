@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.array import Array, as_array, put
+from weft.array import Array, as_array, put, signature_of, to_layout
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -311,13 +311,13 @@ def _on_one_device(value: Any) -> bool:
     """Whether a value is an array that is not spread over a mesh, where keys are never split."""
     if type(value) is not Array:
         return False
-    return value.signature is value.type or not isinstance(value.signature[1], Sharding)
+    return not isinstance(value._committed_place(), Sharding)
 
 
 def _view(array: Array, type: ArrayType) -> Array:
     """The same buffer seen as of another type that is stored alike."""
-    signature = type if array.signature is array.type else (type, array.signature[1])
-    return Array(array._live(), type, signature)
+    array = to_layout(array, None)
+    return Array(array._live(), type, signature_of(type, array._committed_place(), None))
 
 
 def key_impl(keys: Any) -> Any:

@@ -14,11 +14,22 @@ from weft.runtime.lazy import LazyFunctions, LazyModule
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if TYPE_CHECKING:
-    from weft.runtime import mlir, pjrt, profiler, pytree, stablehlo, stablehlo_attributes
+    from weft.runtime import (
+        layouts,
+        mlir,
+        pjrt,
+        profiler,
+        pytree,
+        stablehlo,
+        stablehlo_attributes,
+        stablehlo_collectives,
+    )
 else:
+    layouts = LazyModule("weft.runtime.layouts")
     mlir = LazyModule("weft.runtime.mlir")
     pjrt = LazyModule("weft.runtime.pjrt")
     profiler = LazyModule("weft.runtime.profiler")
     pytree = LazyModule("weft.runtime.pytree")
     stablehlo = LazyFunctions("weft.runtime.stablehlo")
     stablehlo_attributes = LazyModule("weft.runtime.stablehlo_attributes")
+    stablehlo_collectives = LazyFunctions("weft.runtime.stablehlo_collectives")

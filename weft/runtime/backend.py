@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.errors import WeftError
+from weft.util import bytes_text
 
 if TYPE_CHECKING:
     from weft.runtime.mlir import ArrayTypeLike, ir
@@ -54,9 +55,18 @@ class CompileOptions:
         object.__setattr__(self, "compiler_options", tuple(sorted(pairs)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class MemoryStats:
-    """What a compiled program needs on each device, in bytes."""
+    """What a compiled program needs on each device, in bytes.
+
+    `alias_size_in_bytes` is the part of the results that lies in the memory of donated arguments.
+    The fields that begin with `host_` count memory of the host that a program on an accelerator
+    needs besides.
+
+    >>> MemoryStats(4096, 4096, 0, 4096, 100, 8192)
+    MemoryStats(arguments=4.0 KiB, outputs=4.0 KiB, aliased=4.0 KiB, temporaries=0 B,
+                generated_code=100 B, peak=8.0 KiB)
+    """
 
     argument_size_in_bytes: int
     output_size_in_bytes: int
@@ -64,6 +74,31 @@ class MemoryStats:
     alias_size_in_bytes: int
     generated_code_size_in_bytes: int
     peak_memory_in_bytes: int
+    host_argument_size_in_bytes: int = 0
+    host_output_size_in_bytes: int = 0
+    host_temp_size_in_bytes: int = 0
+    host_alias_size_in_bytes: int = 0
+    host_generated_code_size_in_bytes: int = 0
+
+    def __repr__(self) -> str:
+        shown = {
+            "arguments": self.argument_size_in_bytes,
+            "outputs": self.output_size_in_bytes,
+            "aliased": self.alias_size_in_bytes,
+            "temporaries": self.temp_size_in_bytes,
+            "generated_code": self.generated_code_size_in_bytes,
+            "peak": self.peak_memory_in_bytes,
+        }
+        on_host = {
+            "host_arguments": self.host_argument_size_in_bytes,
+            "host_outputs": self.host_output_size_in_bytes,
+            "host_aliased": self.host_alias_size_in_bytes,
+            "host_temporaries": self.host_temp_size_in_bytes,
+            "host_generated_code": self.host_generated_code_size_in_bytes,
+        }
+        shown.update({name: size for name, size in on_host.items() if size})
+        fields = ", ".join(f"{name}={bytes_text(size)}" for name, size in shown.items())
+        return f"MemoryStats({fields})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +117,7 @@ class Executable(abc.ABC):
     Code that is called often may bind the two attributes and do it itself (see `Backend.fault`).
     """
 
-    __slots__ = ("execute", "handlers", "options", "out_types")
+    __slots__ = ("__weakref__", "execute", "handlers", "options", "out_types")
 
     execute: Callable[[Sequence[Buffer]], Any]
     handlers: list[Any]
@@ -126,6 +161,16 @@ class Executable(abc.ABC):
     @abc.abstractmethod
     def memory_stats(self) -> MemoryStats:
         """What the program needs in memory."""
+
+    @abc.abstractmethod
+    def input_aliases(self) -> dict[int, int]:
+        """Which results the compiler put into the memory of an argument: from the argument's number
+        to the result's."""
+
+    @property
+    @abc.abstractmethod
+    def native(self) -> Any:
+        """The runtime's own object for the program."""
 
     @abc.abstractmethod
     def parameter_layouts(self) -> list[DeviceLayout]:
@@ -302,6 +347,18 @@ class Backend(abc.ABC):
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
         """Compiles a module; see `weft.runtime.compile.compile_module`."""
+
+    @abc.abstractmethod
+    def to_hlo(self, module: ir.Module) -> Any:
+        """A module as the runtime's own object for HLO, before any optimization."""
+
+    @abc.abstractmethod
+    def hlo_text(self, module: ir.Module) -> str:
+        """A module as the text of HLO, before any optimization."""
+
+    @abc.abstractmethod
+    def estimated_cost(self, module: ir.Module) -> dict[str, float]:
+        """The compiler's estimates for a module that is not optimized, such as `flops`."""
 
     @abc.abstractmethod
     def deserialize(

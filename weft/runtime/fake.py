@@ -155,6 +155,13 @@ class FakeExecutable(Executable):
         size = sum(math.prod(kind.shape) * kind.dtype.itemsize for kind in self.out_types)
         return MemoryStats(0, size, 0, 0, 0, size)
 
+    def input_aliases(self) -> dict[int, int]:
+        return {}
+
+    @property
+    def native(self) -> Any:
+        return self
+
     def parameter_layouts(self) -> list[DeviceLayout]:
         return []
 
@@ -328,6 +335,15 @@ class FakeBackend(Backend):
         text = str(module)
         name = str(module.operation.attributes["sym_name"]).strip('"')
         return self._record(text, name, options, out_types, devices, out_placements)
+
+    def to_hlo(self, module: ir.Module) -> Any:
+        return module
+
+    def hlo_text(self, module: ir.Module) -> str:
+        return str(module)
+
+    def estimated_cost(self, module: ir.Module) -> dict[str, float]:
+        return {"flops": 0.0, "bytes accessed": 0.0}
 
     def deserialize(
         self,

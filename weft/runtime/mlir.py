@@ -25,6 +25,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+from jaxlib.mlir.passmanager import PassManager
 from numpy.typing import DTypeLike
 
 from weft.errors import DTypeError, WeftError
@@ -38,6 +39,7 @@ __all__ = [
     "array_type_to_ir",
     "attribute",
     "bytecode",
+    "bytecode_without_locations",
     "context",
     "dtype_of",
     "element_type",
@@ -430,6 +432,22 @@ def bytecode(module: ir.Module) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def bytecode_without_locations(module: ir.Module) -> bytes:
+    """A module as MLIR bytecode that says nothing of the lines its operations come from."""
+    copy = module.operation.clone()
+    # The interpreter's lock is held while a pass runs, so that it does guard the context.
+    _strip_locations().run(copy)
+    buffer = io.BytesIO()
+    copy.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+@functools.cache
+def _strip_locations() -> Any:
+    with context():
+        return PassManager.parse("builtin.module(strip-debuginfo)")
 
 
 def private_copy(module: ir.Module) -> ir.Module:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxlib import _hlo, _jax
-from jaxlib.version import __version__ as _version_text
+from jaxlib.version import __version__ as version_text
 
-__all__ = ["extension", "hlo_library", "version", "without_jax"]
+__all__ = ["extension", "hlo_library", "version", "version_text", "without_jax"]
 
 extension: Any = _jax
 hlo_library: Any = _hlo
-version: tuple[int, ...] = tuple(int(part) for part in _version_text.split(".") if part.isdigit())
+version: tuple[int, ...] = tuple(int(part) for part in version_text.split(".") if part.isdigit())
 """The release of jaxlib, such as (0, 10, 2)."""
 
 

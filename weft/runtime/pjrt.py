@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import Fix, WeftValueError
-from weft.runtime import pjrt_buffers, pjrt_compile, placement
+from weft.runtime import hlo, pjrt_buffers, pjrt_compile, placement
 from weft.runtime.backend import Backend, CompileOptions, Executable
 from weft.runtime.mlir import ArrayTypeLike, ir
 from weft.runtime.native import extension
@@ -136,6 +136,15 @@ class JaxlibBackend(Backend):
         return pjrt_compile.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
+
+    def to_hlo(self, module: ir.Module) -> Any:
+        return hlo.computation(module)
+
+    def hlo_text(self, module: ir.Module) -> str:
+        return str(hlo.computation(module).as_hlo_text())
+
+    def estimated_cost(self, module: ir.Module) -> dict[str, float]:
+        return hlo.estimated_cost(self.client, module)
 
     def deserialize(
         self,

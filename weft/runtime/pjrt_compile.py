@@ -13,13 +13,13 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.errors import Fix, WeftError, WeftValueError
-from weft.runtime import host_callbacks
+from weft.runtime import hlo, host_callbacks
 from weft.runtime.backend import (
     Assignment,
     CompileOptions,
@@ -29,9 +29,10 @@ from weft.runtime.backend import (
     OptionValue,
 )
 from weft.runtime.layouts import device_layout
-from weft.runtime.mlir import ArrayTypeLike, bytecode, ir, private_copy, verify
+from weft.runtime.mlir import ArrayTypeLike, ir, private_copy, verify
 from weft.runtime.native import extension, version
 from weft.runtime.pjrt_buffers import RuntimeFault, block_until_ready, deleted, fault, is_deleted
+from weft.runtime.pjrt_cache import load_or_compile
 from weft.runtime.placement import assignment_of, device_list, single, tiled
 
 Device = Any
@@ -60,7 +61,7 @@ _launch = threading.RLock()
 class JaxlibExecutable(Executable):
     """A program compiled by XLA."""
 
-    __slots__ = ("failures", "loaded")
+    __slots__ = ("compile_again", "failures", "loaded", "serialized")
 
     def __init__(
         self,
@@ -70,9 +71,13 @@ class JaxlibExecutable(Executable):
         devices: Sequence[Device],
         out_placements: Sequence[Placement] | None,
         failures: host_callbacks.Failures,
+        compile_again: Callable[[], Any] | None = None,
     ) -> None:
         self.loaded = loaded
         self.failures = failures
+        # Of a program that was loaded from the cache, or from the bytes that a user had.
+        self.compile_again = compile_again
+        self.serialized: bytes | None = None
         self.execute = loaded.execute_sharded
         if options.num_partitions > 1:
             # XLA ends the process where one of several devices finds its buffer deleted.
@@ -147,11 +152,17 @@ class JaxlibExecutable(Executable):
         return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
     def serialize(self) -> bytes:
-        data: bytes = self.loaded.serialize()
+        # XLA serializes a program that it has not compiled itself without its machine code.
+        if self.serialized is not None:
+            return self.serialized
+        compiled = self.loaded if self.compile_again is None else self.compile_again()
+        data: bytes = compiled.serialize()
         return data
 
     def as_text(self) -> str:
-        return "\n".join(module.to_string() for module in self.loaded.hlo_modules())
+        # The text of a program from the cache has the lines of whoever compiled it first.
+        compiled = self.loaded if self.compile_again is None else self.compile_again()
+        return "\n".join(module.to_string() for module in compiled.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
         found = self.loaded.cost_analysis()
@@ -166,7 +177,19 @@ class JaxlibExecutable(Executable):
             alias_size_in_bytes=found.alias_size_in_bytes,
             generated_code_size_in_bytes=found.generated_code_size_in_bytes,
             peak_memory_in_bytes=found.peak_memory_in_bytes,
+            host_argument_size_in_bytes=found.host_argument_size_in_bytes,
+            host_output_size_in_bytes=found.host_output_size_in_bytes,
+            host_temp_size_in_bytes=found.host_temp_size_in_bytes,
+            host_alias_size_in_bytes=found.host_alias_size_in_bytes,
+            host_generated_code_size_in_bytes=found.host_generated_code_size_in_bytes,
         )
+
+    def input_aliases(self) -> dict[int, int]:
+        return hlo.input_aliases(self.loaded.hlo_modules()[0].to_string())
+
+    @property
+    def native(self) -> Any:
+        return self.loaded
 
     def parameter_layouts(self) -> list[DeviceLayout]:
         return [device_layout(layout) for layout in self.loaded.get_parameter_layouts()]
@@ -237,14 +260,18 @@ def compile_module(
     while True:
         try:
             native = native_options(options, devices)
+            again = None
             # XLA works on the module while other threads run: it must not see our MLIR context.
             if options.host_callbacks:
                 loaded = client.compile_and_load(
                     private_copy(module), native_devices, native, for_xla(options, failures)
                 )
             else:
-                loaded = client.compile_and_load(bytecode(module), native_devices, native)
-            return JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
+                threads = thread_count(len(client.local_devices()))
+                loaded, again = load_or_compile(client, module, native, devices, threads)
+            return JaxlibExecutable(
+                loaded, options, out_types, devices, out_placements, failures, again
+            )
         except RuntimeFault as error:
             if not _dropped_fast_option(error, options):
                 raise _compile_error(error, module) from error
@@ -272,7 +299,9 @@ def deserialize(
             operation="deserialize",
             fix=Fix("recompile", "compile the program again with this release of jaxlib"),
         ) from error
-    return JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
+    made = JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
+    made.serialized = data
+    return made
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Where arrays lie: meshes of devices, specs over their axes, and shardings, as frozen data."""
 
 from weft.sharding.context import get_abstract_mesh, get_mesh, set_mesh, simulate, use_mesh
+from weft.sharding.layout import Format, Layout
 from weft.sharding.mesh import AbstractMesh, AxisType, Mesh
 from weft.sharding.named import NamedSharding, named_sharding
 from weft.sharding.sharding import Sharding, SingleDeviceSharding, TiledSharding
@@ -9,6 +10,8 @@ from weft.sharding.spec import P, PartitionSpec
 __all__ = [
     "AbstractMesh",
     "AxisType",
+    "Format",
+    "Layout",
     "Mesh",
     "NamedSharding",
     "P",

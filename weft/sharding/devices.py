@@ -10,7 +10,7 @@ from typing import Any
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.sharding.names import repeated
 
-__all__ = ["check_devices", "is_addressable", "set_process_index"]
+__all__ = ["check_devices", "is_addressable", "is_device", "set_process_index"]
 
 Device = Any
 
@@ -33,11 +33,16 @@ def is_addressable(device: Device) -> bool:
     return bool(device.process_index == _process_index())
 
 
+def is_device(value: Any) -> bool:
+    """Whether a value looks like a device of the runtime."""
+    return all(hasattr(value, name) for name in ("id", "process_index", "platform"))
+
+
 def check_devices(operation: str, devices: Sequence[Device]) -> None:
     """Raises WeftTypeError for what is no device and WeftValueError for devices that cannot run
     one program together: none, one of them twice, or those of different platforms."""
     for device in devices:
-        if not all(hasattr(device, name) for name in ("id", "process_index", "platform")):
+        if not is_device(device):
             raise WeftTypeError(
                 f"{operation}: {device!r} is no device",
                 operation=operation,

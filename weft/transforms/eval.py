@@ -26,6 +26,7 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import user_value
+from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
     Program,
@@ -129,6 +130,7 @@ def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[st
         fast_compile=sum(type.size for type in (*types, *jaxpr.out_types)) <= _SMALL,
         multiple_results=primitive.multiple_results,
         in_shardings=operand_shardings(arrays, place),
+        in_layouts=operand_layouts(arrays),
     )
 
 

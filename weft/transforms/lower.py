@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import source as sources
+from weft.array_layouts import layout_mode
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
 from weft.ops.extended import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
 from weft.sharding import AbstractMesh, Mesh, Sharding
+from weft.time_spent import charged
 from weft.transforms.partition import MeshTable, sharding_attribute, unsplit_rows
 from weft.util import collection_paused
 
@@ -255,6 +257,7 @@ def ir_types(types: Sequence[ArrayType]) -> list[Any]:
     return [stablehlo.array_type_to_ir(physical_type(type)) for type in types]
 
 
+@charged("lowering")
 def lower_to_module(
     jaxpr: Jaxpr,
     name: str,
@@ -264,11 +267,13 @@ def lower_to_module(
     devices: Sequence[Any] = (),
     in_shardings: Sequence[Sharding | None] | None = None,
     out_shardings: Sequence[Sharding | None] | None = None,
+    layouts: tuple[Sequence[Any] | None, Sequence[Any] | None] = (None, None),
 ) -> ModuleContext:
     """The module whose entry point computes a program.
 
     `donated` marks the inputs whose buffers the program may overwrite. For a program on several
     `devices` the shardings say how its inputs and results are split (None: the compiler chooses).
+    The `layouts` are those of inputs and of results that are not row-major.
     """
     count = max(1, len(devices))
     module = stablehlo.Module(f"jit_{name}", num_partitions=count)
@@ -278,13 +283,24 @@ def lower_to_module(
     for own, flag in zip(arguments, donated or (), strict=False):
         if flag:
             own["jax.buffer_donor"] = stablehlo_attributes.boolean(True)
+    for attributes, types, wanted in (
+        (arguments, jaxpr.in_types, layouts[0]),
+        (results, jaxpr.out_types, layouts[1]),
+    ):
+        for own, type, layout in zip(attributes, types, wanted or (), strict=bool(wanted)):
+            if layout is not None:
+                own["mhlo.layout_mode"] = layout_mode(layout, type)
     with collection_paused():
         if count > 1:
             _place(context, arguments, jaxpr.in_types, in_shardings)
             _place(context, results, jaxpr.out_types, out_shardings)
-        attributes = (arguments, results)
         lower_function(
-            context, jaxpr, "main", public=True, scope=f"jit({name})", attributes=attributes
+            context,
+            jaxpr,
+            "main",
+            public=True,
+            scope=f"jit({name})",
+            attributes=(arguments, results),
         )
     return context
 

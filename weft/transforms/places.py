@@ -45,8 +45,8 @@ def operand_place(
     """
     found: Any = None
     for array in arrays:
-        if type(array) is Array and array.signature is not array.type:
-            other = array.signature[1]
+        other = array._committed_place() if type(array) is Array else None
+        if other is not None:
             if found is None:
                 found = other
             elif other is not found and not same_devices(found, other):
@@ -91,12 +91,8 @@ def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | N
     nowhere on purpose, and for all where it runs on one."""
     if type(place) is not tuple:
         return None
-    return tuple(
-        x.signature[1]
-        if type(x) is Array and x.signature is not x.type and isinstance(x.signature[1], Sharding)
-        else None
-        for x in arrays
-    )
+    committed = (x._committed_place() if type(x) is Array else None for x in arrays)
+    return tuple(how if isinstance(how, Sharding) else None for how in committed)
 
 
 def places_in(params: dict[str, Any]) -> tuple[Any, ...]:

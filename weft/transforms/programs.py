@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.array import Array, as_stored, deleted, donate_to_place, to_place
+from weft.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
 from weft.core.jaxpr import Jaxpr
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
-from weft.sharding import Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
+from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
+from weft.time_spent import charged
+from weft.transforms.kept_layouts import keep_layouts
+from weft.transforms.layouts import settled_layouts
 from weft.transforms.lower import ModuleContext, lower_to_module
 from weft.transforms.places import program_places
 
 __all__ = [
+    "LoweredProgram",
     "Program",
+    "compile_lowered",
     "compile_program",
     "explain_failure",
+    "lower_program",
     "run_program",
 ]
 
@@ -37,6 +43,7 @@ client.on_change(_numbers.clear)
 
 Place = Any
 Shardings = Sequence[Sharding | None]
+Layouts = tuple[Any, ...]
 Execute = Callable[[Sequence[Any]], Any]
 
 
@@ -50,9 +57,11 @@ class Program:
         "executable",
         "execute",
         "handlers",
+        "in_layouts",
         "in_shardings",
         "in_types",
         "multiple_results",
+        "out_layouts",
         "out_places",
         "out_signature",
         "out_signatures",
@@ -69,6 +78,7 @@ class Program:
         device: Any,
         multiple_results: bool,
         places: Sequence[Any] | None = None,
+        layouts: tuple[Layouts | None, Layouts | None] = (None, None),
     ) -> None:
         self.executable = executable
         self.execute: Execute = executable.execute
@@ -78,9 +88,16 @@ class Program:
         # Results stay uncommitted unless an operand was put on its device on purpose.
         if places is None:
             places = [device] * len(self.out_types)
+        # Of operands and results that are not row-major; None where all are.
+        self.in_layouts, self.out_layouts = layouts
         self.out_signatures = [
-            t if place is None else (t, place)
-            for t, place in zip(self.out_types, places, strict=True)
+            signature_of(t, place, layout)
+            for t, place, layout in zip(
+                self.out_types,
+                places,
+                self.out_layouts or (None,) * len(self.out_types),
+                strict=True,
+            )
         ]
         self.out_places = list(places)
         self.single = not multiple_results
@@ -98,10 +115,12 @@ class Program:
     def bring(self, operand: int, buffer: Any) -> Any:
         """The buffer of an operand that lies on the default device, where the program takes it."""
         type, how = self.in_types[operand], self.in_shardings[operand]
+        layout = self.in_layouts[operand] if self.in_layouts else None
+        array = Array(buffer, type, signature_of(type, None, layout))
         if self.donated[operand]:
-            return donate_to_place(Array(buffer, type, type), how)._buffer
+            return donate_to_place(array, how)._buffer
         if type.shape:
-            return to_place(Array(buffer, type, type), how)._buffer
+            return to_place(array, how)._buffer
         # Programs use the same few numbers again and again.
         key = (id(buffer), how)
         found = _numbers.get(key)
@@ -109,7 +128,7 @@ class Program:
             if len(_numbers) >= _MOST_NUMBERS:
                 _numbers.clear()
             # The number is kept beside: an identity is only good while the object lives.
-            found = _numbers[key] = (to_place(Array(buffer, type, type), how)._buffer, buffer)
+            found = _numbers[key] = (to_place(array, how)._buffer, buffer)
         return found[0]
 
     def bound(self, consts: list[Array], settled: bool = False) -> tuple[list[Array], Execute]:
@@ -124,7 +143,8 @@ class Program:
         for i, const in enumerate(consts):
             if not self.there[i]:
                 type, how = const.type, self.in_shardings[i]
-                const = Array(self.bring(i, const._buffer), type, (type, how))
+                signature = signature_of(type, how, const._layout())
+                const = Array(self.bring(i, const._buffer), type, signature)
             found.append(const)
         n = len(consts)
         rest = (True,) * len(self.there[n:]) if settled else self.there[n:]
@@ -182,73 +202,115 @@ def run_program(program: Program, arrays: Sequence[Array]) -> Any:
 # ---- compiling -----------------------------------------------------------------------------------
 
 
-def compile_program(
+class LoweredProgram(NamedTuple):
+    """A program in StableHLO, and what compiling it has to know: see `lower_program`."""
+
+    jaxpr: Jaxpr
+    context: ModuleContext
+    place: Place
+    devices: tuple[Any, ...]
+    donated: Sequence[bool]
+    in_shardings: Shardings
+    out_shardings: Shardings
+    layouts: tuple[Layouts | None, Layouts | None]
+
+
+def lower_program(
     jaxpr: Jaxpr,
     name: str,
     place: Place,
     *,
     donated: Sequence[bool] | None = None,
-    fast_compile: bool = False,
-    multiple_results: bool = True,
-    compiler_options: Any = None,
     in_shardings: Shardings | None = None,
     out_shardings: Shardings | None = None,
-) -> Program:
-    """Lowers and compiles a program for a place: None (the default device), a device, or a tuple
-    of devices.
+    in_layouts: Layouts | None = None,
+    out_layouts: Layouts | None = None,
+    platform: str | None = None,
+) -> LoweredProgram:
+    """Lowers a program for a place: None (the default device), a device, or a tuple of devices.
 
     On several devices the shardings say where each input lies and where each result is to lie.
     None among them: the compiler chooses; such an input is taken there from the default device.
+    The layouts say in which order their elements lie (see `settled_layouts`). The platform is that
+    of the current backend, unless another one is named.
     """
     backend = client.backend()
-    several = type(place) is tuple
-    devices = place if several else (backend.default_device if place is None else place,)
-    if in_shardings is None:
-        in_shardings = (None,) * len(jaxpr.inputs)
-    if out_shardings is None:
-        out_shardings = (None,) * len(jaxpr.outputs)
-    lowered = lower_to_module(
-        jaxpr,
+    devices = place if type(place) is tuple else (place or backend.default_device,)
+    in_shardings = in_shardings or (None,) * len(jaxpr.inputs)
+    out_shardings = out_shardings or (None,) * len(jaxpr.outputs)
+    platform = platform or backend.platform
+    layouts = settled_layouts(jaxpr, in_layouts, out_layouts, platform)
+    context = lower_to_module(
+        keep_layouts(jaxpr, layouts[0] or (), partitioned=len(devices) > 1),
         name,
-        backend.platform,
+        platform,
         donated,
         devices=devices,
         in_shardings=in_shardings,
         out_shardings=out_shardings,
+        layouts=layouts,
     )
+    donated = donated or (False,) * len(jaxpr.inputs)
+    return LoweredProgram(
+        jaxpr, context, place, devices, donated, in_shardings, out_shardings, layouts
+    )
+
+
+@charged("compiling")
+def compile_lowered(
+    lowered: LoweredProgram,
+    *,
+    fast_compile: bool = False,
+    multiple_results: bool = True,
+    compiler_options: Any = None,
+) -> Program:
+    """Compiles a program that was lowered for the current backend."""
+    backend = client.backend()
+    jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
     options = compile.CompileOptions(
         num_partitions=len(devices),
         fast_compile=fast_compile,
         compiler_options=compiler_options or (),
-        host_callbacks=tuple(lowered.callbacks),
+        host_callbacks=tuple(callbacks),
     )
-    if several:
-        return _on_several(
-            jaxpr, lowered, options, devices, multiple_results, in_shardings, out_shardings, donated
-        )
+    if type(lowered.place) is tuple:
+        return _on_several(lowered, options, multiple_results)
     out_types = [physical_type(type) for type in jaxpr.out_types]
-    executable = backend.compile(lowered.module.ir, options, out_types, devices)
-    program = Program(executable, jaxpr.out_types, place, multiple_results)
-    if lowered.callbacks:
+    executable = backend.compile(lowered.context.module.ir, options, out_types, devices)
+    layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
+    program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
+    if callbacks:
         program.execute = waiting(executable)
     if devices[0] is not backend.default_device:
         in_types = [physical_type(type) for type in jaxpr.in_types]
-        program.execute = moving(program.execute, in_types, place)
+        program.execute = moving(program.execute, in_types, lowered.place)
     return program
 
 
-def _on_several(
+def compile_program(
     jaxpr: Jaxpr,
-    lowered: ModuleContext,
-    options: Any,
-    devices: tuple[Any, ...],
-    multiple_results: bool,
-    in_shardings: Shardings,
-    out_shardings: Shardings,
-    donated: Sequence[bool] | None,
+    name: str,
+    place: Place,
+    *,
+    fast_compile: bool = False,
+    multiple_results: bool = True,
+    compiler_options: Any = None,
+    **lowering: Any,
 ) -> Program:
+    """Lowers and compiles a program; `lowering` has the other arguments of `lower_program`."""
+    return compile_lowered(
+        lower_program(jaxpr, name, place, **lowering),
+        fast_compile=fast_compile,
+        multiple_results=multiple_results,
+        compiler_options=compiler_options,
+    )
+
+
+def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -> Program:
     """A program compiled for several devices (or a mesh of one)."""
     backend = client.backend()
+    jaxpr, devices = lowered.jaxpr, lowered.devices
+    in_shardings, out_shardings = lowered.in_shardings, lowered.out_shardings
     given = [how for how in (*in_shardings, *out_shardings) if isinstance(how, NamedSharding)]
     named = dict.fromkeys([*(how.mesh for how in given), *program_places(jaxpr)])
     meshes = [place for place in named if isinstance(place, Mesh)]
@@ -256,7 +318,7 @@ def _on_several(
     placements = None
     if len(devices) == 1:
         placements = [buffers.tiled(devices, None)] * len(out_types)
-    executable = backend.compile(lowered.module.ir, options, out_types, devices, placements)
+    executable = backend.compile(lowered.context.module.ir, options, out_types, devices, placements)
     ins: list[Any]
     outs: list[Any]
     if len(devices) == 1:
@@ -272,18 +334,49 @@ def _on_several(
         how or _sharding_of(ins[i], type, devices, meshes)
         for i, (how, type) in enumerate(zip(in_shardings, jaxpr.in_types, strict=True))
     ]
-    program = Program(executable, jaxpr.out_types, devices, multiple_results, places)
+    layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
+    program = Program(executable, jaxpr.out_types, devices, multiple_results, places, layouts)
     program.in_types, program.in_shardings = jaxpr.in_types, takes
-    program.donated = donated or (False,) * len(takes)
+    program.donated = lowered.donated
     program.there = tuple(how is not None for how in in_shardings)
     executable.handlers = program.handlers = [
-        _relabelling(handler, type, how, devices)
-        for handler, type, how in zip(executable.handlers, jaxpr.out_types, places, strict=True)
+        _relabelling(handler, type, how, devices, layout)
+        for handler, type, how, layout in zip(
+            executable.handlers,
+            jaxpr.out_types,
+            places,
+            program.out_layouts or (None,) * len(places),
+            strict=True,
+        )
     ]
-    if lowered.callbacks:
+    if lowered.context.callbacks:
         program.direct = waiting(executable)
     program.execute = program.execute_for(program.there)
     return program
+
+
+def chosen_layouts(
+    layouts: tuple[Layouts | None, Layouts | None], executable: Any, jaxpr: Jaxpr
+) -> tuple[Layouts | None, Layouts | None]:
+    """The layouts with those in place of `Layout.AUTO` that the compiler chose."""
+
+    def settled(wanted: Layouts | None, read: Any, types: Sequence[ArrayType]) -> Layouts | None:
+        if wanted is None or Layout.AUTO not in wanted:
+            return wanted
+        chosen = [
+            Layout([axis for axis in found.major_to_minor if axis < type.ndim], found.tiling)
+            for found, type in zip(read(), types, strict=True)
+        ]
+        found = tuple(
+            (None if own.is_row_major else own) if layout is Layout.AUTO else layout
+            for layout, own in zip(wanted, chosen, strict=True)
+        )
+        return found if any(found) else None
+
+    return (
+        settled(layouts[0], executable.parameter_layouts, jaxpr.in_types),
+        settled(layouts[1], executable.output_layouts, jaxpr.out_types),
+    )
 
 
 def _sharding_of(
@@ -302,14 +395,18 @@ def _sharding_of(
 
 
 def _relabelling(
-    handler: Callable[[Any], Any], type: ArrayType, how: Sharding, devices: tuple[Any, ...]
+    handler: Callable[[Any], Any],
+    type: ArrayType,
+    how: Sharding,
+    devices: tuple[Any, ...],
+    layout: Layout | None,
 ) -> Callable[[Any], Any]:
     """What makes a result of what a program gives: it has the devices in the order of the program,
     and a sharding may have another."""
     if not type.size:  # The compiler leaves empty results where it likes.
         physical = physical_type(type)
         values = np.zeros(physical.shape, physical.dtype)
-        return lambda given: as_stored(values, type, how)._buffer
+        return lambda given: as_stored(values, type, how, layout)._buffer
     if how.device_list == devices:
         return handler
     return lambda given: in_order(handler(given), type, how, how.device_list)

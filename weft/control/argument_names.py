@@ -1,0 +1,72 @@
+"""What messages call the arguments of a function, and the places where they lie."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from weft import tree
+from weft.core.types import ArrayType
+
+__all__ = [
+    "argument_names",
+    "argument_path",
+    "input_names",
+    "place_text",
+    "places_by_name",
+    "static_name",
+]
+
+
+def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] = ()) -> str:
+    """How a message calls a leaf of (args, kwargs): by the parameter's name where it is known."""
+    kind, key, *rest = path
+    first = getattr(key, "idx", getattr(key, "key", key))
+    name = str(first)
+    if getattr(kind, "idx", None) == 0:
+        name = static_name(function, first, parameters)
+    return f"{name}{tree.keystr(tuple(rest))}"
+
+
+def static_name(function: Any, place: int | str, parameters: Sequence[str] = ()) -> str:
+    """How a message calls an argument: by the parameter's name where it is known."""
+    if isinstance(place, str):
+        return place
+    try:
+        return (parameters or list(inspect.signature(function).parameters))[place]
+    except (IndexError, TypeError, ValueError):
+        return f"argument {place}"
+
+
+def argument_names(function: Any, in_tree: Any) -> list[str]:
+    """How a message calls the leaves of (args, kwargs)."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
+    return [argument_path(function, path, parameters) for path, _ in tree.leaves_with_path(dummy)]
+
+
+def places_by_name(places: Any) -> list[tuple[str, Any]]:
+    """What a trace knows of places, as messages call it."""
+    if places is None:
+        return []
+    return [(field.name, getattr(places, field.name)) for field in dataclasses.fields(places)]
+
+
+def place_text(signature: Any) -> str:
+    """Where an array lies and how, by its signature."""
+    if isinstance(signature, ArrayType):
+        return "on the default device"
+    place, *layout = signature[1:]
+    where = "on the default device" if place is None else f"on {place}"
+    return f"{where} in {layout[0]}" if layout else where
+
+
+def input_names(function: Any, in_tree: Any, num_consts: int, reads: Sequence[bool]) -> list[str]:
+    """How a message calls the inputs that are read: closed-over arrays, then argument leaves."""
+    names = ["a closed-over array"] * num_consts + argument_names(function, in_tree)
+    return [name for name, use in zip(names, reads, strict=True) if use]

@@ -1,0 +1,165 @@
+"""What the stages of compiling by hand have in common: the arguments that a function was traced
+for, and what of them a user is shown.
+
+A user's view leaves static arguments out: they are part of the program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from weft import tree
+from weft.array import Array
+from weft.control.argument_names import input_names
+from weft.control.donation import result_names
+from weft.control.jitted import Jitted, TracedCall
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.types import ArrayType, Typed
+from weft.transforms.known_shardings import known_shardings
+
+__all__ = ["ArgInfo", "Stage", "StagedCall"]
+
+
+class ArgInfo(Typed):
+    """An array among the arguments of a staged function: its type, and whether it is donated."""
+
+    __slots__ = ("donated", "type")
+
+    def __init__(self, type: ArrayType, donated: bool) -> None:
+        self.type = type
+        self.donated = donated
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ArgInfo) and self.type is other.type and self.donated is other.donated
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.donated))
+
+    def __repr__(self) -> str:
+        return f"ArgInfo({self.type!r}, donated={self.donated})"
+
+
+class StagedCall:
+    """A traced function and the arguments that it was traced for.
+
+    `in_tree` has None where `static` has an argument, `user_tree` leaves those places out, and
+    `positions` has the numbers of the positional arguments that are left. `arguments` are arrays
+    without values.
+    """
+
+    def __init__(
+        self,
+        function: Jitted,
+        traced: TracedCall,
+        static: Any,
+        in_tree: Any,
+        arguments: Sequence[Array],
+    ) -> None:
+        self.function = function
+        self.traced = traced
+        self.static = static
+        self.in_tree = in_tree
+        self.arguments = arguments
+        self.donated = function._donated(in_tree)
+        args_tree, kwargs_tree = in_tree.children()
+        children = args_tree.children()
+        fixed = {place for place, _ in static}
+        self.num_positional = len(children)
+        self.positions = [i for i in range(len(children)) if i not in fixed]
+        args = tree.treedef_tuple([children[i] for i in self.positions])
+        self.user_tree = tree.treedef_tuple([args, kwargs_tree])
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.function._name
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """What messages call the leaves of the arguments."""
+        reads = (True,) * self.in_tree.num_leaves
+        return input_names(self.function._function, self.in_tree, 0, reads)
+
+    @functools.cached_property
+    def result_names(self) -> list[str]:
+        """What messages call the leaves of the results."""
+        return result_names(self.traced.out_tree)
+
+    @property
+    def types(self) -> list[ArrayType]:
+        """The types of the leaves of the arguments."""
+        return [x.type for x in self.arguments]
+
+    def infos(self) -> Any:
+        """The arguments as a tree of ArgInfo."""
+        return self.user_tree.unflatten(
+            [ArgInfo(type, flag) for type, flag in zip(self.types, self.donated, strict=True)]
+        )
+
+    def results(self) -> Any:
+        """The results as a tree of ShapeDtypeStructs."""
+        jaxpr = self.traced.jaxpr
+        given = [*self.traced.consts, *self.arguments]
+        places = [x._committed_place() if type(x) is Array else None for x in given]
+        structs = [
+            ShapeDtypeStruct(t.shape, t.dtype, sharding=place, weak_type=t.weak_type)
+            for t, place in zip(jaxpr.out_types, known_shardings(jaxpr, places), strict=True)
+        ]
+        return self.traced.out_tree.unflatten(structs)
+
+
+class Stage:
+    """What every stage knows: its arguments and results."""
+
+    _call: StagedCall
+
+    @property
+    def fun_name(self) -> str:
+        """The name of the function."""
+        return self._call.name
+
+    @property
+    def in_tree(self) -> Any:
+        """The structure of (args, kwargs), without static arguments."""
+        return self._call.user_tree
+
+    @property
+    def out_tree(self) -> Any:
+        """The structure of the results."""
+        return self._call.traced.out_tree
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, as a pair of the positional ones and those by name."""
+        return self._call.user_tree.unflatten(self._call.types)
+
+    @property
+    def out_avals(self) -> Any:
+        """The types of the results, as a tree."""
+        return self._call.traced.out_tree.unflatten(self._call.traced.jaxpr.out_types)
+
+    @property
+    def args_info(self) -> Any:
+        """The arguments, each with its type (`shape`, `dtype`) and whether it is `donated`."""
+        return self._call.infos()
+
+    @property
+    def out_info(self) -> Any:
+        """The results, as a tree of ShapeDtypeStructs: with shardings where the program says
+        them."""
+        return self._call.results()
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the donated ones among the leaves of the arguments."""
+        return tuple(i for i, flag in enumerate(self._call.donated) if flag)
+
+    def __repr__(self) -> str:
+        jaxpr = self._call.traced.jaxpr
+        types = ", ".join(map(str, self._call.types))
+        outs = ", ".join(map(str, jaxpr.out_types))
+        return f"{type(self).__name__}({self.fun_name}: ({types}) -> ({outs}))"

@@ -1,0 +1,192 @@
+"""`ShapeDtypeStruct`: the type of an array, and where it lies, without an array.
+
+It stands for an argument where a function is traced, lowered or exported, and for a result where
+only its type is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft import dtypes
+from weft.core.axes import mesh_axes
+from weft.core.types import ArrayType, Typed
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.sharding import (
+    Format,
+    Layout,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+)
+from weft.sharding.context import mesh_in_force
+from weft.sharding.devices import is_device
+
+__all__ = ["ShapeDtypeStruct"]
+
+_OPERATION = "ShapeDtypeStruct"
+
+
+class ShapeDtypeStruct(Typed):
+    """Stands for an array of which only the type is known, where a function is traced or lowered.
+
+    shape: a tuple of lengths; dtype: anything that names a dtype. sharding: where the array lies,
+    as a sharding, a device, a PartitionSpec over the mesh in force, or a Format that has its layout
+    as well; None leaves it open. weak_type: whether the dtype yields to others in promotion.
+
+    Raises WeftTypeError for what is no shape, dtype or sharding, WeftValueError for a spec without
+    a mesh and for `Layout.AUTO`, and ShapeError where the sharding cannot split an array of the
+    shape or the layout has another rank.
+
+    >>> from weft.core.shape_struct import ShapeDtypeStruct
+    >>> ShapeDtypeStruct((2, 3), "float32")
+    ShapeDtypeStruct(shape=(2, 3), dtype=f32)
+    >>> ShapeDtypeStruct((2, 3), "float32").update(shape=(4,), weak_type=True)
+    ShapeDtypeStruct(shape=(4,), dtype=f32, weak_type=True)
+    """
+
+    __slots__ = ("layout", "sharding", "type")
+
+    layout: Layout | None
+    sharding: Sharding | None
+
+    @api_boundary
+    def __init__(
+        self, shape: Iterable[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+    ) -> None:
+        self.type = _checked_type(shape, dtype, weak_type)
+        self.sharding, self.layout = _place(sharding)
+        if self.sharding is not None:
+            self.sharding.check_shape(_OPERATION, "the array", self.shape)
+        if self.layout is not None:
+            self.layout.check_rank(_OPERATION, "the array", self.shape)
+
+    @classmethod
+    def like(cls, value: Any) -> ShapeDtypeStruct:
+        """The struct of an array, or of another struct: its type, sharding and layout.
+
+        The sharding of an array that was put nowhere on purpose is left open.
+
+        >>> from weft.core.shape_struct import ShapeDtypeStruct
+        >>> import weft.numpy as wnp
+        >>> ShapeDtypeStruct.like(wnp.zeros((2, 3))).shape
+        (2, 3)
+        """
+        place = getattr(value, "format", None) if getattr(value, "committed", True) else None
+        weak = bool(getattr(value, "weak_type", False))
+        return cls(value.shape, value.dtype, sharding=place, weak_type=weak)
+
+    @property
+    def format(self) -> Format:
+        """The layout and the sharding; None for each that is left open."""
+        return Format(self.layout, self.sharding)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """The same struct with other values for some arguments of the constructor."""
+        fields = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "sharding": self.sharding if self.layout is None else self.format,
+            "weak_type": self.weak_type,
+        }
+        unknown = sorted(changes.keys() - fields)
+        if unknown:
+            raise WeftTypeError(
+                f"ShapeDtypeStruct.update: there is no field {unknown[0]!r}",
+                operation="ShapeDtypeStruct.update",
+                got=", ".join(unknown),
+                wanted=", ".join(fields),
+            )
+        return ShapeDtypeStruct(**(fields | changes))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def _key(self) -> tuple[Any, ...]:
+        layout = self.layout
+        order = None if layout is None or layout.is_row_major else layout
+        return self.type, self.sharding, order
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        text = f"shape={self.shape}, dtype={dtypes.short_name(self.dtype)}"
+        if self.weak_type:
+            text += ", weak_type=True"
+        if self.sharding is not None:
+            text += f", sharding={self.sharding}"
+        if self.layout is not None and not self.layout.is_row_major:
+            text += f", layout={self.layout}"
+        return f"ShapeDtypeStruct({text})"
+
+
+def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:
+    try:
+        lengths = tuple(shape)
+        bad = [n for n in lengths if isinstance(n, bool) or not hasattr(n, "__index__") or n < 0]
+    except TypeError:
+        bad = [shape]
+    if bad:
+        raise WeftTypeError(
+            "ShapeDtypeStruct takes a shape first",
+            operation=_OPERATION,
+            got=f"shape={shape!r:.100}",
+            wanted="a tuple of lengths, none of them negative",
+            fix=Fix("shape", "pass the shape as a tuple, such as (3,)", {"shape": (3,)}),
+        )
+    return ArrayType(lengths, dtype, weak_type)
+
+
+def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
+    """A sharding, as a user gives it, as the sharding and the layout."""
+    layout: Any = None
+    if isinstance(given, Format):
+        given, layout = given.sharding, given.layout
+    if layout is Layout.AUTO:
+        raise WeftValueError(
+            "ShapeDtypeStruct: Layout.AUTO is no layout of an array",
+            operation=_OPERATION,
+            got=f"sharding={Format(layout, given)}",
+            wanted="a Format with a Layout",
+            fix=Fix("in_shardings", "pass Format(Layout.AUTO) in in_shardings of jit", {}),
+        )
+    if is_device(given):
+        given = SingleDeviceSharding(given)
+    if isinstance(given, PartitionSpec):
+        given = NamedSharding(_mesh_of(given), given)
+    if given is not None and not isinstance(given, Sharding):
+        raise WeftTypeError(
+            "ShapeDtypeStruct takes a sharding, a spec, a device or a Format as sharding",
+            operation=_OPERATION,
+            got=f"{given!r:.100} of class {type(given).__name__}",
+            wanted="such as a NamedSharding, or None",
+            fix=Fix("sharding", "pass x.sharding or x.format of an array", {}),
+        )
+    return given, layout
+
+
+def _mesh_of(spec: PartitionSpec) -> Any:
+    mesh = mesh_in_force()
+    if mesh is None and mesh_axes():  # inside a shard_map
+        mesh = mesh_axes()[-1].mesh
+    if mesh is None:
+        raise WeftValueError(
+            "ShapeDtypeStruct got a PartitionSpec, and there is no mesh that its names refer to",
+            operation=_OPERATION,
+            got=repr(spec),
+            wanted="a NamedSharding, or a mesh from the context",
+            fix=Fix(
+                "use_mesh",
+                "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)",
+                {"spec": spec},
+            ),
+        )
+    return mesh

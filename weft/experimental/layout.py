@@ -1,0 +1,5 @@
+"""The names of `weft.layout`, where programs written for JAX look for them."""
+
+from weft.layout import Format, Layout, with_layout_constraint
+
+__all__ = ["Format", "Layout", "with_layout_constraint"]

@@ -1,0 +1,1 @@
+"""Exported programs: what `weft.export` shows."""

@@ -1,0 +1,449 @@
+"""Compiled programs kept on disk between processes: a directory of entries, one file each.
+
+An entry holds machine code that will be executed, so nothing in the directory is believed: it has
+to be the user's own and closed to others, and an entry has to say of itself what it is and carry
+the digest of its contents. Whatever is wrong with an entry, it is a miss, and the first such
+finding of a process is a warning. This module knows nothing of XLA: it maps a key, the name of a
+file, to bytes.
+
+Every program is worth an entry. On a CPU, XLA takes 11 to 60 ms to compile a program of one
+operation and 1 ms to load it; storing it takes 0.5 ms. For a program of 1,100 operations the
+three are 250, 90 and 35 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import os
+import stat
+import struct
+import sys
+import threading
+import time
+import warnings
+import zlib
+from collections.abc import Iterator
+
+from weft import config
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock.
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["CacheInfo", "ProgramCache", "cache_info", "clear_cache", "current"]
+
+_log = logging.getLogger("weft")
+
+_MAGIC = b"weft program\n"
+FORMAT = 1
+"""The version of what stands in an entry; another one is never read."""
+# Lengths of the text that names the maker, of the payload, and of the payload as it was given.
+_LENGTHS = struct.Struct("<IQQ")
+_DIGEST = hashlib.sha256().digest_size
+_SUFFIX = ".program"
+_UNFINISHED = ".unfinished"
+# An unfinished file this old was left behind by a process that was killed.
+_ABANDONED_SECONDS = 3600.0
+# How long to wait for another process that counts or evicts.
+_LOCK_SECONDS = 5.0
+# Evicting goes a little further than it must, so that not every new entry has to evict.
+_EVICT_TO = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheInfo:
+    """What the cache of compiled programs holds, and what it did for this process.
+
+    `directory` is None where there is no cache: switched off, or refused with a warning.
+    """
+
+    directory: str | None
+    entries: int
+    nbytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+
+
+class _Unusable(Exception):
+    """Why a directory or an entry is not used."""
+
+
+# ---- warnings ------------------------------------------------------------------------------------
+
+_warned: set[str] = set()
+
+
+def _warn_once(kind: str, text: str) -> None:
+    """Warns of the first finding of a kind in this process, and logs the others."""
+    if kind in _warned:
+        _log.debug("%s", text)
+        return
+    _warned.add(kind)
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+# ---- the directory -------------------------------------------------------------------------------
+
+
+def default_directory() -> str:
+    """The user's directory for caches, as the system has it."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
+        return os.path.join(os.path.expanduser(local), "weft", "cache")
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Caches/weft")
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification has relative paths ignored.
+    return os.path.join(given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "weft")
+
+
+def _prepared(path: str) -> str:
+    """The directory of entries within `path`, made if need be; _Unusable says why there is none.
+
+    All releases share one directory, so that one bound holds for what all of them keep.
+    """
+    # Links are followed once, here: from now on nobody else can point them elsewhere.
+    root = os.path.realpath(os.path.expanduser(path))
+    if not os.path.isabs(os.path.expanduser(path)) and path.startswith("~"):
+        raise _Unusable("there is no home directory")
+    entries = os.path.join(root, "programs")
+    try:
+        os.makedirs(root, mode=0o700, exist_ok=True)
+        _check_private(root, stat.S_IWGRP | stat.S_IWOTH, "can be written by others")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(entries, 0o700)
+        _check_private(entries, stat.S_IRWXG | stat.S_IRWXO, "is open to others")
+    except OSError as error:
+        raise _Unusable(f"{error.strerror or error}: {entries}") from error
+    return entries
+
+
+def _check_private(directory: str, forbidden: int, why: str) -> None:
+    found = os.lstat(directory)
+    if not stat.S_ISDIR(found.st_mode):
+        raise _Unusable(f"{directory} is not a directory")
+    if not hasattr(os, "geteuid"):
+        return  # Windows: the user's profile is closed to others.
+    if found.st_uid != os.geteuid():
+        raise _Unusable(f"{directory} belongs to another user; choose one of your own")
+    if stat.S_IMODE(found.st_mode) & forbidden:
+        raise _Unusable(f"{directory} {why}; close it with: chmod 700 {directory}")
+
+
+# ---- entries -------------------------------------------------------------------------------------
+
+
+def _packed(key: str, maker: str, payload: bytes) -> bytes:
+    """An entry: magic, format, lengths, maker, key, digest of all this and of the payload, and the
+    payload, compressed (serialized programs shrink to a seventh in 1% of the time to make them)."""
+    stored = zlib.compress(payload, 1)
+    text = maker.encode()
+    lengths = _LENGTHS.pack(len(text), len(stored), len(payload))
+    head = _MAGIC + struct.pack("<I", FORMAT) + lengths + text + key.encode()
+    return head + hashlib.sha256(head + stored).digest() + stored
+
+
+def _unpacked(key: str, maker: str, data: bytes) -> bytes:
+    """The payload of an entry; _Unusable says what is wrong with it."""
+    view = memoryview(data)
+    if view[: len(_MAGIC)] != _MAGIC:
+        raise _Unusable("it is not an entry of this cache")
+    start = len(_MAGIC) + 4
+    if view[len(_MAGIC) : start] != struct.pack("<I", FORMAT):
+        raise _Unusable("it has another format")
+    end = start + _LENGTHS.size
+    if len(view) < end:
+        raise _Unusable("it is truncated")
+    text, stored, full = _LENGTHS.unpack(view[start:end])
+    start, end = end, end + text
+    if view[start:end] != maker.encode():
+        raise _Unusable("it was made by another release")
+    start, end = end, end + len(key)
+    if view[start:end] != key.encode():
+        raise _Unusable("it holds another program than its name says")
+    payload = view[end + _DIGEST :]
+    if len(payload) != stored:
+        raise _Unusable("it is truncated" if len(payload) < stored else "it is too long")
+    digest = hashlib.sha256(view[:end])
+    digest.update(payload)
+    if digest.digest() != view[end : end + _DIGEST]:
+        raise _Unusable("its contents do not have the digest they were written with")
+    found = zlib.decompress(payload, bufsize=max(full, 1))
+    if len(found) != full:
+        raise _Unusable("it has another length than it says")
+    return found
+
+
+def _read(path: str) -> bytes:
+    """The bytes of a file that belongs to this user and that nobody else can write."""
+    # Not waiting matters for a pipe, not following for a link; neither is an entry.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _Unusable("it is not a file")
+        if hasattr(os, "geteuid"):
+            if found.st_uid != os.geteuid():
+                raise _Unusable("it belongs to another user")
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise _Unusable("it can be written by others")
+        return file.read()
+
+
+# ---- the cache -----------------------------------------------------------------------------------
+
+
+class ProgramCache:
+    """Entries in a directory, at most `max_bytes` of them, those used last.
+
+    A key is the name of a file, and `maker` the release that made an entry: no other reads it. Any
+    number of threads and processes may use one directory at the same time. What cannot be read is
+    a miss and what cannot be written is not kept; both warn once in a process, neither raises.
+    """
+
+    def __init__(self, directory: str, max_bytes: int) -> None:
+        self.directory = directory
+        self.max_bytes = max_bytes
+        self.writable = True
+        self.hits = 0
+        self.misses = 0
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self.directory, key + _SUFFIX)
+
+    def load(self, key: str, maker: str) -> bytes | None:
+        """What was stored under a key; None if nothing was, or nothing that can be trusted."""
+        path = self._path(key)
+        found = None
+        try:
+            found = _unpacked(key, maker, _read(path))
+        except FileNotFoundError:
+            pass
+        except _Unusable as error:
+            self.discard(key, str(error))
+        except (OSError, zlib.error) as error:
+            self.discard(key, f"it cannot be read ({error})")
+        if found is None:
+            self.misses += 1
+            _log.debug("compiled program %s: not in the cache", key)
+            return None
+        self.hits += 1
+        _log.debug("compiled program %s: found in the cache", key)
+        with contextlib.suppress(OSError):  # A cache that is only read has no order of use.
+            os.utime(path)
+        return found
+
+    def discard(self, key: str, why: str) -> None:
+        """Removes an entry that cannot be used, and warns of it."""
+        _warn_once("entry", f"an entry of the cache of compiled programs is skipped: {why}\n"
+                   f"  {self._path(key)}")  # fmt: skip
+        with contextlib.suppress(OSError):
+            if not hasattr(os, "geteuid") or os.lstat(self._path(key)).st_uid == os.geteuid():
+                os.unlink(self._path(key))
+
+    def store(self, key: str, maker: str, payload: bytes) -> None:
+        """Keeps bytes under a key, in place of what is there."""
+        if not self.writable:
+            return
+        data = _packed(key, maker, payload)
+        if len(data) > self.max_bytes:
+            return
+        try:
+            try:
+                self._make_room(len(data))
+            except FileNotFoundError:  # Somebody has removed the directory.
+                os.makedirs(self.directory, mode=0o700, exist_ok=True)
+                self._make_room(len(data))
+            self._write(key, data)
+        except OSError as error:
+            # Once is enough: a disk that is full or closed stays so for as long as most processes.
+            self.writable = False
+            _warn_once(
+                "write",
+                f"compiled programs are not kept any more: {error.strerror or error}\n"
+                f"  in {self.directory}",
+            )
+
+    def _write(self, key: str, data: bytes) -> None:
+        # Nothing is forced to the disk: were the power cut, an entry might be there without its
+        # contents, and the digest tells. Waiting for a disk takes longer than some compilations.
+        name = os.path.join(self.directory, f"{os.urandom(8).hex()}{_UNFINISHED}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(name, flags | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(name, self._path(key))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+    # -- the bound --
+
+    def _make_room(self, size: int) -> None:
+        """Counts an entry that is about to be written; first evicts others if it would be too much.
+
+        The count stands in a file, so that nobody has to look at every entry for every new one. It
+        errs upwards (entries written twice, or discarded), and is put right when it is too much.
+        """
+        with self._locked() as descriptor:
+            total = _counted(descriptor)
+            if total is None or total + size > self.max_bytes:
+                total = self._evict(self.max_bytes - size)
+            _count(descriptor, total + size)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file with the count, which no other thread or process reads meanwhile.
+
+        The system takes the lock from a process that is killed. One that is stopped keeps it: who
+        has waited long enough goes on without, and the count is wrong until it is put right.
+        """
+        path = os.path.join(self.directory, "size")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            end = time.monotonic() + _LOCK_SECONDS
+            while fcntl is not None:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        break
+                    time.sleep(0.001)
+                except OSError:  # A file system without locks.
+                    break
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _evict(self, most: int) -> int:
+        """Removes the entries that were used longest ago, if all take more than `most` bytes, and
+        what killed processes left. Answers with the bytes of what is left."""
+        found, total = [], 0
+        for name, size, used in self._files():
+            if name.endswith(_UNFINISHED) and used < time.time() - _ABANDONED_SECONDS:
+                self._remove(name)
+                continue
+            total += size
+            if name.endswith(_SUFFIX):
+                found.append((used, name, size))
+        if total <= most:
+            return total
+        for _, name, size in sorted(found):
+            if total <= most * _EVICT_TO:
+                break
+            self._remove(name)
+            total -= size
+        return total
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.directory, name))
+
+    def _files(self) -> Iterator[tuple[str, int, float]]:
+        """Name, bytes and time of last use of the entries, and of those being written."""
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                if entry.name.endswith((_SUFFIX, _UNFINISHED)):
+                    with contextlib.suppress(FileNotFoundError):
+                        about = entry.stat(follow_symlinks=False)
+                        yield entry.name, about.st_size, about.st_mtime_ns / 1e9
+
+    # -- looking and clearing --
+
+    def info(self) -> CacheInfo:
+        """What is there, and how often it helped this process."""
+        sizes = [size for name, size, _ in self._files() if name.endswith(_SUFFIX)]
+        return CacheInfo(
+            self.directory, len(sizes), sum(sizes), self.max_bytes, self.hits, self.misses
+        )
+
+    def clear(self) -> None:
+        """Removes all entries."""
+        with self._locked() as descriptor:
+            for name, _, _ in list(self._files()):
+                self._remove(name)
+            _count(descriptor, 0)
+
+
+def _counted(descriptor: int) -> int | None:
+    text = os.read(descriptor, 32)
+    return int(text) if len(text) == 21 and text.strip().isdigit() else None
+
+
+def _count(descriptor: int, total: int) -> None:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.write(descriptor, b"%020d\n" % total)
+
+
+# ---- the cache in force --------------------------------------------------------------------------
+
+_opened: dict[tuple[str | None, int], ProgramCache | None] = {}
+_lock = threading.Lock()
+
+
+def current() -> ProgramCache | None:
+    """The cache that the settings in force name; None if there is none.
+
+    A directory that cannot be used is refused with one warning.
+    """
+    settings = config.settings()
+    if settings.cache_dir == "":
+        return None
+    wanted = settings.cache_dir, settings.cache_max_bytes
+    with _lock:
+        if wanted not in _opened:
+            _opened[wanted] = _open(*wanted)
+        return _opened[wanted]
+
+
+def _open(path: str | None, max_bytes: int) -> ProgramCache | None:
+    try:
+        return ProgramCache(_prepared(path or default_directory()), max_bytes)
+    except _Unusable as error:
+        _warn_once(
+            "directory",
+            f"compiled programs are not kept between processes: {error}\n"
+            "  (WEFT_CACHE_DIR names another directory, or none where it is empty)",
+        )
+        return None
+
+
+def cache_info() -> CacheInfo:
+    """What the cache of compiled programs holds, and how often it helped this process.
+
+    `directory` is None where programs are not kept: `WEFT_CACHE_DIR` is empty, or the directory was
+    refused. Looks at every entry.
+
+    >>> import tempfile, weft
+    >>> with tempfile.TemporaryDirectory() as folder, weft.config.override(cache_dir=folder):
+    ...     _ = weft.jit(lambda x: x * 3 - 1)(2.0)
+    ...     found = cache_info()
+    >>> found.entries, found.hits, found.misses
+    (1, 0, 1)
+    """
+    cache = current()
+    return CacheInfo(None, 0, 0, 0, 0, 0) if cache is None else cache.info()
+
+
+def clear_cache() -> None:
+    """Removes all compiled programs from the cache on disk; those that are loaded go on running.
+
+    >>> import tempfile, weft
+    >>> with tempfile.TemporaryDirectory() as folder, weft.config.override(cache_dir=folder):
+    ...     _ = weft.jit(lambda x: x * 3 - 2)(2.0)
+    ...     clear_cache()
+    ...     cache_info().entries
+    0
+    """
+    cache = current()
+    if cache is not None:
+        cache.clear()

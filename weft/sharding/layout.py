@@ -1,0 +1,199 @@
+"""Layouts and formats as plain frozen data: in which order a device holds an array's elements.
+
+A layout says how the elements of an array (or of a device's block of it) are ordered in memory; a
+format is a layout and a sharding together, the whole answer to where an array lies.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, ClassVar, Self
+
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.sharding.devices import is_device
+from weft.sharding.interning import Interned
+from weft.sharding.sharding import Sharding, SingleDeviceSharding
+
+__all__ = ["Format", "Layout"]
+
+
+class Layout(Interned):
+    """The order of an array's elements in a device's memory.
+
+    major_to_minor: the dimensions from the one whose index changes slowest in memory to the one
+    whose neighbours lie side by side: (0, 1) is row-major, (1, 0) column-major. tiling: for devices
+    that store arrays in tiles, the shapes of the tiles as a tuple of tuples, the outer ones first.
+
+    `Layout.AUTO` stands where `jit` is to choose a layout: for arguments the one that the function
+    reads fastest, for results the one that it writes fastest.
+
+    Raises WeftTypeError for what is no sequence of integers and WeftValueError for integers that
+    are no permutation.
+
+    >>> from weft.layout import Layout
+    >>> Layout(major_to_minor=(1, 0))
+    Layout(major_to_minor=(1, 0))
+    """
+
+    __slots__ = ("major_to_minor", "tiling")
+
+    major_to_minor: tuple[int, ...]
+    tiling: tuple[tuple[int, ...], ...]
+    AUTO: ClassVar[AutoLayout]
+
+    @api_boundary
+    def __new__(cls, major_to_minor: Any, tiling: Any = None) -> Self:
+        key = (major_to_minor, tiling)
+        found = cls._made_before(key)
+        if found is not None:
+            return found
+        order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array")
+        if sorted(order) != list(range(len(order))):
+            raise WeftValueError(
+                "Layout: major_to_minor has each dimension exactly once",
+                operation="Layout",
+                got=f"major_to_minor={order!r:.200}",
+                wanted=f"a permutation of the numbers from 0 to {max(len(order) - 1, 0)}",
+                fix=Fix(
+                    "permutation",
+                    f"row-major is {tuple(range(len(order)))}",
+                    {"major_to_minor": tuple(range(len(order)))},
+                ),
+            )
+        if tiling is not None and not isinstance(tiling, (tuple, list)):
+            tiling = (tiling,)  # refused as a tile
+        tiles = tuple(_integers(tile, "tiling", "tuples of lengths") for tile in tiling or ())
+        return cls._made_of((order, tiles or None), major_to_minor=order, tiling=tiles)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of the arrays that have this layout."""
+        return len(self.major_to_minor)
+
+    @property
+    def is_row_major(self) -> bool:
+        """Whether it is the order that arrays have if nobody asks for another."""
+        return self.major_to_minor == tuple(range(self.ndim)) and not self.tiling
+
+    def check_rank(self, operation: str, what: str, shape: tuple[int, ...]) -> None:
+        """Raises ShapeError for arrays with another number of dimensions; `what` names the
+        array."""
+        if self.ndim != len(shape):
+            order = tuple(range(len(shape)))
+            raise ShapeError(
+                f"{operation}: {what} has {len(shape)} dimensions and its layout {self.ndim}",
+                operation=operation,
+                got=f"shape {shape!r} with {self}",
+                wanted=f"a layout of {len(shape)} dimensions",
+                fix=Fix(
+                    "major_to_minor",
+                    f"use a permutation of {order}, such as Layout({order})",
+                    {"major_to_minor": order},
+                ),
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout, (self.major_to_minor, self.tiling)
+
+    def __repr__(self) -> str:
+        tiles = f", tiling={self.tiling}" if self.tiling else ""
+        return f"Layout(major_to_minor={self.major_to_minor}{tiles})"
+
+
+class AutoLayout(Interned):
+    """The class of `Layout.AUTO`: the layout is chosen when the program is compiled."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> Self:
+        return cls._made_of("auto")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return AutoLayout, ()
+
+    def __repr__(self) -> str:
+        return "Layout.AUTO"
+
+
+_AUTO = AutoLayout()
+Layout.AUTO = _AUTO
+
+
+def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError:
+        raise WeftTypeError(
+            f"Layout: {name} is a sequence of integers",
+            operation="Layout",
+            got=f"{name}={given!r:.200}",
+            wanted=f"{wanted}, such as (1, 0)",
+            fix=Fix("sequence", "Layout(major_to_minor=(0, 1)) is row-major", {}),
+        ) from None
+
+
+class Format(Interned):
+    """Where an array lies and in which order: a layout and a sharding.
+
+    layout: a Layout, `Layout.AUTO`, or None for the row-major one. sharding: a sharding or a
+    device; None where it is left open. A layout that is given needs its sharding, as every part of
+    an array has it.
+
+    Raises WeftTypeError for what is no layout or no sharding, and WeftValueError for a layout
+    without a sharding.
+
+    >>> import weft
+    >>> from weft.layout import Format, Layout
+    >>> place = weft.sharding.SingleDeviceSharding(weft.devices()[0])
+    >>> Format(Layout((1, 0)), place).layout.major_to_minor
+    (1, 0)
+    """
+
+    __slots__ = ("layout", "sharding")
+
+    layout: Layout | AutoLayout | None
+    sharding: Sharding | None
+
+    @api_boundary
+    def __new__(cls, layout: Any = None, sharding: Any = None) -> Self:
+        key = (layout, sharding)
+        found = cls._made_before(key)
+        if found is not None:
+            return found
+        if layout is not None and not isinstance(layout, (Layout, AutoLayout)):
+            raise WeftTypeError(
+                "Format takes a layout first",
+                operation="Format",
+                got=f"{layout!r:.100} of class {type(layout).__name__}",
+                wanted="a Layout, Layout.AUTO, or None",
+                fix=Fix("layout", "pass Layout(major_to_minor=...)", {}),
+            )
+        if is_device(sharding):
+            sharding = SingleDeviceSharding(sharding)
+        if sharding is not None and not isinstance(sharding, Sharding):
+            raise WeftTypeError(
+                "Format takes a sharding second",
+                operation="Format",
+                got=f"{sharding!r:.100} of class {type(sharding).__name__}",
+                wanted="a sharding such as a NamedSharding, a device, or None",
+                fix=Fix("sharding", "pass x.sharding", {}),
+            )
+        if isinstance(layout, Layout) and sharding is None:
+            raise WeftValueError(
+                "Format: a layout that is given needs its sharding",
+                operation="Format",
+                got=f"{layout} without a sharding",
+                wanted="a sharding beside the layout, or Layout.AUTO",
+                fix=Fix(
+                    "sharding",
+                    "pass Format(layout, SingleDeviceSharding(weft.devices()[0]))",
+                    {"layout": layout},
+                ),
+            )
+        return cls._made_of((layout, sharding), layout=layout, sharding=sharding)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Format, (self.layout, self.sharding)
+
+    def __repr__(self) -> str:
+        return f"Format(layout={self.layout!r}, sharding={self.sharding!r})"

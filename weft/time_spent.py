@@ -1,0 +1,99 @@
+"""What this thread spends on making programs: tracing, lowering, compiling, and loading those that
+were kept from an earlier process.
+
+The kinds may be nested, as when an operation is compiled while a function is traced; a moment is
+charged to the innermost. Who wants to know what something cost takes the difference of two looks.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, TypeVar
+
+__all__ = ["Spent", "charged", "spent"]
+
+
+class Spent(NamedTuple):
+    """Seconds of each kind, and how often each was done."""
+
+    tracing: float = 0.0
+    lowering: float = 0.0
+    compiling: float = 0.0
+    loading: float = 0.0
+    traced: int = 0
+    lowered: int = 0
+    compiled: int = 0
+    loaded: int = 0
+
+    def since(self, before: Spent) -> Spent:
+        """What came on top of an earlier look."""
+        return Spent._make(now - then for now, then in zip(self, before, strict=True))
+
+    @property
+    def seconds(self) -> float:
+        """All kinds together."""
+        return self.tracing + self.lowering + self.compiling + self.loading
+
+
+_KINDS = ("tracing", "lowering", "compiling", "loading")
+
+
+class _Clock(threading.local):
+    def __init__(self) -> None:
+        self.seconds = [0.0] * len(_KINDS)
+        self.done = [0] * len(_KINDS)
+        # The kind that is charged now, and since when.
+        self.kind: int | None = None
+        self.since = 0.0
+
+    def switch(self, kind: int | None) -> int | None:
+        """Charges another kind from now on; the one before."""
+        now, before = time.perf_counter(), self.kind
+        if before is not None:
+            self.seconds[before] += now - self.since
+        self.kind, self.since = kind, now
+        return before
+
+
+_clock = _Clock()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class charged:
+    """`with charged("lowering"):` charges the block's time in this thread to a kind; so does
+    `@charged("lowering")` for a function."""
+
+    __slots__ = ("_before", "_kind")
+
+    def __init__(self, kind: str) -> None:
+        self._kind = _KINDS.index(kind)
+
+    def __enter__(self) -> None:
+        self._before = _clock.switch(self._kind)
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        # What failed was not made.
+        _clock.done[self._kind] += failed is None
+        _clock.switch(self._before)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        kind = _KINDS[self._kind]
+
+        @functools.wraps(function)
+        def timed(*args: P.args, **kwargs: P.kwargs) -> R:
+            with charged(kind):
+                return function(*args, **kwargs)
+
+        return timed
+
+
+def spent() -> Spent:
+    """All that this thread has spent so far."""
+    _clock.switch(_clock.kind)
+    return Spent._make([*_clock.seconds, *_clock.done])

@@ -1,0 +1,69 @@
+"""Programs whose loops and branches take arrays in the layouts in which the program has them.
+
+XLA takes what enters a loop or a branch row by row: an array in another layout would be copied at
+the door, and what suits the reads inside would be lost. A constraint inside, on a value that the
+loop carries, keeps the layout. Where such an array is transposed first, it would be copied and then
+transposed; told before the loop that the result is row-major, XLA sees that it is so already. Only
+compiled programs need this, so it is done to a program before it is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weft.core import rules
+from weft.core.check import checked
+from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.sharding import Layout
+
+__all__ = ["keep_in_program", "keep_layouts"]
+
+Layouts = Sequence[Any]
+
+
+def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> Jaxpr:
+    """The program for inputs in the given layouts (None: row-major), made once.
+
+    In a program that the compiler splits over devices a constraint would gather the array, so there
+    only what stands inside a `shard_map` is changed.
+    """
+    given = tuple(layout if isinstance(layout, Layout) else None for layout in layouts)
+    if not any(given):
+        return jaxpr
+    key = ("kept layouts", given, partitioned)
+    found: Jaxpr = jaxpr.derived(key, lambda: _kept(jaxpr, given, partitioned))
+    return found
+
+
+def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
+    known = {
+        var: layout for var, layout in zip(jaxpr.inputs, layouts, strict=True) if layout is not None
+    }
+    eqns: list[Equation] = []
+    for eqn in jaxpr.eqns:
+        own = [known.get(x) if type(x) is Var else None for x in eqn.inputs]
+        rule = rules.keep_layouts.get(eqn.primitive) if any(own) else None
+        eqns += [eqn] if rule is None else rule(eqn, own, partitioned)
+        if any(own):
+            known.update(_results(eqn, own))
+    return checked(Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name))
+
+
+def _results(eqn: Equation, layouts: Layouts) -> Iterator[tuple[Var, Layout]]:
+    """The layouts of results that are an operand, or elements moved from one, which makes them
+    row-major."""
+    sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
+    moves = rules.moves.get(eqn.primitive)
+    for i, var in enumerate(eqn.outputs):
+        if sources is not None:
+            if type(sources[i]) is int and layouts[sources[i]] is not None:
+                yield var, layouts[sources[i]]
+        elif moves is not None and moves(eqn, i) is not None and var.type.ndim > 1:
+            yield var, Layout(tuple(range(var.type.ndim)))
+
+
+def keep_in_program(eqn: Equation, layouts: Layouts, partitioned: bool) -> list[Equation]:
+    """The rule of primitives that run the program `jaxpr` once on their operands."""
+    jaxpr = keep_layouts(eqn.params["jaxpr"], layouts, partitioned)
+    return [eqn.replace(params=eqn.params | {"jaxpr": jaxpr})]

@@ -1,0 +1,38 @@
+"""How the results of a program are split where the program itself says so, without a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.jaxpr import Jaxpr, Var
+from weft.ops.sharding_constraint import sharding_constraint_p
+from weft.sharding import PartitionSpec
+
+__all__ = ["known_shardings"]
+
+
+def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
+    """For each result where it lies: as a constraint in the program says, or in one that it calls,
+    or where the input lies whose value it is. None where only the compiler knows.
+
+    `places` has where the inputs lie; None for what is not known.
+    """
+    made = {var: (eqn, i) for eqn in jaxpr.eqns for i, var in enumerate(eqn.outputs)}
+    given = dict(zip(jaxpr.inputs, places, strict=True))
+
+    def of(atom: Any) -> Any:
+        if type(atom) is not Var:
+            return None
+        if atom in given:
+            return given[atom]
+        eqn, i = made[atom]
+        if eqn.primitive is sharding_constraint_p:
+            sharding = eqn.params["sharding"]
+            spec = getattr(sharding, "spec", PartitionSpec())
+            return None if any(spec.is_open(k) for k in range(len(spec))) else sharding
+        if eqn.primitive.name == "jit":
+            return known_shardings(eqn.params["jaxpr"], [of(x) for x in eqn.inputs])[i]
+        return None
+
+    return [of(atom) for atom in jaxpr.outputs]
