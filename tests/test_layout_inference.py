@@ -487,3 +487,17 @@ def test_what_devices_compute_for_themselves_keeps_its_layout():
     assert "layout_constraint" in str(keep_layouts(jaxpr, [Layout(COLUMN)], partitioned=True))
     y = weft.device_put(values, Format(Layout(COLUMN), NamedSharding(mesh, P("i"))))
     np.testing.assert_allclose(weft.jit(f)(y), values[:, :5].sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_loops_over_split_arrays_speak_for_nothing():
+    def total(y):
+        return lax.fori_loop(0, 100, lambda i, s: s + y[:, i], wnp.zeros(512))
+
+    f = weft.jit(
+        total, in_shardings=Format(Layout.AUTO, NamedSharding(weft.make_mesh((4,), ("i",)), P("i")))
+    )
+    compiled = f.lower(weft.ShapeDtypeStruct((512, 512), "float32")).compile()
+    assert compiled.input_formats[0][0].layout.is_row_major
+    one = weft.jit(total, in_shardings=Format(Layout.AUTO))
+    compiled = one.lower(weft.ShapeDtypeStruct((512, 512), "float32")).compile()
+    assert compiled.input_formats[0][0].layout == Layout((1, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -558,3 +559,28 @@ def test_automatic_layouts_of_results():
     np.testing.assert_array_equal(np.asarray(on_mesh(table(64, 64))), table(64, 64)[:, 0] * 2)
     compiled = on_mesh.lower(table(64, 64)).compile()
     assert compiled.input_formats[0] == (Format(Layout((1, 0)), NamedSharding(MESH, P("i"))),)
+
+
+def test_a_constraint_on_a_value_over_devices_communicates_nothing():
+    f = weft.jit(lambda x: with_layout_constraint(x * 2, Layout((1, 0))) + 1)
+    for entries in (("i", "j"), (None, "j"), (("j", "i"), None)):
+        x = weft.device_put(table(8, 8), over(*entries))
+        text = f.lower(x).compile().as_text()
+        assert not re.search("all-(gather|to-all|reduce)|collective", text)
+        assert same(f(x), table(8, 8) * 2 + 1) == (0, 1)
+        shape = ",".join(map(str, x.sharding.shard_shape(x.shape)))
+        assert f"f32[{shape}]{{0,1}}" in text
+    partly = weft.shard_map(f, mesh=MESH, in_specs=P("i"), out_specs=P("i"), axis_names={"i"})
+    assert same(weft.jit(partly)(x), table(8, 8) * 2 + 1) == (0, 1)
+    keys = weft.random.split(weft.random.key(0), (8, 8))
+    spread = weft.jit(
+        lambda k: with_layout_constraint(k, Layout((1, 0))), in_shardings=over("i", "j")
+    )
+    assert order_of(spread(keys)) == (1, 0)
+    for dtype in ("bfloat16", "bool", "int4", "complex64", "float8_e4m3fn"):
+        values = wnp.asarray(table(8, 8) % 2, dtype=dtype)
+        again = weft.jit(
+            lambda x: with_layout_constraint(x, Layout((1, 0))), in_shardings=over("i", "j")
+        )(values)
+        assert again.format.layout == Layout((1, 0))
+        np.testing.assert_array_equal(np.asarray(again), np.asarray(values))

@@ -76,6 +76,14 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
                     wanted=repr(var.type),
                 )
         jaxpr = jaxpr.jaxpr
+    _check_program(jaxpr, set())
+
+
+def _check_program(jaxpr: Jaxpr, seen: set[Jaxpr]) -> None:
+    """Checks a program unless it was `seen`: nested ones may be shared many times over."""
+    if jaxpr in seen:
+        return
+    seen.add(jaxpr)
     bound: set[Var] = set()
     for var in jaxpr.inputs:
         _bind(var, bound, "an input")
@@ -84,7 +92,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
         for atom in eqn.inputs:
             _check_atom(atom, bound, where)
         for inner in jaxprs_in(eqn.params):
-            check_jaxpr(inner)
+            _check_program(inner, seen)
         _check_results(eqn, where)
         for var in eqn.outputs:
             _bind(var, bound, where)

@@ -33,9 +33,9 @@ Signatures (params are keyword arguments in every rule):
 - `moves(equation, result) -> (operand, dims)`: for primitives that only move elements. Of which
   operand they are, and for each dimension of the result the operand's, or -1 for one of length 1
   that is new; or (program, result), for primitives that hold programs; or None.
-- `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold programs. What
-  computes the same where operands have these layouts (None: not known), and reads them so in the
-  programs; `partitioned`: where the compiler splits the program over devices.
+- `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold programs.
+  What computes the same where operands have these layouts (None: not known), and reads them so in
+  the programs; `partitioned`: where the compiler splits the program over devices.
 - `effects(params) -> frozenset`: what an application does besides computing its results. The
   effects of programs among the parameters are added by themselves.
 """

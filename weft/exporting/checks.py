@@ -22,9 +22,16 @@ __all__ = [
 
 _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 
-# What XLA itself knows under a name that does not change: how values are split and laid out.
+# What XLA itself knows under a name that does not change (how values are split and laid out), and
+# what every process with weft tells it.
 STABLE_CUSTOM_CALLS = frozenset(
-    {"LayoutConstraint", "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding"}
+    {
+        "LayoutConstraint",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "Sharding",
+        "weft.LayoutConstraint",
+    }
 )
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")

@@ -21,7 +21,7 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.ops.declare import linear_jvp, primitive
 from weft.ops.shape import transpose
-from weft.runtime import stablehlo
+from weft.runtime import layouts
 from weft.sharding import Layout
 
 __all__ = [
@@ -134,10 +134,13 @@ def layout_constraint_vmap(
 
 
 def layout_constraint_lower(context: Any, x: Any, *, layout: Layout) -> Any:
-    order = tuple(reversed(stored_layout(layout, context.in_types[0]).major_to_minor))
-    return stablehlo.custom_call(
-        "LayoutConstraint", [x], [x.type], operand_layouts=[order], result_layouts=[order]
+    order = stored_layout(layout, context.in_types[0]).major_to_minor
+    module = context.module
+    split = len(module.devices) > 1 and context.platform == "cpu"
+    manual = module.manual is not None and module.manual.axes.issuperset(
+        module.manual.mesh.axis_names
     )
+    return layouts.layout_constraint(x, order, split and not manual and bool(order))
 
 
 def layout_constraint_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:

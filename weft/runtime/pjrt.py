@@ -20,6 +20,7 @@ import numpy as np
 from weft.errors import Fix, WeftValueError
 from weft.runtime import hlo, pjrt_buffers, pjrt_compile, placement
 from weft.runtime.backend import Backend, CompileOptions, Executable
+from weft.runtime.layouts import register_partitioner
 from weft.runtime.mlir import ArrayTypeLike, ir
 from weft.runtime.native import extension
 
@@ -180,6 +181,7 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
     Raises WeftValueError where the platform's plugin is not installed or finds no device.
     """
     if platform == "cpu":
+        register_partitioner()
         return JaxlibBackend(_cpu_client(distributed))
     plugin = cuda_plugin() if platform == "cuda" else None
     if plugin is None:

@@ -42,19 +42,26 @@ class Candidate(NamedTuple):
 
 
 def infer_layouts(
-    jaxpr: Jaxpr, inputs: Sequence[Order | None], outputs: Sequence[Order | None]
+    jaxpr: Jaxpr,
+    inputs: Sequence[Order | None],
+    outputs: Sequence[Order | None],
+    partitioned: bool = False,
 ) -> tuple[list[Order], list[Order]]:
     """A major-to-minor order for every input and result of a program.
 
     Orders that are given stay. None is answered with the order that the input is read along; for a
     result that is moved there from an input, with the order that makes the move a plain copy; and
-    with row-major where nothing speaks for another.
+    with row-major where nothing speaks for another. In a program that the compiler splits over
+    devices (`partitioned`), loops and branches take everything row by row (see `keep_layouts`), so
+    reads in them speak for nothing.
     """
     sources_of = [
         _moved_from(jaxpr, i) if order is None else None for i, order in enumerate(outputs)
     ]
     found = [
-        _best(candidates(var.type, reads)) if order is None else tuple(order)
+        _best(candidates(var.type, [r for r in reads if not (partitioned and r.carried)]))
+        if order is None
+        else tuple(order)
         for var, order, reads in zip(
             jaxpr.inputs, inputs, _input_reads(jaxpr, outputs, sources_of), strict=True
         )

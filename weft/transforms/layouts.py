@@ -83,6 +83,7 @@ def settled_layouts(
     in_layouts: Sequence[Any] | None,
     out_layouts: Sequence[Any] | None,
     platform: str,
+    partitioned: bool = False,
 ) -> tuple[Layouts | None, Layouts | None]:
     """The layouts to compile a program for, where None stands for row-major; None if all are.
 
@@ -95,7 +96,7 @@ def settled_layouts(
         if outs[i] is None and source is not None:
             outs[i] = ins[source] if type(source) is int else source
     if platform == "cpu" and (Layout.AUTO in ins or Layout.AUTO in outs):
-        ins, outs = _inferred(jaxpr, ins, outs)
+        ins, outs = _inferred(jaxpr, ins, outs, partitioned)
     return _unless_row_major(ins, jaxpr.in_types), _unless_row_major(outs, jaxpr.out_types)
 
 
@@ -107,7 +108,7 @@ def _unless_row_major(layouts: Sequence[Any], types: Sequence[ArrayType]) -> Lay
 
 
 def _inferred(
-    jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any]
+    jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any], partitioned: bool
 ) -> tuple[list[Layout], list[Layout]]:
     """The layouts with those in place of AUTO that the program is read and written along."""
 
@@ -118,6 +119,7 @@ def _inferred(
         ]
         return [None if how is Layout.AUTO else how.major_to_minor for how in rows]
 
-    found = infer_layouts(jaxpr, orders(ins, jaxpr.in_types), orders(outs, jaxpr.out_types))
+    given = orders(ins, jaxpr.in_types), orders(outs, jaxpr.out_types)
+    found = infer_layouts(jaxpr, *given, partitioned)
     inputs, outputs = ([Layout(order) for order in side] for side in found)
     return inputs, outputs

@@ -239,9 +239,13 @@ def lower_program(
     in_shardings = in_shardings or (None,) * len(jaxpr.inputs)
     out_shardings = out_shardings or (None,) * len(jaxpr.outputs)
     platform = platform or backend.platform
-    layouts = settled_layouts(jaxpr, in_layouts, out_layouts, platform)
+    partitioned = len(devices) > 1
+    layouts = settled_layouts(jaxpr, in_layouts, out_layouts, platform, partitioned)
+    kept = jaxpr
+    if layouts[0] and platform == "cpu":  # Elsewhere the compiler chooses layouts itself.
+        kept = keep_layouts(jaxpr, layouts[0], partitioned)
     context = lower_to_module(
-        keep_layouts(jaxpr, layouts[0] or (), partitioned=len(devices) > 1),
+        kept,
         name,
         platform,
         donated,
