@@ -72,7 +72,7 @@ def pmap(
     >>> import weft, weft.numpy as wnp
     >>> from weft import lax
     >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(wnp.arange(4.0))
-    Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32)
+    Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
     if not callable(f):
         raise WeftTypeError(

@@ -233,7 +233,7 @@ def make_array_from_single_device_arrays(
     >>> blocks = [weft.device_put(wnp.zeros(2), first), weft.device_put(wnp.ones(2), second)]
     >>> where = NamedSharding(weft.make_mesh((2,), ("i",)), P("i"))
     >>> make_array_from_single_device_arrays((4,), where, blocks)
-    Array([0., 0., 1., 1.], dtype=float32)
+    Array([0., 0., 1., 1.], dtype=float32, sharding=P('i'))
     """
     operation = "make_array_from_single_device_arrays"
     lengths, place, layout = _checked(operation, shape, sharding)

@@ -20,7 +20,7 @@ from weft.control.call_checks import (
     warn_of_copies,
 )
 from weft.control.donation import Donation, donation_of, warn_of_unused
-from weft.control.entries import AnyEntry, CheckedEntry, Entry, PlacedEntry
+from weft.control.entries import AnyEntry, CheckedEntry, Entry, PlacedEntry, bare_entry
 from weft.control.jit import placed_program
 from weft.control.jitted import _hashable
 from weft.control.placement import PlacedJitted, leaving, taking
@@ -207,13 +207,14 @@ class Compiled(Stage):
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls with arguments like which there were none before."""
         leaves = self._check(args, kwargs)
-        donated = self._call.donated
+        donated = bare_entry(self._entry).donated
         before = []
-        for x, place, layout, give in zip(
-            leaves, self._places, self._layouts, donated, strict=True
+        for i, (x, place, layout) in enumerate(
+            zip(leaves, self._places, self._layouts, strict=True)
         ):
             array = as_array(user_value(x))
-            before.append(None if place is ANYWHERE else taking(array, place, layout, give))
+            given = i in donated
+            before.append(None if place is ANYWHERE else taking(array, place, layout, given))
         entry: AnyEntry = self._entry
         if any(before) or self._after:
             entry = PlacedEntry(entry, before, self._after)

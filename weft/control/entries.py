@@ -14,7 +14,7 @@ from weft.core.types import ArrayType, user_value
 from weft.errors import Fix, WeftValueError
 from weft.transforms.programs import explain_failure
 
-__all__ = ["AnyEntry", "CheckedEntry", "Entry", "PlacedEntry"]
+__all__ = ["AnyEntry", "CheckedEntry", "Entry", "PlacedEntry", "bare_entry"]
 
 
 class Entry:
@@ -126,19 +126,26 @@ class Entry:
         found = list(leaves)
         for i in self.donated:
             found[i] = donatable(found[i], self.in_types[i])
-        buffers = [id(x._buffer) for x in [*found, *self.consts] if type(x) is Array]
+        self.check_given_once(found)
+        return found
+
+    def check_given_once(self, leaves: Sequence[Any]) -> None:
+        """Raises WeftValueError for a donated array that is among the leaves or constants twice."""
+        buffers = [id(x._buffer) for x in [*leaves, *self.consts] if type(x) is Array]
         if len(set(buffers)) == len(buffers):
-            return found
+            return
         for i in self.donated:
-            if buffers.count(id(found[i]._buffer)) > 1:
+            x = leaves[i]
+            # One that stands for a number elsewhere too is copied before it is given away.
+            given = type(x) is Array and not getattr(x, "_remembered", False)
+            if given and buffers.count(id(x._buffer)) > 1:
                 raise WeftValueError(
-                    f"an array of type {found[i].type} is donated and used twice in the same call",
+                    f"an array of type {x.type} is donated and used twice in the same call",
                     operation="jit",
                     got=f"argument leaf {i}, which is given (or closed over) a second time",
                     wanted="a donated array that is given once",
                     fix=Fix("copy", "pass a copy of one of them: x + 0", {"leaf": i}),
                 )
-        return found
 
 
 class CheckedEntry:
@@ -167,15 +174,16 @@ class CheckedEntry:
 class PlacedEntry:
     """An entry whose arguments are taken somewhere before each call, and some results after it."""
 
-    __slots__ = ("after", "before", "entry")
+    __slots__ = ("after", "before", "entry", "inner")
 
     def __init__(
         self,
-        entry: Entry | CheckedEntry | PlacedEntry,
+        entry: AnyEntry,
         before: Sequence[Callable[[Any], Any] | None],
         after: Sequence[Callable[[Any], Any] | None],
     ) -> None:
         self.entry = entry
+        self.inner = bare_entry(entry)
         # By leaf; None for those that stay where they are.
         self.before = [(i, take) for i, take in enumerate(before) if take is not None]
         self.after = list(after) if any(after) else []
@@ -183,6 +191,8 @@ class PlacedEntry:
     def run(self, leaves: Sequence[Any]) -> Any:
         """Runs the program."""
         if self.before:
+            if self.inner.donated:  # Checked before anything is taken: a refused array is not lost.
+                self.inner.check_given_once(leaves)
             leaves = list(leaves)
             for i, take in self.before:
                 leaves[i] = take(leaves[i])
@@ -196,3 +206,10 @@ class PlacedEntry:
 
 
 AnyEntry = Entry | CheckedEntry | PlacedEntry
+
+
+def bare_entry(entry: AnyEntry) -> Entry:
+    """The entry itself, without what is done around it."""
+    while not isinstance(entry, Entry):
+        entry = entry.entry
+    return entry

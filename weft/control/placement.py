@@ -21,7 +21,7 @@ from weft import tree
 from weft.array import Array, as_array, donate_to_place, put, signature_of, to_format, to_place
 from weft.control.argument_names import argument_path
 from weft.control.closures import register_holder
-from weft.control.entries import AnyEntry, CheckedEntry, Entry, PlacedEntry
+from weft.control.entries import AnyEntry, PlacedEntry, bare_entry
 from weft.control.jitted import Jitted, Options, TracedCall
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import type_of, user_value
@@ -175,11 +175,11 @@ class PlacedJitted(Jitted):
             for x, (place, layout) in zip(arrays, formats, strict=True)
         ]
         entry = super()._compile(static, placed, in_tree)
-        donated = self._donated(in_tree)
+        donated = bare_entry(entry).donated
         before = [
-            taking(array, place, layout, give)
-            for array, (place, _), layout, give in zip(
-                arrays, formats, argument_layouts(entry, arrays), donated, strict=True
+            None if layout is None else taking(array, place, layout, i in donated)
+            for i, (array, (place, _), layout) in enumerate(
+                zip(arrays, formats, argument_layouts(entry, arrays), strict=True)
             )
         ]
         after = [leaving(place) for place, _ in self._result_formats(traced.out_tree)]
@@ -194,8 +194,7 @@ def is_said(format: tuple[Any, Any]) -> bool:
 def argument_layouts(entry: AnyEntry, arrays: Sequence[Array]) -> list[Layout | None]:
     """In which layouts a compiled program takes the leaves of the arguments; None for those that it
     does not take."""
-    inner = entry.entry if isinstance(entry, CheckedEntry) else entry
-    assert isinstance(inner, Entry)
+    inner = bare_entry(entry)
     count = len(inner.consts)
     kept = range(len(arrays)) if inner.kept is None else inner.kept
     taken = (inner.program.in_layouts or (None,) * (count + len(kept)))[count:]

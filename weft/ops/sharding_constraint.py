@@ -156,7 +156,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
     >>> mesh = weft.make_mesh((1,), ("rows",))
     >>> weft.lax.with_sharding_constraint(wnp.arange(3), NamedSharding(mesh, P("rows")))
-    Array([0, 1, 2], dtype=int32)
+    Array([0, 1, 2], dtype=int32, sharding=P('rows'))
     """
     leaves, structure = tree.flatten(x)
     operation = "with_sharding_constraint"

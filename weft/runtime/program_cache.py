@@ -322,6 +322,10 @@ class ProgramCache:
                     break
             yield descriptor
         finally:
+            if fcntl is not None:
+                # Closing is not enough: a process forked meanwhile has the file open, too.
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def _evict(self, most: int) -> int:
