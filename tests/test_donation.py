@@ -15,7 +15,8 @@ import weft
 import weft.numpy as wnp
 from weft import lax
 from weft.errors import DeletedArrayError, WeftValueError
-from weft.sharding import NamedSharding, PartitionSpec
+from weft.layout import Format, Layout
+from weft.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 pytestmark = pytest.mark.fast
 
@@ -298,8 +299,41 @@ def test_one_array_cannot_be_donated_and_given_again():
         x = array(3)
         with pytest.raises(WeftValueError, match="used twice") as caught:
             call(x, x)
+        assert "x is donated" in str(caught.value) and "given again as y" in str(caught.value)
         assert caught.value.fix.kind == "copy"
-        np.testing.assert_array_equal(call(x, x + 0)[0], [0, 2, 4])
+        np.testing.assert_array_equal(call(x.copy(), x)[0], [0, 2, 4])
+
+
+COLUMNS = Format(Layout((1, 0)), SingleDeviceSharding(DEVICES[0]))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("to", [COLUMNS, DEVICES[1], ROWS], ids=["columns", "device", "rows"])
+def test_an_array_that_is_refused_is_not_lost_on_the_way(to, by_hand):
+    x = array(8, 4)
+    f = weft.jit(lambda a, b: a + b, donate_argnums=0, in_shardings=(to, to))
+    call = f.lower(x, x).compile() if by_hand else f
+    with pytest.raises(WeftValueError, match="donated and used twice"):
+        call(x, x)
+    closing_over = weft.jit(lambda a: a + x, donate_argnums=0, in_shardings=(COLUMNS,))
+    with pytest.raises(WeftValueError, match="donated and used twice") as caught:
+        closing_over(x)
+    assert "closed over" in str(caught.value)
+    np.testing.assert_array_equal(x, np.arange(32).reshape(8, 4))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_what_is_not_taken_stays_where_arguments_are_brought_elsewhere(by_hand):
+    def called(f, *args):
+        return f.lower(*args).compile()(*args) if by_hand else f(*args)
+
+    x, y = array(8, 4), array(8, 4)
+    here = (DEVICES[1], DEVICES[1])
+    unread = weft.jit(lambda a, b: b * 2, donate_argnums=0, in_shardings=here)
+    np.testing.assert_array_equal(called(unread, x, y), 2 * np.arange(32).reshape(8, 4))
+    with weft.debug_nans(True):
+        called(weft.jit(lambda a: a * 2, donate_argnums=0, in_shardings=(COLUMNS,)), x)
+    np.testing.assert_array_equal(x, np.arange(32).reshape(8, 4))
 
 
 # ---- transformations -----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from weft.api import jit, make_jaxpr
 from weft.array import Array
 from weft.autodiff import grad
 from weft.batching import vmap
-from weft.core.types import ShapeDtypeStruct
+from weft.core.shape_struct import ShapeDtypeStruct
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.testing import exact_array
 

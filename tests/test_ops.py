@@ -18,7 +18,8 @@ from weft import control, dtypes, ops, tree
 from weft.api import make_jaxpr
 from weft.autodiff import jvp, vjp
 from weft.core.primitive import Primitive
-from weft.core.types import ShapeDtypeStruct, type_of
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.types import type_of
 from weft.errors import DTypeError
 from weft.testing import (
     assert_close,

@@ -96,6 +96,8 @@ def test_a_directory_that_was_removed_is_made_again(cache):
         os.unlink(os.path.join(cache.directory, name))
     os.rmdir(cache.directory)
     assert cache.load(KEY, MAKER) is None
+    cache.clear()
+    assert cache.info().entries == 0
     cache.store(KEY, MAKER, PAYLOAD)
     assert cache.load(KEY, MAKER) == PAYLOAD
     assert stat.S_IMODE(os.stat(cache.directory).st_mode) == 0o700
@@ -390,6 +392,28 @@ def test_files_of_others_are_left_alone(tmp_path):
         cache.store(key, MAKER, unpredictable(1000))
     cache.clear()
     assert (tmp_path / "notes.txt").exists()
+
+
+def test_clearing_leaves_an_entry_that_is_being_written(cache, monkeypatch):
+    replace = os.replace
+
+    def cleared_meanwhile(*names):
+        cache.clear()
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", cleared_meanwhile)
+    cache.store(KEY, MAKER, PAYLOAD)
+    assert cache.load(KEY, MAKER) == PAYLOAD and cache.writable
+
+
+def test_a_forked_process_does_not_hold_the_lock(cache):
+    with cache._locked() as descriptor:
+        copy = os.dup(descriptor)  # what a fork makes
+    try:
+        with open(os.path.join(cache.directory, "size"), "rb") as free:
+            fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(copy)
 
 
 def test_a_stopped_process_holds_nobody_up_for_ever(cache, monkeypatch):

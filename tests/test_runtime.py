@@ -51,6 +51,37 @@ def test_importing_weft_loads_nothing_of_jaxlib():
     assert fresh(code) == ("[]", "")
 
 
+def test_a_gradient_loads_no_part_that_it_does_without():
+    code = """
+        import sys, weft, weft.numpy as wnp
+        assert weft.jit(weft.grad(lambda x: wnp.tanh(x @ x).sum()))(wnp.eye(3)).shape == (3, 3)
+        names = ("jaxlib.mlir.dialects.chlo", "jaxlib.mlir.dialects.sdy", "opt_einsum",
+                 "weft.lax", "weft.control.scan", "weft.control.shard_map")
+        print([name for name in names if name in sys.modules])
+        from weft.extend.interpreters import mlir
+        print(hasattr(mlir.hlo, "AddOp"), "AddOp" in dir(mlir.hlo))
+        print(float(weft.lax.fori_loop(0, 3, lambda i, x: x * 2.0, 1.0)))
+    """
+    assert fresh(code) == ("[]\nTrue True\n8.0", "")
+
+
+def test_a_process_may_end_while_a_program_is_running():
+    code = """
+        import weft
+        import weft.numpy as wnp
+
+        def loss(weights, x):
+            for weight in weights:
+                x = wnp.tanh(x @ weight)
+            return (x**2).sum()
+
+        weights = [wnp.ones((16, 16)) * 0.01 for _ in range(150)]
+        gradient = weft.jit(weft.grad(loss))(weights, wnp.ones((4, 16)))
+        print("done")
+    """
+    assert fresh(code)[0] == "done"
+
+
 def test_importing_starts_nothing_and_says_nothing():
     code = """
         import pkgutil, sys, weft.runtime

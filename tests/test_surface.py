@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import types
 
 import pytest
 
+import weft
 from tools import update_surface
 
 
@@ -62,3 +66,21 @@ def test_addresses_do_not_show():
 @pytest.mark.fast
 def test_a_module_that_is_not_there_is_left_out():
     assert not update_surface.exists("weft.no_such_module.inner")
+
+
+def test_what_weft_imports_late_is_what_type_checkers_are_told():
+    for name, module in weft._LAZY_NAMES.items():
+        assert getattr(weft, name) is getattr(importlib.import_module(module), name)
+    for name, module in weft._LAZY_MODULES.items():
+        assert getattr(weft, name) is importlib.import_module(module)
+    (block,) = (
+        node for node in ast.parse(inspect.getsource(weft)).body if isinstance(node, ast.If)
+    )
+    told = {}
+    for node in block.body:
+        for alias in node.names:
+            told[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    assert told.keys() - weft._LAZY_MODULES.keys() == weft._LAZY_NAMES.keys()
+    for name, path in told.items():
+        module, _, attribute = path.rpartition(".")
+        assert getattr(weft, name) is getattr(importlib.import_module(module), attribute)

@@ -5,33 +5,19 @@ arrays; `weft.numpy` has the array functions, `weft.lax` the operations below th
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft import config, dtypes, lax, numpy, sharding, tree
+from weft import config, dtypes, numpy, sharding, tree
 from weft.api import block_until_ready, device_get, eval_shape, jit, make_jaxpr
 from weft.array import Array
 from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.batching import vmap
 from weft.config import debug_infs, debug_nans, enable_x64
-from weft.control import checkpoint_policies, stages
-from weft.control.callbacks import effects_barrier, io_callback, pure_callback
-from weft.control.checkpoint_policies import checkpoint_name
-from weft.control.custom_jvp import custom_jvp
-from weft.control.custom_vjp import custom_vjp
-from weft.control.remat import checkpoint
-from weft.control.remat import checkpoint as remat
+from weft.control import stages
 from weft.core.shape_struct import ShapeDtypeStruct
-from weft.custom_gradients import closure_convert, custom_gradient
 from weft.dtypes import float0
 from weft.jacobian import hessian, jacfwd, jacobian, jacrev
 from weft.meshes import make_mesh
-from weft.parallel_map import pmap
-from weft.placing import (
-    device_put,
-    make_array_from_callback,
-    make_array_from_single_device_arrays,
-)
-from weft.profiling import named_scope
 from weft.runtime.client import (
     default_backend,
     device_count,
@@ -41,8 +27,26 @@ from weft.runtime.client import (
     process_count,
     process_index,
 )
-from weft.shard_mapping import shard_map
 from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
+
+if TYPE_CHECKING:
+    from weft import lax
+    from weft.control import checkpoint_policies
+    from weft.control.callbacks import effects_barrier, io_callback, pure_callback
+    from weft.control.checkpoint_policies import checkpoint_name
+    from weft.control.custom_jvp import custom_jvp
+    from weft.control.custom_vjp import custom_vjp
+    from weft.control.remat import checkpoint
+    from weft.control.remat import checkpoint as remat
+    from weft.custom_gradients import closure_convert, custom_gradient
+    from weft.parallel_map import pmap
+    from weft.placing import (
+        device_put,
+        make_array_from_callback,
+        make_array_from_single_device_arrays,
+    )
+    from weft.profiling import named_scope
+    from weft.shard_mapping import shard_map
 
 __version__ = "0.1.0"
 
@@ -118,27 +122,52 @@ __all__ = [
     "vmap",
 ]
 
-# Imported when they are first used, so that `import weft` stays cheap.
-_LAZY = (
-    "ad_checkpoint",
-    "debug",
-    "experimental",
-    "export",
-    "extend",
-    "layout",
-    "nn",
-    "profiler",
-    "random",
-    "testing",
-    "tree_util",
-)
+# Imported when they are first used, so that `import weft` stays cheap: modules, and where the names
+# stand that many programs do without.
+_LAZY_MODULES = {
+    "checkpoint_policies": "weft.control.checkpoint_policies",
+    "ad_checkpoint": "weft.ad_checkpoint",
+    "debug": "weft.debug",
+    "experimental": "weft.experimental",
+    "export": "weft.export",
+    "extend": "weft.extend",
+    "lax": "weft.lax",
+    "layout": "weft.layout",
+    "nn": "weft.nn",
+    "profiler": "weft.profiler",
+    "random": "weft.random",
+    "testing": "weft.testing",
+    "tree_util": "weft.tree_util",
+}
+_LAZY_NAMES = {
+    "checkpoint": "weft.control.remat",
+    "checkpoint_name": "weft.control.checkpoint_policies",
+    "closure_convert": "weft.custom_gradients",
+    "custom_gradient": "weft.custom_gradients",
+    "custom_jvp": "weft.control.custom_jvp",
+    "custom_vjp": "weft.control.custom_vjp",
+    "device_put": "weft.placing",
+    "effects_barrier": "weft.control.callbacks",
+    "io_callback": "weft.control.callbacks",
+    "make_array_from_callback": "weft.placing",
+    "make_array_from_single_device_arrays": "weft.placing",
+    "named_scope": "weft.profiling",
+    "pmap": "weft.parallel_map",
+    "pure_callback": "weft.control.callbacks",
+    "shard_map": "weft.shard_mapping",
+    "remat": "weft.ad_checkpoint",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(f"weft.{name}")
+    if name in _LAZY_MODULES:
+        return importlib.import_module(_LAZY_MODULES[name])
+    if name in _LAZY_NAMES:
+        found = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})

@@ -24,7 +24,7 @@ from weft.errors import (
     install_excepthook,
 )
 from weft.runtime import buffers
-from weft.transforms.known_shardings import known_shardings
+from weft.transforms.known_shardings import known_formats
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = [
@@ -262,28 +262,31 @@ def make_jaxpr(
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed
-        places = [_place(x) for x in (*consts, *leaves)]
+        given = [_place(x) for x in (*consts, *leaves)]
+        formats = known_formats(jaxpr, [x for x, _ in given], [x for _, x in given])
         shapes = [
             ShapeDtypeStruct(t.shape, t.dtype, sharding=place, weak_type=t.weak_type)
-            for t, place in zip(jaxpr.out_types, known_shardings(jaxpr, places), strict=True)
+            for t, place in zip(jaxpr.out_types, formats, strict=True)
         ]
         return closed, out_trees[0].unflatten(shapes)
 
     return traced
 
 
-def _place(value: Any) -> Any:
-    """Where a value was put on purpose, or a struct says that it lies."""
+def _place(value: Any) -> tuple[Any, Any]:
+    """Where a value was put on purpose, or a struct says that it lies, and in which layout."""
     if type(value) is Array:
-        return value._committed_place()
-    return value.sharding if isinstance(value, ShapeDtypeStruct) else None
+        return value._committed_place(), value._layout()
+    if isinstance(value, ShapeDtypeStruct):
+        return value.sharding, value.layout
+    return None, None
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
 
     Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the program says it:
-    of a result that is an argument, or that a constraint is put on.
+    of a result that is an argument, or that a constraint is put on; and a layout beside it.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))

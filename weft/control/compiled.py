@@ -65,7 +65,12 @@ class Plan:
             flag for flag, use in zip(call.donated, reads[n:], strict=True) if use
         )
         operation = f"jit of {call.name}"
-        self.place = operand_place([*consts, *call.arguments], operation, {"jaxpr": self.jaxpr})
+        self.place = operand_place(
+            [*consts, *call.arguments],
+            operation,
+            {"jaxpr": self.jaxpr},
+            lambda: ["a closed-over array"] * len(consts) + call.names,
+        )
         operands = [*self.consts, *given]
         self.in_shardings = operand_shardings(operands, self.place)
         self.in_layouts = operand_layouts(operands)
@@ -167,6 +172,7 @@ class Compiled(Stage):
             call.traced.out_tree,
             settled=type(plan.place) is tuple,
             discarded=[x.leaf for x in self._donation.unused],
+            names=call.names if any(call.donated) else (),
         )
         self._entry: Entry | CheckedEntry = entry
         if looking:
@@ -371,7 +377,7 @@ class Compiled(Stage):
 
     @api_boundary
     def as_text(self) -> str:
-        """The optimised program, as XLA shows it."""
+        """The optimized program, as XLA shows it."""
         return str(self._program.executable.as_text())
 
     @api_boundary
@@ -415,5 +421,7 @@ def as_user_sharding(place: Any) -> Sharding:
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:
-    """The format of an argument; without a layout, that of one that is not passed."""
-    return Format(layout or array._layout() or Layout(range(array.ndim)), sharding)
+    """The format of an argument; without a layout, that of one that is not passed, for which there
+    is nothing to choose."""
+    found = layout or array._layout()
+    return Format(found if isinstance(found, Layout) else Layout(range(array.ndim)), sharding)

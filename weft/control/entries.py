@@ -28,6 +28,7 @@ class Entry:
         "handlers",
         "in_types",
         "kept",
+        "names",
         "out_signature",
         "out_signatures",
         "out_tree",
@@ -47,8 +48,11 @@ class Entry:
         out_tree: Any,
         settled: bool = False,
         discarded: Sequence[int] = (),
+        names: Sequence[str] = (),
     ) -> None:
         self.in_types = in_types
+        # What messages call the leaves, where some are donated.
+        self.names = names
         self.program = program
         self.consts, self.execute = program.bound(consts, settled)
         self.handlers = program.handlers
@@ -97,15 +101,19 @@ class Entry:
         )
 
     def run_on_arrays(self) -> Callable[[Sequence[Any]], Any]:
-        """What does the same as `run` where all leaves are arrays, and decides less each time."""
+        """What does the same as `run`, and decides less each time where all leaves are arrays."""
         if self.donated or self.kept is not None or not self.single:
             return self.run
-        execute, handlers = self.execute, self.handlers
+        execute, handlers, general = self.execute, self.handlers, self.run
         out_type, out_signature = self.out_type, self.out_signature
 
-        def run(leaves: Sequence[Any]) -> Array:
+        def run(leaves: Sequence[Any]) -> Any:
             try:
-                (out,) = execute([x._buffer for x in leaves]).consume_with_handlers(handlers)
+                buffers = [x._buffer for x in leaves]
+            except AttributeError:  # NumPy arrays and numbers of the types that the arrays had
+                return general(leaves)
+            try:
+                (out,) = execute(buffers).consume_with_handlers(handlers)
             except Exception as error:
                 explain_failure(leaves, error)
                 raise
@@ -139,13 +147,23 @@ class Entry:
             # One that stands for a number elsewhere too is copied before it is given away.
             given = type(x) is Array and not getattr(x, "_remembered", False)
             if given and buffers.count(id(x._buffer)) > 1:
-                raise WeftValueError(
-                    f"an array of type {x.type} is donated and used twice in the same call",
-                    operation="jit",
-                    got=f"argument leaf {i}, which is given (or closed over) a second time",
-                    wanted="a donated array that is given once",
-                    fix=Fix("copy", "pass a copy of one of them: x + 0", {"leaf": i}),
-                )
+                raise self._given_twice(i, leaves)
+
+    def _given_twice(self, i: int, leaves: Sequence[Any]) -> WeftValueError:
+        name, x = self.names[i], leaves[i]
+        others = [
+            other
+            for k, (other, leaf) in enumerate(zip(self.names, leaves, strict=True))
+            if k != i and type(leaf) is Array and leaf._buffer is x._buffer
+        ]
+        again = f"given again as {others[0]}" if others else "closed over by the function"
+        return WeftValueError(
+            f"{name} is donated and used twice in the same call",
+            operation="jit",
+            got=f"{name} of type {x.type}, which is {again}",
+            wanted="a donated array that is given once",
+            fix=Fix("copy", f"pass a copy of it: {name}.copy()", {"leaf": i, "path": name}),
+        )
 
 
 class CheckedEntry:

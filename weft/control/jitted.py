@@ -237,7 +237,15 @@ class Jitted:
         if n or not all(reads):
             kept = [i - n for i, use in enumerate(reads) if use and i >= n]
             consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
-        place = operand_place([*consts, *arrays], f"jit of {self._name}", {"jaxpr": jaxpr})
+        count = len(consts)
+        place = operand_place(
+            [*consts, *arrays],
+            f"jit of {self._name}",
+            {"jaxpr": jaxpr},
+            lambda: input_names(
+                self._function, in_tree, count, (True,) * (count + in_tree.num_leaves)
+            ),
+        )
         read = [*consts, *(x for x, use in zip(arrays, reads[n:], strict=True) if use)]
         program = placed_program(
             jaxpr,
@@ -252,11 +260,20 @@ class Jitted:
         )
         donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
         in_types = [x.type for x in arrays]
+        names: Sequence[str] = ()
         unused: Sequence[int] = ()
         if donated_leaves:
-            unused = self._unused_donations(program, traced, in_tree, donated, reads)
+            names = argument_names(self._function, in_tree)
+            unused = self._unused_donations(program, traced, names, donated, reads)
         entry = Entry(
-            program, consts, kept, donated_leaves, in_types, traced.out_tree, discarded=unused
+            program,
+            consts,
+            kept,
+            donated_leaves,
+            in_types,
+            traced.out_tree,
+            discarded=unused,
+            names=names,
         )
         if looking:
             names = input_names(self._function, in_tree, n, reads)
@@ -267,7 +284,7 @@ class Jitted:
         self,
         program: Any,
         traced: TracedCall,
-        in_tree: Any,
+        names: Sequence[str],
         donated: Sequence[bool],
         reads: Sequence[bool],
     ) -> list[int]:
@@ -277,7 +294,7 @@ class Jitted:
         inputs = [i if use else None for i, use in zip(numbers, reads, strict=False)][n:]
         donation = donation_of(
             program,
-            input_names(self._function, in_tree, 0, (True,) * in_tree.num_leaves),
+            names,
             traced.jaxpr.in_types[n:],
             donated[n:],
             inputs,

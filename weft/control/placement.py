@@ -19,8 +19,9 @@ import numpy as np
 from weft import source as sources
 from weft import tree
 from weft.array import Array, as_array, donate_to_place, put, signature_of, to_format, to_place
-from weft.control.argument_names import argument_path
+from weft.control.argument_names import argument_names
 from weft.control.closures import register_holder
+from weft.control.donation import result_names
 from weft.control.entries import AnyEntry, PlacedEntry, bare_entry
 from weft.control.jitted import Jitted, Options, TracedCall
 from weft.core.trace import bottom_trace, current_trace
@@ -114,8 +115,7 @@ class PlacedJitted(Jitted):
     ) -> Sequence[Any]:
         if not any(map(is_said, places.arguments)):
             return leaves
-        dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
-        names = [argument_path(self._function, path) for path, _ in tree.leaves_with_path(dummy)]
+        names = argument_names(self._function, in_tree)
         return self._constrained("in_shardings", leaves, places.arguments, names, places.called)
 
     def _constrained_results(
@@ -124,8 +124,7 @@ class PlacedJitted(Jitted):
         wanted = self._result_formats(out_tree)
         if not any(map(is_said, wanted)):
             return outs
-        dummy = tree.unflatten(out_tree, range(out_tree.num_leaves))
-        names = [f"the result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(dummy)]
+        names = [f"the {name}" for name in result_names(out_tree)]
         return self._constrained("out_shardings", outs, wanted, names, places.called)
 
     def _constrained(
@@ -218,17 +217,17 @@ def check_arguments(
             continue
         operation = f"jit of {function._name}"
         if place is not None and not lies_at(array, place):
-            which = argument_name(function, in_tree, i)
+            which = argument_names(function._function, in_tree)[i]
             where = "in another way" if isinstance(place, Sharding) else "on another device"
             raise WeftValueError(
                 f"{operation}: {which} was put {where} than {says}",
                 operation=operation,
                 got=f"{array.type} on {array._committed_place()}",
                 wanted=f"an array on {place}, or one that was put nowhere on purpose",
-                fix=Fix("device_put", f"pass weft.device_put(x, {place})", {"device": place}),
+                fix=Fix("device_put", f"pass weft.device_put({which}, {place})", {"device": place}),
             )
         if isinstance(layout, Layout) and not has_layout(array, layout):
-            which = argument_name(function, in_tree, i)
+            which = argument_names(function._function, in_tree)[i]
             if function._options.relayout == "error":
                 raise other_layout(operation, which, array, layout, says)
             if function._options.relayout == "warn":
@@ -236,13 +235,6 @@ def check_arguments(
                     f"{operation}: the layout of {which} is {array.format.layout} and does not "
                     f"match the {layout} that {says}: it is copied at each call"
                 )
-
-
-def argument_name(function: Jitted, in_tree: Any, number: int) -> str:
-    """How messages call a leaf of the arguments."""
-    dummy = tree.unflatten(in_tree, range(in_tree.num_leaves))
-    path, _ = tree.leaves_with_path(dummy)[number]
-    return argument_path(function._function, path)
 
 
 def other_layout(
@@ -257,9 +249,9 @@ def other_layout(
         wanted=f"{layout}, or an array that was put nowhere on purpose",
         fix=Fix(
             "layout",
-            f"pass weft.device_put(x, Format({layout}, x.sharding)); or compile for the layout "
-            "that the array has, with in_shardings=x.format; or let it be copied at each call, "
-            "with jit(..., relayout='auto')",
+            f"pass weft.device_put({which}, Format({layout}, {which}.sharding)); or compile for "
+            f"the layout that the array has, {which}.format in in_shardings; or let it be copied "
+            "at each call, with jit(..., relayout='auto')",
             {"device": wanted, "in_shardings": array.format, "relayout": "auto"},
         ),
     )
@@ -281,14 +273,14 @@ def lies_at(array: Array, place: Any) -> bool:
     return there.is_equivalent_to(settled(place, array), array.ndim)
 
 
-def placed_alike(array: Array, place: Any, layout: Any) -> Array:
+def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = True) -> Array:
     """An array without values that has the type of another, lies at a place and has a layout; None
     for what stays as it is. A layout that the program is to choose is the array's own, where that
-    was put there on purpose."""
+    was put there on purpose; `settled_layout=False` where only the place was."""
     where = array._committed_place()
     if place is not None and not lies_at(array, place):
         where = settled(place, array) if isinstance(place, Sharding) else place
-    if layout is None or (layout is Layout.AUTO and array.committed):
+    if layout is None or (layout is Layout.AUTO and array.committed and settled_layout):
         layout = array._layout()
     if layout is Layout.AUTO:
         return Array(None, array.type, (array.type, where, layout))

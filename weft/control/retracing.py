@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import itertools
 import logging
+import re
 import sys
 import threading
 import types as python_types
@@ -117,16 +118,24 @@ def _other_part(new: NamedPart | None, old: NamedPart | None) -> Iterator[str]:
     if new is None or old is None:
         part = new or old
         assert part is not None
-        if part.role.startswith("the code of"):
+        if _is_code(part):
             return  # what the function refers to says which function is called instead
         yield f"{part.role} is {part.text}" + (
             ", and was not there before" if old is None else " before, and is not there now"
         )
     elif new.content != old.content:
         if new.text == old.text:
-            yield f"{new.role} is another {new.text.removeprefix('an ').removeprefix('a ')}"
+            what = new.text.removeprefix("an ").removeprefix("a ").removeprefix("that ")
+            yield f"{new.role} is another {what}"
         else:
             yield f"{new.role} is {new.text} instead of {old.text}"
+
+
+_CODE = "the code of "
+
+
+def _is_code(part: NamedPart) -> bool:
+    return part.role.startswith(_CODE)
 
 
 def _hint(new: ArrayType, old: ArrayType) -> str:
@@ -141,14 +150,21 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _closest(call: Call, earlier: Sequence[Call]) -> list[str]:
-    """The differences to the call that it is most like; among equals to the last of its own."""
+    """The differences to the call that it is most like; among equals to one of the same code, and
+    to the last of its own."""
     compared = [
-        (len(found := _differences(call, old)), old.maker != call.maker, -i, found)
+        (
+            len(found := _differences(call, old)),
+            any(text.startswith(_CODE) for text in found),
+            old.maker != call.maker,
+            -i,
+            found,
+        )
         for i, old in enumerate(earlier)
     ]
     # One without a difference was forgotten, or lost an array that it closed over.
     compared = [item for item in compared if item[0]] or compared
-    return min(compared, key=lambda item: item[:3])[3] if compared else []
+    return min(compared, key=lambda item: item[:4])[4] if compared else []
 
 
 def _in_words(found: Sequence[str]) -> str:
@@ -336,7 +352,11 @@ class Miss:
         times, total = 0, 0.0
         place = sources.locate(self._source)
         if place is not None and not _recording() and not _of_library(self.function):
-            times, total = _count((place.file, place.line, _identity(self.function)), cost.seconds)
+            # A helper that is called with other functions runs as many programs as there are
+            # functions; code does not change from call to call, so each of them counts for itself.
+            codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
+            line = (place.file, place.line, _identity(self.function), codes)
+            times, total = _count(line, cost.seconds)
         asked = config.settings().explain_cache_misses and (earlier or self._tells_of_first)
         if not asked and times != _UNASKED:
             return
@@ -420,13 +440,21 @@ def traced_types(values: Sequence[Any]) -> tuple[ArrayType, ...]:
     return tuple(x.type for x in values if isinstance(x, Tracer))
 
 
+_SHAPES = re.compile(r" is \w+\[(.*?)\]\S* instead of \w+\[(.*?)\]")
+_VALUES = re.compile(
+    r"the global |argument \d+ of the partial is |[^ ]+, (a default of |which )[^ ]+"
+    r"( (closes over|partial binds|method reads|object that is called has))?, "
+)
+
+
 def _advice(reason: str) -> str:
     """What helps against the most usual changes."""
     if reason.startswith(_STATIC):
         return "; a program is compiled for each value of a static argument"
-    if " closes over," in reason or " binds," in reason or reason.startswith("the global "):
+    if _VALUES.match(reason):
         return "; what changes from call to call is better an argument"
-    if " is " in reason and " instead of " in reason and "[" in reason:
+    shapes = _SHAPES.search(reason)
+    if shapes and shapes[1] != shapes[2]:
         return "; a program is compiled for each shape and dtype: fill up to a few sizes"
     return ""
 

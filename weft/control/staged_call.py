@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from weft import tree
 from weft.array import Array
-from weft.control.argument_names import input_names
+from weft.control.argument_names import argument_names
 from weft.control.donation import result_names
 from weft.control.jitted import Jitted, TracedCall
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, Typed
-from weft.transforms.known_shardings import known_shardings
+from weft.errors import Fix, WeftTypeError
+from weft.sharding import Format, Layout
+from weft.transforms.known_shardings import known_formats
 
 __all__ = ["ArgInfo", "Stage", "StagedCall"]
 
@@ -81,8 +83,7 @@ class StagedCall:
     @functools.cached_property
     def names(self) -> list[str]:
         """What messages call the leaves of the arguments."""
-        reads = (True,) * self.in_tree.num_leaves
-        return input_names(self.function._function, self.in_tree, 0, reads)
+        return argument_names(self.function._function, self.in_tree)
 
     @functools.cached_property
     def result_names(self) -> list[str]:
@@ -105,11 +106,24 @@ class StagedCall:
         jaxpr = self.traced.jaxpr
         given = [*self.traced.consts, *self.arguments]
         places = [x._committed_place() if type(x) is Array else None for x in given]
+        layouts = [x._layout() if type(x) is Array else None for x in given]
+        formats = known_formats(jaxpr, places, layouts)
+        asked = self.function._result_layouts(self.traced) or (None,) * len(formats)
         structs = [
-            ShapeDtypeStruct(t.shape, t.dtype, sharding=place, weak_type=t.weak_type)
-            for t, place in zip(jaxpr.out_types, known_shardings(jaxpr, places), strict=True)
+            ShapeDtypeStruct(
+                t.shape, t.dtype, sharding=with_layout(place, layout), weak_type=t.weak_type
+            )
+            for t, place, layout in zip(jaxpr.out_types, formats, asked, strict=True)
         ]
         return self.traced.out_tree.unflatten(structs)
+
+
+def with_layout(place: Any, layout: Any) -> Any:
+    """Where a result lies, with the layout that `out_shardings` asks for (None: nothing was)."""
+    if layout is None or place is None:
+        return place
+    sharding = place.sharding if isinstance(place, Format) else place
+    return Format(layout, sharding) if isinstance(layout, Layout) else sharding
 
 
 class Stage:
@@ -149,14 +163,30 @@ class Stage:
 
     @property
     def out_info(self) -> Any:
-        """The results, as a tree of ShapeDtypeStructs: with shardings where the program says
-        them."""
+        """The results, as a tree of ShapeDtypeStructs: with shardings and layouts where the program
+        says them."""
         return self._call.results()
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The numbers of the donated ones among the leaves of the arguments."""
         return tuple(i for i, flag in enumerate(self._call.donated) if flag)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind, name = type(self).__name__, self.fun_name
+        raise WeftTypeError(
+            f"a {kind} program belongs to this process and cannot be pickled",
+            operation="pickle",
+            got=f"{kind} of {name}",
+            wanted="bytes made by weft.export",
+            fix=Fix("export", f"use weft.export.export({name})(...).serialize()", {}),
+        )
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     def __repr__(self) -> str:
         jaxpr = self._call.traced.jaxpr

@@ -47,7 +47,8 @@ def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tr
     formats = function._argument_formats(static, in_tree)
     check_arguments(function, given, formats, in_tree, "in_shardings says")
     placed = [
-        placed_alike(x, place, layout) for x, (place, layout) in zip(given, formats, strict=True)
+        placed_alike(x, place, layout, says_layout(leaf))
+        for leaf, x, (place, layout) in zip(leaves, given, formats, strict=True)
     ]
     return Traced(StagedCall(function, traced, static, in_tree, placed))
 
@@ -68,6 +69,11 @@ def stand_in(leaf: Any, of: ArrayType, function: Jitted, path: Any) -> Array:
     if isinstance(place, Sharding):
         place.check_shape(operation, what, of.shape)
     return Array(None, of, signature_of(of, place, layout))
+
+
+def says_layout(leaf: Any) -> bool:
+    """Whether an argument has a layout: a struct with a sharding alone leaves it open."""
+    return type(leaf) is Array or getattr(leaf, "layout", None) is not None
 
 
 class Traced(Stage):

@@ -51,10 +51,11 @@ def export(
     """The function from types of arguments to `fun_jit` as an `Exported` program.
 
     `fun_jit` is a function made by `weft.jit`; where its arguments and results lie is exported with
-    it, what it donates is not. It is called like `fun_jit`, with arrays or `ShapeDtypeStruct`s in
-    place of arrays; static arguments are fixed by it, and are no arguments of the exported program.
-    Arrays that the function closes over become a part of it. `platforms` are names among 'cpu',
-    'cuda', 'rocm', 'tpu', by default the one that programs run on here; none of them need be here.
+    it, what it donates and in which layouts they lie is not. It is called like `fun_jit`, with
+    arrays or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by it, and are no
+    arguments of the exported program. Arrays that the function closes over become a part of it.
+    `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the one that programs run
+    on here; none of them need be here.
 
     Raises WeftTypeError for a function that is not jitted, TreeError for containers of a class that
     is not registered (see `register_pytree_node_serialization`), and WeftValueError for a platform

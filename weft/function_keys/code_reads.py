@@ -1,5 +1,5 @@
 """What a code object takes from outside itself: the global names it reads, with the attributes it
-takes from them, the modules it imports and the outer variables it assigns.
+takes from them, the modules it imports and the outer variables it takes attributes of or assigns.
 
 It is read off the bytecode, of nested functions too, once per code object.
 """
@@ -22,7 +22,8 @@ _GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_READS = {"LOAD_ATTR", "LOAD_METHOD"}
 _OUTER_WRITES = {"STORE_DEREF", "DELETE_DEREF"}
 _GLOBAL_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
-_OUTER_USES = {"LOAD_DEREF", "LOAD_CLASSDEREF"} | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
+_FREE_READS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+_OUTER_USES = _FREE_READS | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
 _DESCRIPTIONS = ("shape", "dtype", "ndim", "size")
 # What follows `n` in `n[k] += 1`.
 _COUNT_UP = [
@@ -46,7 +47,9 @@ class CodeReads:
 
     reads: each global name with the chain of attributes taken from it at once, such as
     `("numpy", ("linalg", "norm"))`; imports: the modules that import statements in it name, None
-    for a relative one; free: the names of the closure's cells; assigned: those of them that the
+    for a relative one; names: all names of globals, attributes and imports in it; free: the names
+    of the closure's cells; free_reads: the chains of attributes taken from each, as for globals,
+    which matter where a cell holds a module; assigned: those of them that the
     code assigns; assigns_globals: whether it assigns global names; counters: the names, free or
     global, that it only counts up or appends to, so that nothing it computes depends on them;
     library: whether it is part of the standard library, of weft or of an installed package.
@@ -58,24 +61,31 @@ class CodeReads:
         "code",
         "counters",
         "free",
+        "free_reads",
         "imports",
         "library",
+        "names",
         "reads",
     )
 
     def __init__(self, code: CodeType) -> None:
         reads: dict[tuple[str, tuple[str, ...]], None] = {}
+        free_reads: dict[str, dict[tuple[str, ...], None]] = {}
         imports: dict[str | None, None] = {}
+        names: set[str] = set()
         assigned: set[str] = set()
         counted: set[str] = set()
         otherwise: set[str] = set()
         self.assigns_globals = False
         for inner in _with_nested(code):
+            names.update(inner.co_names)
             instructions = [x for x in dis.get_instructions(inner) if x.opname != "EXTENDED_ARG"]
             for i, instruction in enumerate(instructions):
                 operation, name = instruction.opname, instruction.argval
                 if operation in _GLOBAL_READS:
                     reads[name, _attributes(instructions, i + 1)] = None
+                elif operation in _FREE_READS:
+                    free_reads.setdefault(name, {})[_attributes(instructions, i + 1)] = None
                 elif operation in _OUTER_WRITES:
                     assigned.add(name)
                 elif operation in _GLOBAL_WRITES:
@@ -89,7 +99,9 @@ class CodeReads:
         self.counters = frozenset(counted - otherwise)
         self.free = code.co_freevars
         self.reads = tuple(reads)
+        self.free_reads = {name: tuple(free_reads.get(name, ())) for name in self.free}
         self.imports = tuple(imports)
+        self.names = frozenset(names)
         self.assigned = frozenset(assigned.intersection(self.free))
         self.library = is_library_file(code.co_filename)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.function_keys.code_reads import CodeReads, code_reads, is_library_module
 from weft.function_keys.objects import class_
-from weft.function_keys.outside import check_inside
+from weft.function_keys.outside import check_imports, check_inside, check_module, check_names
 from weft.function_keys.snapshot import NoKey, Snapshot
 from weft.function_keys.values import ABSENT
 
@@ -43,7 +43,7 @@ def function(snapshot: Snapshot, value: types.FunctionType) -> Hashable:
     if closure is not None:
         cells = tuple(
             [
-                _cell(snapshot, cell, name in reads.assigned, name in reads.counters)
+                _cell(snapshot, cell, name, reads)
                 for cell, name in zip(closure, reads.free, strict=True)
             ]
         )
@@ -57,19 +57,24 @@ def function(snapshot: Snapshot, value: types.FunctionType) -> Hashable:
             snapshot.pairs((keywords or {}).items()),
             snapshot.pairs(attributes.items()),
         )
+    if not reads.library:
+        check_names(reads.names)
     if reads.library or not (reads.reads or reads.imports):
         return (reads, cells, more)
     return (reads, cells, more, _globals(snapshot, value, reads))
 
 
-def _cell(snapshot: Snapshot, cell: types.CellType, assigned: bool, counter: bool) -> Any:
+def _cell(snapshot: Snapshot, cell: types.CellType, name: str, reads: CodeReads) -> Any:
+    assigned = name in reads.assigned
     guards = len(snapshot.guards)
     try:
         content = cell.cell_contents
     except ValueError:  # not assigned yet
         return ABSENT
-    if counter and type(content) in _COUNTERS:
+    if name in reads.counters and type(content) in _COUNTERS:
         return snapshot.counter(cell if assigned else content)
+    if isinstance(content, types.ModuleType) and not reads.library and reads.free_reads[name]:
+        return tuple([_attribute(snapshot, content, path) for path in reads.free_reads[name]])
     part = snapshot.part(content)
     if assigned:
         snapshot.witness(cell, guards)
@@ -82,6 +87,7 @@ def _globals(snapshot: Snapshot, value: types.FunctionType, reads: CodeReads) ->
         found = None if imported is None else sys.modules.get(imported)
         if found is None or not is_library_module(found):
             raise NoKey(f"an import of {imported or 'a neighbouring module'} inside the function")
+        check_imports(found, reads.names)
     if reads.assigns_globals:
         snapshot.witness(names, -1)
     parts: list[Any] = []
@@ -146,6 +152,7 @@ def module(snapshot: Snapshot, value: types.ModuleType) -> Hashable:
     # Used otherwise than by reading its attributes: what is read of it cannot be known.
     if not is_library_module(value):
         raise NoKey(f"the module {value.__name__} as a whole, of which any part may be read")
+    check_module(value)
     return snapshot.identity(value)
 
 

@@ -56,8 +56,8 @@ def function_key(function: Any, *further: Any) -> Key | None:
 
     There is no key where the code uses what answers from outside: the clock, random generators of
     Python and NumPy, the environment, files. A variable that is only counted up or appended to
-    takes no part. What is not seen: the state of installed packages, methods of enums, attributes
-    of metaclasses, and what other libraries read from outside.
+    takes no part. What is not seen: the state of installed packages (also the one that they keep
+    for a thread, as `decimal` does), methods of enums, and what other libraries read from outside.
 
     >>> def scaled(k):
     ...     return lambda x: x * k

@@ -10,12 +10,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from weft.function_keys import functions
 from weft.function_keys.code_reads import CodeReads, code_reads, is_library_module
-from weft.function_keys.objects import compares_values, defines_equality
+from weft.function_keys.objects import (
+    compares_values,
+    defines_equality,
+    is_library_class,
+    own_attributes,
+)
 from weft.function_keys.snapshot import NoKey, Snapshot
 
 __all__ = ["NamedPart", "named_parts", "short_text"]
@@ -23,17 +29,24 @@ __all__ = ["NamedPart", "named_parts", "short_text"]
 # A message names one or two of them; more are not looked for.
 _MOST = 96
 _DEPTH = 4
+# Of these what they read is found by what they are called with, and no name can be given to it.
+_DESCRIPTORS = (property, classmethod, staticmethod, functools.cached_property)
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
 class NamedPart(NamedTuple):
     """One value that a function depends on: its role in the function, a number that is equal for
-    equal values (None where the value has no safe key; `reason` says why), and how it is shown."""
+    equal values (None where the value has no safe key; `reason` says why), and how it is shown.
+
+    `references` are weak ones to the objects that count by identity: as long as they are kept, the
+    number is the same for the same object, and no other object gets it.
+    """
 
     role: str
     content: int | None
     text: str
     reason: str = ""
+    references: tuple[weakref.ref[Any], ...] = ()
 
 
 def named_parts(function: Any) -> dict[str, NamedPart]:
@@ -41,13 +54,19 @@ def named_parts(function: Any) -> dict[str, NamedPart]:
 
     >>> def scaled(k):
     ...     return lambda x: x * k
-    >>> named_parts(scaled(2))["k"]
-    NamedPart(role='k, which <lambda> closes over,', content=2, text='2', reason='')
+    >>> named_parts(scaled(2))["k"][:4]
+    ('k, which <lambda> closes over,', 2, '2', '')
     >>> named_parts(scaled(iter([2])))["k"].reason
     'an object of class list_iterator, which can change unseen'
     """
     walk = _Walk()
     walk.function(function)
+    if all(part.content is not None for part in walk.found.values()):
+        # What stands in the way of a key need not be a value with a name: `eval`, or an import.
+        try:
+            Snapshot().part(function)
+        except (NoKey, RuntimeError) as error:
+            walk.found["function"] = NamedPart("the function", None, "used", str(error))
     return walk.found
 
 
@@ -122,31 +141,44 @@ class _Walk:
                 content = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            if free not in reads.counters:
+            if isinstance(content, types.ModuleType) and reads.free_reads[free]:
+                for path in reads.free_reads[free]:
+                    self._attribute(free, f"{{}}, which {name} closes over,", content, path, depth)
+            elif free not in reads.counters:
                 self._value(free, f"{{}}, which {name} closes over,", content, depth)
         for parameter, default in _defaults(value):
             self._value(parameter, f"{{}}, a default of {name},", default, depth)
         if not reads.library:
+            for attribute, content in list(value.__dict__.items()):
+                if attribute != "__wrapped__":
+                    self._value(f"{name}.{attribute}", "{}", content, depth)
             self._globals(value, reads, depth)
 
     def _globals(self, value: types.FunctionType, reads: CodeReads, depth: int) -> None:
         for name, path in reads.reads:
             if name in reads.counters or name not in value.__globals__:
                 continue
-            found = value.__globals__[name]
-            taken = [name]
-            for attribute in path:
-                if not isinstance(found, types.ModuleType):
-                    break
-                if is_library_module(found) or attribute not in found.__dict__:
-                    break
-                found = found.__dict__[attribute]
-                taken.append(attribute)
-            if isinstance(found, types.ModuleType) and is_library_module(found):
-                # Of libraries the key has little to say; and that little only where it refuses.
-                self._library(name, found, path)
-                continue
-            self._value(".".join(taken), "the global {}", found, depth)
+            self._attribute(name, "the global {}", value.__globals__[name], path, depth)
+
+    def _attribute(
+        self, name: str, role: str, found: Any, path: tuple[str, ...], depth: int
+    ) -> None:
+        """Adds what stands at the end of `name.a.b`, or at the first object that is no module."""
+        taken = [name]
+        start, of_library = found, False
+        for attribute in path:
+            if not isinstance(found, types.ModuleType) or attribute not in found.__dict__:
+                break
+            of_library = is_library_module(found)
+            found = found.__dict__[attribute]
+            taken.append(attribute)
+        if isinstance(found, types.ModuleType):
+            of_library = is_library_module(found)
+        if of_library and (callable(found) or isinstance(found, types.ModuleType)):
+            # Of what libraries do the key has little to say; and that only where it refuses.
+            self._library(name, start, path)
+        else:
+            self._value(".".join(taken), "{}" if of_library else role, found, depth)
 
     def _library(self, name: str, module: types.ModuleType, path: tuple[str, ...]) -> None:
         try:
@@ -154,6 +186,17 @@ class _Walk:
         except (NoKey, RuntimeError) as error:
             label = ".".join((name, *path))
             self._put(label, NamedPart(label, None, "used", str(error)))
+
+    def _class(self, cls: type, depth: int) -> None:
+        """Adds the methods and attributes that a class of the user's has, inherited ones too."""
+        if id(cls) in self.seen:
+            return
+        self.seen.add(id(cls))
+        for base in cls.__mro__:
+            for name, value in own_attributes(base):
+                if not isinstance(value, _DESCRIPTORS):
+                    label = f"{base.__name__}.{name}"
+                    self._value(label, "{}", value, depth + 1)
 
     def _value(
         self, label: str, role: str, value: Any, depth: int, shown: str | None = None
@@ -164,18 +207,23 @@ class _Walk:
             if _is_users_function(value) and self.function(value, depth + 1):
                 return
             parts = list(_children(value))
-            if 0 < len(parts) <= 32 and id(value) not in self.seen:
+            by_identity = _by_identity(value)
+            looked_into = len(parts) <= 32 and (len(parts) > 0 or by_identity)
+            if looked_into and id(value) not in self.seen:
                 self.seen.add(id(value))
                 self.held.append(value)
                 for step, part in parts:
                     self._value(f"{label}{step}", role, part, depth + 1, f"{shown}{step}")
-                if not _by_identity(value):
+                if not by_identity:
                     return
+                self._class(type(value), depth)
                 snapshot = Snapshot()
                 snapshot.identity(value)
                 text = f"an object of class {type(value).__name__}, which defines no equality"
                 content = hash(("object", id(snapshot.guards[0])))
-                self._put(label, NamedPart(role.format(shown), content, text))
+                self._put(
+                    label, NamedPart(role.format(shown), content, text, "", _references(snapshot))
+                )
                 return
         self._add(label, role, value, shown)
 
@@ -190,13 +238,17 @@ class _Walk:
             reason = ""
         except (NoKey, RuntimeError) as error:
             content, reason = None, str(error)
-        self._put(label, NamedPart(role, content, short_text(value), reason))
+        self._put(label, NamedPart(role, content, short_text(value), reason, _references(snapshot)))
 
     def _put(self, label: str, part: NamedPart) -> None:
         while label in self.found and self.found[label].role != part.role:
             label += "'"
         if len(self.found) < _MOST:
             self.found[label] = part
+
+
+def _references(snapshot: Snapshot) -> tuple[weakref.ref[Any], ...]:
+    return tuple(guard for guard in snapshot.guards if type(guard) is weakref.ref)
 
 
 def _defaults(value: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -220,6 +272,9 @@ def _children(value: Any) -> Iterable[tuple[str, Any]]:
         return ((f"[{key!r}]", x) for key, x in list(value.items()) if type(key) in _SCALARS)
     if cls in (list, tuple):
         return ((f"[{i}]", x) for i, x in enumerate(value))
+    fields = getattr(cls, "_fields", None)
+    if issubclass(cls, tuple) and isinstance(fields, tuple) and len(fields) == len(value):
+        return ((f".{name}", x) for name, x in zip(fields, value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return ((f".{name}", getattr(value, name, None)) for name in names)
@@ -235,6 +290,4 @@ def _by_identity(value: Any) -> bool:
 
 def _reads_attributes(cls: type) -> bool:
     """Whether the key of an object of a class is made of its attributes."""
-    method: Callable[..., Any] | None = getattr(cls, "__init__", None)
-    of_user = isinstance(method, types.FunctionType) and not code_reads(method.__code__).library
-    return of_user and bool(cls.__dictoffset__) and not compares_values(cls)
+    return bool(cls.__dictoffset__) and not is_library_class(cls) and not compares_values(cls)

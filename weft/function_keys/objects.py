@@ -21,8 +21,10 @@ __all__ = [
     "defines_equality",
     "derived",
     "hides_state",
+    "is_library_class",
     "native",
     "object_",
+    "own_attributes",
     "state",
 ]
 
@@ -39,7 +41,10 @@ _BOOKKEEPING = frozenset(
 )
 
 
-def _is_library(cls: type) -> bool:
+def is_library_class(cls: type) -> bool:
+    """Whether a class is Python's own, or belongs to a library: it is taken not to change."""
+    if not cls.__flags__ & _HEAP_TYPE:
+        return True
     name = cls.__module__
     module = sys.modules.get(name) if isinstance(name, str) else None
     return module is not None and is_library_module(module)
@@ -54,18 +59,25 @@ def class_(snapshot: Snapshot, cls: type) -> Hashable:
     if again is not None:
         return again
     who = snapshot.identity(cls)
-    # The members of an enum refer to one another, and its class shall not change.
-    if _is_library(cls) or issubclass(cls, enum.Enum):
+    if is_library_class(cls):
         return who
-    parts: list[Any] = []
+    meta = type(cls)
+    parts: list[Any] = [] if is_library_class(meta) else [class_(snapshot, meta)]
+    # The members of an enum refer to one another, and its class shall not change. Their values may.
+    if issubclass(cls, enum.Enum):
+        return (who, tuple(parts), snapshot.parts([x._value_ for x in cls.__members__.values()]))
     for base in cls.__mro__:
-        if not base.__flags__ & _HEAP_TYPE or _is_library(base):
-            continue
-        for name, value in list(base.__dict__.items()):
-            if name not in _BOOKKEEPING:
-                parts.append(name)
-                parts.append(_attribute(snapshot, name, value))
+        for name, value in own_attributes(base):
+            parts.append(name)
+            parts.append(_attribute(snapshot, name, value))
     return (who, tuple(parts))
+
+
+def own_attributes(cls: type) -> list[tuple[str, Any]]:
+    """What a class of the user's defines itself; nothing for one of a library."""
+    if is_library_class(cls):
+        return []
+    return [item for item in list(cls.__dict__.items()) if item[0] not in _BOOKKEEPING]
 
 
 def _attribute(snapshot: Snapshot, name: str, value: Any) -> Hashable:

@@ -27,7 +27,6 @@ MOST_BYTES = 65536
 # arrays it would cost more than the trace that it may save.
 MOST_DIGESTED_BYTES = 1 << 22
 ABSENT = ("absent",)
-_MISSING: Any = object()
 
 _pack_float = struct.Struct("d").pack
 _pack_complex = struct.Struct("dd").pack
@@ -87,8 +86,11 @@ def reference(snapshot: Snapshot, value: weakref.ref[Any]) -> Hashable:
 
 
 def context_variable(snapshot: Snapshot, value: contextvars.ContextVar[Any]) -> Hashable:
-    now = value.get(_MISSING)
-    return (snapshot.identity(value), ABSENT if now is _MISSING else snapshot.part(now))
+    try:
+        now = value.get()  # its default where it was not set
+    except LookupError:
+        return (snapshot.identity(value), ABSENT)
+    return (snapshot.identity(value), snapshot.part(now))
 
 
 def operator_(snapshot: Snapshot, value: Any) -> Hashable:

@@ -314,7 +314,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """An array that shares the memory of another library's array (DLPack), in its layout.
 
-    `copy=True` makes a copy; `device` moves the result.
+    `copy=True` makes a copy; `device` moves the result. A NumPy array that is read-only (NumPy
+    exports no such), or not aligned as devices need it, is copied, in its layout too.
 
     >>> from_dlpack(np.arange(3, dtype=np.int32))
     Array([0, 1, 2], dtype=int32)
@@ -326,12 +327,27 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             types.append(ArrayType(shape, dtype))
             return types[-1]
 
+        if isinstance(x, np.ndarray) and not x.flags.writeable and copy is not False:
+            x = x.copy(order="K")
         buffer = buffers.from_dlpack(x, make_type)
         # Another library's array may be column-major, say.
         layout = Layout(buffers.layout(buffer).major_to_minor)
-        x = Array(buffer, types[-1], signature_of(types[-1], None, layout))
+        made = Array(buffer, types[-1], signature_of(types[-1], None, layout))
+        # jaxlib's copy of what is not aligned is row-major.
+        order = _stored_order(x, layout) if isinstance(x, np.ndarray) else layout
+        x = made if order is layout else to_format(made, None, order)
     found = _copied(x) if copy else x
     return found if device is None else _to_device(found, device)
+
+
+def _stored_order(x: np.ndarray[Any, Any], layout: Layout) -> Layout:
+    """The layout of a dense NumPy array; the given one where that says the same, as places of
+    dimensions of length 1 say nothing."""
+    real = [d for d in layout.major_to_minor if x.shape[d] != 1]
+    by_stride = sorted(real, key=lambda d: -x.strides[d])
+    if x.size < 2 or by_stride == real:
+        return layout
+    return Layout((*(d for d in range(x.ndim) if x.shape[d] == 1), *by_stride))
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
-
-import opt_einsum
+from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
 from weft.core.types import type_of
@@ -25,6 +23,12 @@ from weft.ops.dot import dot_general
 from weft.ops.reduce import reduce_or
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.runtime.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import opt_einsum
+else:
+    opt_einsum = LazyModule("opt_einsum")
 
 __all__ = ["einsum", "einsum_path"]
 

@@ -18,13 +18,14 @@ from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_jvp, primitive
 from weft.ops.shape import transpose
-from weft.runtime import layouts
+from weft.runtime import client, layouts
 from weft.sharding import Layout
 
 __all__ = [
+    "check_tiles",
     "constrain_layout",
     "constraint_equation",
     "row_major_entry",
@@ -43,8 +44,8 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     block. Shapes, dtypes and values stay what they are. The derivative is constrained in the same
     way; under `vmap` the mapped dimension becomes the outermost one.
 
-    Raises ShapeError for a layout of another rank than the array's, naming the leaf, and
-    WeftTypeError for what is no layout.
+    Raises ShapeError for a layout of another rank than the array's, naming the leaf, WeftTypeError
+    for what is no layout, and WeftValueError for tiles where devices have none.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.layout import Layout, with_layout_constraint
@@ -74,19 +75,40 @@ def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -
     if layout is None:
         return x
     if not isinstance(layout, Layout):
-        raise WeftTypeError(
-            f"{operation}: {what} is to have something that is no layout",
-            operation=operation,
-            got=f"{layout!r:.100} of class {type(layout).__name__}",
-            wanted="a Layout, or None",
-            fix=Fix(
-                "layout",
-                "pass Layout(...); a Format goes to weft.lax.with_sharding_constraint",
-                {},
-            ),
-        )
+        raise no_layout(layout, operation, what, type_of(x).ndim)
     layout.check_rank(operation, what, type_of(x).shape)
+    check_tiles(layout, operation)
     return layout_constraint_p.bind(x, layout=layout)
+
+
+def check_tiles(layout: Layout, operation: str) -> None:
+    """Raises WeftValueError for tiles on CPUs: XLA takes them there and stores arrays without, so
+    that an array would say of itself what is not so."""
+    if not layout.tiling or client.backend().platform != "cpu":
+        return
+    plain = Layout(layout.major_to_minor)
+    raise WeftValueError(
+        f"{operation}: CPUs do not store arrays in tiles",
+        operation=operation,
+        got=f"{layout}",
+        wanted="a layout without tiling",
+        fix=Fix("tiling", f"pass {plain}", {"layout": plain}),
+    )
+
+
+def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError:
+    """The error for what stands in the place of a layout."""
+    wanted: Any = getattr(given, "layout", None)  # of a Format
+    if not isinstance(wanted, Layout):
+        wanted = Layout(range(ndim))
+    return WeftTypeError(
+        f"{operation}: {what} is to have something that is no layout",
+        operation=operation,
+        got=f"{given!r:.200} of class {type(given).__name__}",
+        wanted="a Layout, or None; the sharding of a Format goes to with_sharding_constraint, and "
+        "Layout.AUTO to jit",
+        fix=Fix("layout", f"pass {wanted}", {"layouts": wanted}),
+    )
 
 
 def constraint_equation(x: Atom, constrained: Var, layout: Layout) -> Equation:

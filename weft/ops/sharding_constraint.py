@@ -19,7 +19,7 @@ from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_jvp, primitive
-from weft.ops.layout_constraint import constrain_layout
+from weft.ops.layout_constraint import check_tiles, constrain_layout
 from weft.runtime import stablehlo
 from weft.sharding import (
     AbstractMesh,
@@ -60,7 +60,7 @@ def as_format(
     """A place as `as_sharding` gives it, and the layout that a Format says (None: nothing).
 
     Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
-    WeftValueError for `Layout.AUTO` unless `auto`.
+    WeftValueError for tiles that devices do not have, and for `Layout.AUTO` unless `auto`.
     """
     if not isinstance(place, Format):
         if isinstance(place, Layout):
@@ -86,8 +86,11 @@ def as_format(
                 {},
             ),
         )
-    if isinstance(layout, Layout) and shape is not None:
-        layout.check_rank(operation, what, tuple(shape))
+    if isinstance(layout, Layout):
+        if shape is not None:
+            layout.check_rank(operation, what, tuple(shape))
+        if not isinstance(getattr(place.sharding, "mesh", None), AbstractMesh):
+            check_tiles(layout, operation)
     return as_sharding(place.sharding, operation), layout
 
 

@@ -7,6 +7,7 @@ runs programs somewhere else, puts another backend in place with `use_backend`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
@@ -77,6 +78,7 @@ def _platform(name: str) -> JaxlibBackend:
         found = _started.get(name)
         if found is None:
             found = _started[name] = pjrt.start(name, _distributed)
+            atexit.register(found.finish)
         return found
 
 

@@ -29,6 +29,9 @@ class LazyModule(types.ModuleType):
         self.__dict__[name] = value
         return value
 
+    def __dir__(self) -> list[str]:
+        return dir(importlib.import_module(self.__name__))
+
 
 class LazyFunctions(LazyModule):
     """A lazy module whose functions may be named before it is needed."""

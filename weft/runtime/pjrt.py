@@ -8,6 +8,7 @@ of its Python.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -103,6 +104,16 @@ class JaxlibBackend(Backend):
 
     fault = staticmethod(pjrt_buffers.fault)
     runtime_fault = pjrt_buffers.RuntimeFault
+
+    def finish(self) -> None:
+        """Waits for all arrays that are still being computed, for a process that is about to end:
+        XLA's threads crash it where they go on after XLA's own data is gone. In a group of
+        processes they may wait for one that ended already, so nobody waits for them there."""
+        if self._process_count > 1:
+            return
+        for buffer in self.client.live_arrays():
+            with contextlib.suppress(pjrt_buffers.RuntimeFault):  # nobody asked for its values
+                buffer.block_until_ready()
 
     def delete(self, buffer: Buffer) -> None:
         buffer.delete()

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from jaxlib import _jax
 from jaxlib.mlir import ir, passmanager
-from jaxlib.mlir.dialects import sdy, stablehlo
 
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime import mlir, stablehlo_structural
+from weft.runtime.dialects import sdy, stablehlo
 from weft.runtime.stablehlo_collectives import partition_id
 
 __all__ = [

@@ -118,8 +118,10 @@ def _prepared(path: str) -> str:
         with contextlib.suppress(FileExistsError):
             os.mkdir(entries, 0o700)
         _check_private(entries, stat.S_IRWXG | stat.S_IRWXO, "is open to others")
+    except FileExistsError as error:
+        raise _Unusable(f"{root} is not a directory") from error
     except OSError as error:
-        raise _Unusable(f"{error.strerror or error}: {entries}") from error
+        raise _Unusable(f"{error.strerror or error}: {error.filename or entries}") from error
     return entries
 
 
@@ -258,6 +260,8 @@ class ProgramCache:
             try:
                 self._make_room(len(data))
             except FileNotFoundError:  # Somebody has removed the directory.
+                # One by one: `makedirs` closes only the last one of those that it makes.
+                os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
                 self._make_room(len(data))
             self._write(key, data)
@@ -333,7 +337,7 @@ class ProgramCache:
         what killed processes left. Answers with the bytes of what is left."""
         found, total = [], 0
         for name, size, used in self._files():
-            if name.endswith(_UNFINISHED) and used < time.time() - _ABANDONED_SECONDS:
+            if _is_abandoned(name, used):
                 self._remove(name)
                 continue
             total += size
@@ -354,8 +358,12 @@ class ProgramCache:
 
     def _files(self) -> Iterator[tuple[str, int, float]]:
         """Name, bytes and time of last use of the entries, and of those being written."""
-        with os.scandir(self.directory) as entries:
-            for entry in entries:
+        try:
+            listed = os.scandir(self.directory)
+        except FileNotFoundError:  # Somebody has removed the directory.
+            return
+        with listed:
+            for entry in listed:
                 if entry.name.endswith((_SUFFIX, _UNFINISHED)):
                     with contextlib.suppress(FileNotFoundError):
                         about = entry.stat(follow_symlinks=False)
@@ -371,11 +379,17 @@ class ProgramCache:
         )
 
     def clear(self) -> None:
-        """Removes all entries."""
-        with self._locked() as descriptor:
-            for name, _, _ in list(self._files()):
-                self._remove(name)
+        """Removes all entries; those that are being written come in afterwards."""
+        with contextlib.suppress(FileNotFoundError), self._locked() as descriptor:
+            for name, _, used in list(self._files()):
+                if name.endswith(_SUFFIX) or _is_abandoned(name, used):
+                    self._remove(name)
             _count(descriptor, 0)
+
+
+def _is_abandoned(name: str, used: float) -> bool:
+    """Whether a file was left unfinished by a process that is gone."""
+    return name.endswith(_UNFINISHED) and used < time.time() - _ABANDONED_SECONDS
 
 
 def _counted(descriptor: int) -> int | None:

@@ -16,9 +16,9 @@ operation classes, for rules written outside.
 
 from __future__ import annotations
 
-from jaxlib.mlir.dialects import chlo
-from jaxlib.mlir.dialects import stablehlo as hlo
+from typing import Any
 
+from weft.runtime.lazy import LazyModule
 from weft.runtime.mlir import (
     Function,
     Module,
@@ -162,6 +162,9 @@ from weft.runtime.stablehlo_structural import (
     slice_,
     transpose,
 )
+
+chlo: Any = LazyModule("jaxlib.mlir.dialects.chlo")
+hlo: Any = LazyModule("jaxlib.mlir.dialects.stablehlo")
 
 __all__ = [
     "ConvDimensions",

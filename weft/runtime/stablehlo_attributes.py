@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo as hlo
-from numpy.typing import DTypeLike
 
 from weft.errors import WeftTypeError
+from weft.runtime.dialects import stablehlo as hlo
 from weft.runtime.mlir import context, element_type, unknown_location
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "boolean",

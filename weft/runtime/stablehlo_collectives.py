@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxlib.mlir.dialects import sdy
-from jaxlib.mlir.dialects import stablehlo as hlo
 
 from weft.runtime import stablehlo_attributes as attrs
+from weft.runtime.dialects import sdy
+from weft.runtime.dialects import stablehlo as hlo
 from weft.runtime.mlir import (
     Module,
     context,

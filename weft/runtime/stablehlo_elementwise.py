@@ -12,9 +12,9 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from jaxlib.mlir.dialects import stablehlo as hlo
 
 from weft.runtime import stablehlo_attributes as attrs
+from weft.runtime.dialects import stablehlo as hlo
 from weft.runtime.mlir import context, dtype_of, element_type, ir, op1, ranked
 
 Unary = Callable[[ir.Value], ir.Value]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxlib.mlir.dialects import stablehlo as hlo
-from numpy.typing import DTypeLike
 
 from weft.errors import Fix, WeftNotImplementedError
 from weft.runtime import stablehlo_attributes as attrs
+from weft.runtime.dialects import stablehlo as hlo
 from weft.runtime.mlir import attribute, context, element_type, ir, op, op1, ranked, tensor_type
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 # ---- products ----------------------------------------------------------------------------------
 

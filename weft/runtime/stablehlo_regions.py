@@ -12,9 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxlib.mlir.dialects import stablehlo as hlo
-
 from weft.runtime import stablehlo_attributes as attrs
+from weft.runtime.dialects import stablehlo as hlo
 from weft.runtime.mlir import context, ir, op, ranked
 
 Values = Sequence[ir.Value]

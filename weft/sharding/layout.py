@@ -22,7 +22,8 @@ class Layout(Interned):
 
     major_to_minor: the dimensions from the one whose index changes slowest in memory to the one
     whose neighbours lie side by side: (0, 1) is row-major, (1, 0) column-major. tiling: for devices
-    that store arrays in tiles, the shapes of the tiles as a tuple of tuples, the outer ones first.
+    that store arrays in tiles, the shapes of the tiles as a tuple of tuples, the outer ones first;
+    CPUs do not, and refuse them where the layout is used.
 
     `Layout.AUTO` stands where `jit` is to choose a layout: for arguments the one that the function
     reads fastest, for results the one that it writes fastest.
@@ -43,11 +44,11 @@ class Layout(Interned):
 
     @api_boundary
     def __new__(cls, major_to_minor: Any, tiling: Any = None) -> Self:
-        key = (major_to_minor, tiling)
-        found = cls._made_before(key)
+        # Checked before it is looked up: 1.0 and True are found under 1, and are no dimensions.
+        order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array")
+        found = cls._made_before((order, None)) if tiling is None else None
         if found is not None:
             return found
-        order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array")
         if sorted(order) != list(range(len(order))):
             raise WeftValueError(
                 "Layout: major_to_minor has each dimension exactly once",
@@ -121,7 +122,10 @@ Layout.AUTO = _AUTO
 
 def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
     try:
-        return tuple(map(operator.index, given))
+        numbers = tuple(given)
+        if bool in map(type, numbers):
+            raise TypeError
+        return tuple(map(operator.index, numbers))
     except TypeError:
         raise WeftTypeError(
             f"Layout: {name} is a sequence of integers",
@@ -135,9 +139,9 @@ def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
 class Format(Interned):
     """Where an array lies and in which order: a layout and a sharding.
 
-    layout: a Layout, `Layout.AUTO`, or None for the row-major one. sharding: a sharding or a
-    device; None where it is left open. A layout that is given needs its sharding, as every part of
-    an array has it.
+    layout: a Layout, `Layout.AUTO`, or None where it is left open: an array keeps the one that it
+    has, a new one is row-major. sharding: a sharding or a device; None where it is left open. A
+    layout that is given needs its sharding, as every part of an array has it.
 
     Raises WeftTypeError for what is no layout or no sharding, and WeftValueError for a layout
     without a sharding.
@@ -176,7 +180,9 @@ class Format(Interned):
                 operation="Format",
                 got=f"{sharding!r:.100} of class {type(sharding).__name__}",
                 wanted="a sharding such as a NamedSharding, a device, or None",
-                fix=Fix("sharding", "pass x.sharding", {}),
+                fix=Fix(
+                    "sharding", "pass NamedSharding(mesh, spec), or x.sharding of an array", {}
+                ),
             )
         if isinstance(layout, Layout) and sharding is None:
             raise WeftValueError(

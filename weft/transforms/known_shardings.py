@@ -1,4 +1,5 @@
-"""How the results of a program are split where the program itself says so, without a compiler."""
+"""How the results of a program are split, and in which layouts they are, where the program itself
+says so, without a compiler."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.core.jaxpr import Jaxpr, Var
+from weft.ops.layout_constraint import layout_constraint_p
 from weft.ops.sharding_constraint import sharding_constraint_p
-from weft.sharding import PartitionSpec
+from weft.sharding import Format, Layout, PartitionSpec
+from weft.transforms.layouts import result_sources
 
-__all__ = ["known_shardings"]
+__all__ = ["known_formats", "known_shardings"]
 
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
@@ -31,8 +34,24 @@ def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
             sharding = eqn.params["sharding"]
             spec = getattr(sharding, "spec", PartitionSpec())
             return None if any(spec.is_open(k) for k in range(len(spec))) else sharding
+        if eqn.primitive is layout_constraint_p:
+            return of(eqn.inputs[0])
         if eqn.primitive.name == "jit":
             return known_shardings(eqn.params["jaxpr"], [of(x) for x in eqn.inputs])[i]
         return None
 
     return [of(atom) for atom in jaxpr.outputs]
+
+
+def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
+    """For each result where it lies, as `known_shardings` says, with its layout where that is
+    known too: as a constraint in the program says, or that of the input whose value it is.
+
+    `layouts` has those of the inputs; None for what is not known.
+    """
+    found = known_shardings(jaxpr, places)
+    for i, source in enumerate(result_sources(jaxpr)):
+        layout = layouts[source] if type(source) is int else source
+        if isinstance(layout, Layout) and found[i] is not None:
+            found[i] = Format(layout, found[i])
+    return found

@@ -6,7 +6,7 @@ an array is a device or a sharding over several; None for one that was put nowhe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.array import Array
@@ -34,29 +34,34 @@ Place = Any
 
 
 def operand_place(
-    arrays: Sequence[Any], operation: str, params: dict[str, Any] | None = None
+    arrays: Sequence[Any],
+    operation: str,
+    params: dict[str, Any] | None = None,
+    names: Callable[[], Sequence[str]] | None = None,
 ) -> Place:
     """Where an operation on these arrays runs: None for the default device, a device, or a tuple
     of devices.
 
     That is where the arrays were put on purpose; where none was, on the devices of a mesh among
     the parameters or in a program that they hold. Raises WeftValueError where they name different
-    devices.
+    devices; `names` makes what it calls the arrays.
     """
     found: Any = None
-    for array in arrays:
+    first = 0
+    for i, array in enumerate(arrays):
         other = array._committed_place() if type(array) is Array else None
         if other is not None:
             if found is None:
-                found = other
+                found, first = other, i
             elif other is not found and not same_devices(found, other):
-                raise different_devices(operation, found, other)
+                called = (names()[first], names()[i]) if names else None
+                raise different_devices(operation, found, other, called)
             elif isinstance(other, Sharding) and not isinstance(found, Sharding):
-                found = other
+                found, first = other, i
     named = _named_place(params, operation) if params else None
     if named is not None:
         if found is not None and not same_devices(found, named):
-            raise outside_mesh(operation, found, named)
+            raise outside_mesh(operation, found, named, names()[first] if names else None)
         if not isinstance(found, Sharding):
             found = named
     if isinstance(found, SingleDeviceSharding):
@@ -147,33 +152,43 @@ def _with_devices(place: Any) -> str:
     return f"{place!r:.200} over {listed}"
 
 
-def different_devices(operation: str, one: Any, other: Any) -> WeftValueError:
-    """The error for operands that were put on different devices."""
+def different_devices(
+    operation: str, one: Any, other: Any, names: tuple[str, str] | None = None
+) -> WeftValueError:
+    """The error for operands that were put on different devices; `names` is what they are
+    called."""
+    which = f": {names[0]} and {names[1]}" if names else ""
+    on = (f"{names[0]} on ", f"{names[1]} on ") if names else ("", "")
+    # What is closed over has no name that could be written.
+    written = names is not None and " " not in "".join(names)
+    kept, moved = names if names and written else ("y", "x")
     return WeftValueError(
-        f"{operation} got arrays that were put on different devices",
+        f"{operation} got arrays that were put on different devices{which}",
         operation=operation,
-        got=f"{_with_devices(one)} and {_with_devices(other)}",
+        got=f"{on[0]}{_with_devices(one)} and {on[1]}{_with_devices(other)}",
         wanted="arrays on one device, or on the same set of devices",
         fix=Fix(
             "device_put",
-            "move one of them: weft.device_put(x, y.sharding)",
+            f"move one of them: weft.device_put({moved}, {kept}.sharding)",
             {"device": one},
         ),
     )
 
 
-def outside_mesh(operation: str, place: Any, named: Any) -> WeftValueError:
-    """The error for an operand that was put somewhere else than where a program says."""
+def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None) -> WeftValueError:
+    """The error for an operand, called `name`, that was put somewhere else than where a program
+    says."""
     there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
+    what = name or "an array"
     return WeftValueError(
-        f"{operation} refers to a mesh, and an array was put on other devices than that",
+        f"{operation} refers to a mesh, and {what} was put on other devices than that",
         operation=operation,
-        got=f"an array on {_with_devices(place)}",
+        got=f"{what} on {_with_devices(place)}",
         wanted=f"arrays on the devices of {_with_devices(named)}, or such as were put nowhere on "
         "purpose",
         fix=Fix(
             "device_put",
-            f"move it there: weft.device_put(x, {there!r:.200})",
+            f"move it there: weft.device_put({name or 'x'}, {there!r:.200})",
             {"device": there},
         ),
     )
