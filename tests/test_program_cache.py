@@ -568,8 +568,8 @@ def test_an_empty_setting_switches_it_off(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert opened("") is None
     with config.override(cache_dir=""):
-        assert program_cache.cache_info().directory is None
-        program_cache.clear_cache()
+        assert program_cache.program_cache_info().directory is None
+        program_cache.clear_program_cache()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -288,7 +288,7 @@ SCRIPT = """
     donating = weft.jit(lambda y: y + 1, donate_argnums=(0,))
     given = weft.device_put(jnp.zeros((8, 8)), NamedSharding(mesh, P("a", "b")))
     note(donating(given), given.is_deleted())
-    info = program_cache.cache_info()
+    info = program_cache.program_cache_info()
     names = sorted(os.listdir(info.directory))
     print(json.dumps([found, names, info.hits, info.misses]))
 """

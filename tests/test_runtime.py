@@ -65,6 +65,32 @@ def test_a_gradient_loads_no_part_that_it_does_without():
     assert fresh(code) == ("[]\nTrue True\n8.0", "")
 
 
+def test_a_process_may_end_while_a_program_runs_whose_results_are_gone():
+    code = """
+        import weft, weft.numpy as wnp
+
+        def main():
+            weights = [wnp.ones((256, 256)) * 0.01 for _ in range(100)]
+            def loss(weights, x):
+                for weight in weights:
+                    x = wnp.tanh(x @ weight)
+                return x.sum()
+            gradient = weft.jit(weft.grad(loss))(weights, wnp.ones((256, 256)))
+            del gradient
+
+        main()
+        print("done")
+    """
+    assert fresh(code)[0] == "done"
+    in_a_loop = """
+        import weft, weft.numpy as wnp
+        x = wnp.ones((300, 300))
+        weft.jit(lambda x: weft.lax.fori_loop(0, 300, lambda i, y: wnp.tanh(y @ x), x))(x)
+        print("done")
+    """
+    assert fresh(in_a_loop)[0] == "done"
+
+
 def test_a_process_may_end_while_a_program_is_running():
     code = """
         import weft

@@ -38,6 +38,7 @@ class CompileOptions:
     `device_ids` are the devices that run the partitions, in order; without them the first ones do.
     `fast_compile` is for programs of one operation, where compiling costs more than optimizing
     saves. `compiler_options` are XLA's own, by name, and may be given as a mapping.
+    `brief`: the program is sure to end within a moment.
     `host_callbacks` are the Python functions that the module's callback operations call by index,
     each from NumPy arrays to a tuple of NumPy arrays; they live as long as the executable does.
     """
@@ -47,6 +48,7 @@ class CompileOptions:
     fast_compile: bool = False
     compiler_options: Any = ()
     host_callbacks: tuple[Callable[..., Any], ...] = ()
+    brief: bool = False
 
     def __post_init__(self) -> None:
         given = self.compiler_options

@@ -106,11 +106,12 @@ class JaxlibBackend(Backend):
     runtime_fault = pjrt_buffers.RuntimeFault
 
     def finish(self) -> None:
-        """Waits for all arrays that are still being computed, for a process that is about to end:
-        XLA's threads crash it where they go on after XLA's own data is gone. In a group of
+        """Waits for programs and arrays that are still being computed, for a process that is about
+        to end: XLA's threads crash it where they go on after XLA's own data is gone. In a group of
         processes they may wait for one that ended already, so nobody waits for them there."""
         if self._process_count > 1:
             return
+        pjrt_compile.wait_for_programs()
         for buffer in self.client.live_arrays():
             with contextlib.suppress(pjrt_buffers.RuntimeFault):  # nobody asked for its values
                 buffer.block_until_ready()

@@ -60,7 +60,7 @@ def load_or_compile(
             with charged("loading"):
                 return client.deserialize_executable(found, on, native), make
         except RuntimeFault as error:
-            cache.discard(key, f"XLA does not take it ({error})")
+            cache.refuse(key, f"XLA does not take it ({error})")
     loaded = make()
     try:
         data: bytes = loaded.serialize()

@@ -34,7 +34,13 @@ try:
 except ImportError:  # Windows has no such lock.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["CacheInfo", "ProgramCache", "cache_info", "clear_cache", "current"]
+__all__ = [
+    "ProgramCacheInfo",
+    "ProgramCache",
+    "program_cache_info",
+    "clear_program_cache",
+    "current",
+]
 
 _log = logging.getLogger("weft")
 
@@ -55,7 +61,7 @@ _EVICT_TO = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
-class CacheInfo:
+class ProgramCacheInfo:
     """What the cache of compiled programs holds, and what it did for this process.
 
     `directory` is None where there is no cache: switched off, or refused with a warning.
@@ -241,6 +247,12 @@ class ProgramCache:
             os.utime(path)
         return found
 
+    def refuse(self, key: str, reason: str) -> None:
+        """Makes what `load` found a miss, since nobody can use it, and removes it."""
+        self.hits -= 1
+        self.misses += 1
+        self.discard(key, reason)
+
     def discard(self, key: str, why: str) -> None:
         """Removes an entry that cannot be used, and warns of it."""
         _warn_once("entry", f"an entry of the cache of compiled programs is skipped: {why}\n"
@@ -258,13 +270,12 @@ class ProgramCache:
             return
         try:
             try:
-                self._make_room(len(data))
+                self._write(key, data)
             except FileNotFoundError:  # Somebody has removed the directory.
                 # One by one: `makedirs` closes only the last one of those that it makes.
                 os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
-                self._make_room(len(data))
-            self._write(key, data)
+                self._write(key, data)
         except OSError as error:
             # Once is enough: a disk that is full or closed stays so for as long as most processes.
             self.writable = False
@@ -283,7 +294,8 @@ class ProgramCache:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
-            os.replace(name, self._path(key))
+            with self._room(len(data)):
+                os.replace(name, self._path(key))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(name)
@@ -291,8 +303,10 @@ class ProgramCache:
 
     # -- the bound --
 
-    def _make_room(self, size: int) -> None:
-        """Counts an entry that is about to be written; first evicts others if it would be too much.
+    @contextlib.contextmanager
+    def _room(self, size: int) -> Iterator[None]:
+        """A `with` block in which an entry takes its place, which nobody else does meanwhile. It is
+        counted, and others are evicted first if it would be too much.
 
         The count stands in a file, so that nobody has to look at every entry for every new one. It
         errs upwards (entries written twice, or discarded), and is put right when it is too much.
@@ -300,8 +314,10 @@ class ProgramCache:
         with self._locked() as descriptor:
             total = _counted(descriptor)
             if total is None or total + size > self.max_bytes:
-                total = self._evict(self.max_bytes - size)
+                # The entry itself is among the files that are being written.
+                total = self._evict(self.max_bytes) - size
             _count(descriptor, total + size)
+            yield
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
@@ -371,10 +387,10 @@ class ProgramCache:
 
     # -- looking and clearing --
 
-    def info(self) -> CacheInfo:
+    def info(self) -> ProgramCacheInfo:
         """What is there, and how often it helped this process."""
         sizes = [size for name, size, _ in self._files() if name.endswith(_SUFFIX)]
-        return CacheInfo(
+        return ProgramCacheInfo(
             self.directory, len(sizes), sum(sizes), self.max_bytes, self.hits, self.misses
         )
 
@@ -435,7 +451,7 @@ def _open(path: str | None, max_bytes: int) -> ProgramCache | None:
         return None
 
 
-def cache_info() -> CacheInfo:
+def program_cache_info() -> ProgramCacheInfo:
     """What the cache of compiled programs holds, and how often it helped this process.
 
     `directory` is None where programs are not kept: `WEFT_CACHE_DIR` is empty, or the directory was
@@ -444,22 +460,22 @@ def cache_info() -> CacheInfo:
     >>> import tempfile, weft
     >>> with tempfile.TemporaryDirectory() as folder, weft.config.override(cache_dir=folder):
     ...     _ = weft.jit(lambda x: x * 3 - 1)(2.0)
-    ...     found = cache_info()
+    ...     found = program_cache_info()
     >>> found.entries, found.hits, found.misses
     (1, 0, 1)
     """
     cache = current()
-    return CacheInfo(None, 0, 0, 0, 0, 0) if cache is None else cache.info()
+    return ProgramCacheInfo(None, 0, 0, 0, 0, 0) if cache is None else cache.info()
 
 
-def clear_cache() -> None:
+def clear_program_cache() -> None:
     """Removes all compiled programs from the cache on disk; those that are loaded go on running.
 
     >>> import tempfile, weft
     >>> with tempfile.TemporaryDirectory() as folder, weft.config.override(cache_dir=folder):
     ...     _ = weft.jit(lambda x: x * 3 - 2)(2.0)
-    ...     clear_cache()
-    ...     cache_info().entries
+    ...     clear_program_cache()
+    ...     program_cache_info().entries
     0
     """
     cache = current()

@@ -59,7 +59,7 @@ def infer_layouts(
         _moved_from(jaxpr, i) if order is None else None for i, order in enumerate(outputs)
     ]
     found = [
-        _best(candidates(var.type, [r for r in reads if not (partitioned and r.carried)]))
+        _best(candidates(var.type, tuple(r for r in reads if not (partitioned and r.carried))))
         if order is None
         else tuple(order)
         for var, order, reads in zip(

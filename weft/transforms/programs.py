@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
-from weft.core.jaxpr import Jaxpr
+from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError
 from weft.ops.extended import physical_type
@@ -276,6 +276,7 @@ def compile_lowered(
         fast_compile=fast_compile,
         compiler_options=compiler_options or (),
         host_callbacks=tuple(callbacks),
+        brief=fast_compile or is_brief(jaxpr),
     )
     if type(lowered.place) is tuple:
         return _on_several(lowered, options, multiple_results)
@@ -289,6 +290,20 @@ def compile_lowered(
         in_types = [physical_type(type) for type in jaxpr.in_types]
         program.execute = moving(program.execute, in_types, lowered.place)
     return program
+
+
+# A program that reads and writes so few elements has ended before a process can.
+_BRIEF = 1 << 15
+
+
+def is_brief(jaxpr: Jaxpr) -> bool:
+    """Whether a program is sure to end within a moment: no programs inside, and little to do."""
+    size = sum(type.size for type in jaxpr.in_types)
+    for eqn in jaxpr.eqns:
+        if jaxprs_in(eqn.params):
+            return False
+        size += sum(var.type.size for var in eqn.outputs)
+    return size <= _BRIEF
 
 
 def compile_program(
