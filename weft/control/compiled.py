@@ -8,9 +8,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from weft import config, tree
+from weft import tree
 from weft.array import Array, as_array
-from weft.control.argument_names import input_names
 from weft.control.call_checks import (
     ANYWHERE,
     check_structure,
@@ -19,74 +18,29 @@ from weft.control.call_checks import (
     static_mismatch,
     warn_of_copies,
 )
-from weft.control.donation import Donation, donation_of, warn_of_unused
-from weft.control.entries import AnyEntry, CheckedEntry, Entry, PlacedEntry, bare_entry
-from weft.control.jit import placed_program
+from weft.control.donation import Donation
+from weft.control.entries import AnyEntry, Entry, PlacedEntry, bare_entry
 from weft.control.jitted import _hashable
 from weft.control.placement import PlacedJitted, leaving, taking
+from weft.control.plans import Plan
 from weft.control.staged_call import Stage, StagedCall
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.errors import DeletedArrayError, Fix, WeftTypeError, api_boundary, trim
 from weft.runtime import client, pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.layouts import operand_layouts
-from weft.transforms.places import operand_place, operand_shardings
-from weft.transforms.programs import lower_program
+from weft.transforms.programs import LoweredProgram
 
-__all__ = ["Compiled", "Plan"]
+__all__ = ["Compiled", "plan_of"]
 
 _MOST_SIGNATURES = 64
 
 
-class Plan:
-    """What a traced function is compiled of: its program, the places and layouts of what goes in
-    and out, and what is closed over. `reads` says which inputs of the traced program are kept."""
-
-    def __init__(self, call: StagedCall, platform: str) -> None:
-        traced, function = call.traced, call.function
-        jaxpr = traced.jaxpr
-        n = jaxpr.num_consts
-        if function._options.keep_unused:
-            self.jaxpr, reads = jaxpr, (True,) * len(jaxpr.inputs)
-        else:
-            self.jaxpr, reads = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs))
-        self.reads = tuple(reads)
-        if any(isinstance(x, Tracer) for x in traced.consts):
-            raise closes_over_traced(call, traced.consts)
-        consts = [as_array(x) for x in traced.consts]
-        self.consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
-        given = [x for x, use in zip(call.arguments, reads[n:], strict=True) if use]
-        # By leaf of the arguments: its number among the inputs, None where it is not passed.
-        numbers = iter(range(len(self.consts), len(self.consts) + len(given)))
-        self.inputs = [next(numbers) if use else None for use in reads[n:]]
-        self.donated = (False,) * len(self.consts) + tuple(
-            flag for flag, use in zip(call.donated, reads[n:], strict=True) if use
-        )
-        operation = f"jit of {call.name}"
-        self.place = operand_place(
-            [*consts, *call.arguments],
-            operation,
-            {"jaxpr": self.jaxpr},
-            lambda: ["a closed-over array"] * len(consts) + call.names,
-        )
-        operands = [*self.consts, *given]
-        self.in_shardings = operand_shardings(operands, self.place)
-        self.in_layouts = operand_layouts(operands)
-        self.pinned = function._pinned(traced)
-        self.out_layouts = function._result_layouts(traced)
-        self.lowered = lower_program(
-            self.jaxpr,
-            call.name,
-            self.place,
-            donated=self.donated,
-            in_shardings=self.in_shardings,
-            out_shardings=self.pinned,
-            in_layouts=self.in_layouts,
-            out_layouts=self.out_layouts,
-            platform=platform,
-        )
+def plan_of(call: StagedCall) -> Plan:
+    """What a staged call is compiled of. Raises WeftTypeError where it cannot stand alone."""
+    if any(isinstance(x, Tracer) for x in call.traced.consts):
+        raise closes_over_traced(call, call.traced.consts)
+    return Plan(call.function, call.traced, call.in_tree, call.arguments)
 
 
 def closes_over_traced(call: StagedCall, consts: Sequence[Any]) -> WeftTypeError:
@@ -126,7 +80,9 @@ class Compiled(Stage):
     12
     """
 
-    def __init__(self, call: StagedCall, plan: Plan, options: Any = ()) -> None:
+    def __init__(
+        self, call: StagedCall, plan: Plan, lowered: LoweredProgram, options: Any = ()
+    ) -> None:
         self._call = call
         # For calls, in one place.
         self._tree = call.user_tree
@@ -137,49 +93,8 @@ class Compiled(Stage):
         # One tuple, which other threads see as a whole.
         self._last: tuple[list[Any] | None, Any] = (None, None)
         self._plan = plan
-        count = len(plan.consts)
-        looking = config.settings().looks_at_results
-        donated = (False,) * len(plan.donated) if looking else plan.donated
-        self._program = program = placed_program(
-            plan.jaxpr,
-            call.name,
-            donated,
-            plan.place,
-            plan.in_shardings,
-            plan.pinned,
-            options=options,
-            in_layouts=plan.in_layouts,
-            out_layouts=plan.out_layouts,
-            lowered=None if looking else plan.lowered,
-        )
-        self._donation = donation_of(
-            program,
-            call.names if any(call.donated) else [""] * len(call.donated),
-            call.types,
-            call.donated,
-            plan.inputs,
-            call.result_names if any(call.donated) else (),
-            looking,
-        )
-        warn_of_unused(self._donation, call.name, program)
-        kept = [i for i, number in enumerate(plan.inputs) if number is not None]
-        entry = Entry(
-            program,
-            plan.consts,
-            kept if count or len(kept) < len(plan.inputs) else None,
-            [x.leaf for x in self._donation if x.taken],
-            call.types,
-            call.traced.out_tree,
-            settled=type(plan.place) is tuple,
-            discarded=[x.leaf for x in self._donation.unused],
-            names=call.names if any(call.donated) else (),
-        )
-        self._entry: Entry | CheckedEntry = entry
-        if looking:
-            names = input_names(
-                call.function._function, call.in_tree, len(call.traced.consts), plan.reads
-            )
-            self._entry = CheckedEntry(entry, plan.jaxpr, call.name, names)
+        ready = plan.compile(options, lowered, settled=type(plan.place) is tuple)
+        self._program, self._entry, self._donation = ready.program, ready.entry, ready.donation
         # By leaf: where the program takes the arguments, and in which layouts.
         self._places = [self._place_of(number) for number in plan.inputs]
         self._layouts = [self._layout_of(number) for number in plan.inputs]

@@ -21,15 +21,14 @@ from weft.control import retracing
 from weft.control.argument_names import (
     argument_names,
     argument_path,
-    input_names,
     place_text,
     places_by_name,
     static_name,
 )
 from weft.control.closures import TracedValues, register_holder, trace_once
-from weft.control.donation import donation_of, result_names, warn_of_unused
-from weft.control.entries import AnyEntry, CheckedEntry, Entry
-from weft.control.jit import jit_p, placed_program
+from weft.control.entries import AnyEntry
+from weft.control.jit import jit_p
+from weft.control.plans import Plan, TracedCall
 from weft.control.retracing import Call, Miss, change, static_parts, traced_types
 from weft.control.trace_cache import TraceCache
 from weft.core.axes import axis_environment
@@ -41,9 +40,6 @@ from weft.function_keys import named_parts, register_parts
 from weft.runtime import pytree
 from weft.sharding.current import in_force
 from weft.time_spent import charged
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.layouts import operand_layouts
-from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = ["Jitted", "Options", "TracedCall"]
@@ -70,15 +66,6 @@ class Options:
     def simple(self) -> bool:
         """Whether every argument is traced, so that a call need not be sorted."""
         return not self.static_argnums and not self.static_argnames
-
-
-@dataclasses.dataclass(frozen=True)
-class TracedCall:
-    """A traced function: its program, the closed-over values, and the tree of its results."""
-
-    jaxpr: Jaxpr
-    consts: list[Any]
-    out_tree: Any
 
 
 # What `trace` calls; `control.stages`, which lies above, sets it.
@@ -221,88 +208,8 @@ class Jitted:
 
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
         traced = self._traced(static, [x.type for x in arrays], in_tree)
-        jaxpr = traced.jaxpr
-        n = jaxpr.num_consts
-        used = (True,) * len(jaxpr.outputs)
-        consts = [as_array(x) for x in traced.consts]
-        donated = (False,) * n + self._donated(in_tree)
-        looking = _settings().looks_at_results
-        if looking:
-            donated = (False,) * len(donated)  # The search for a NaN needs the operands again.
-        kept: list[int] | None = None
-        if self._options.keep_unused:
-            reads = (True,) * len(jaxpr.inputs)
-        else:
-            jaxpr, reads = dce_jaxpr(jaxpr, used)
-        if n or not all(reads):
-            kept = [i - n for i, use in enumerate(reads) if use and i >= n]
-            consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
-        count = len(consts)
-        place = operand_place(
-            [*consts, *arrays],
-            f"jit of {self._name}",
-            {"jaxpr": jaxpr},
-            lambda: input_names(
-                self._function, in_tree, count, (True,) * (count + in_tree.num_leaves)
-            ),
-        )
-        read = [*consts, *(x for x, use in zip(arrays, reads[n:], strict=True) if use)]
-        program = placed_program(
-            jaxpr,
-            self._name,
-            tuple(d for d, use in zip(donated, reads, strict=True) if use),
-            place,
-            operand_shardings(read, place),
-            self._pinned(traced),
-            options=self._options.compiler_options,
-            in_layouts=operand_layouts(read),
-            out_layouts=self._result_layouts(traced),
-        )
-        donated_leaves = [i for i, d in enumerate(donated[n:]) if d and reads[n + i]]
-        in_types = [x.type for x in arrays]
-        names: Sequence[str] = ()
-        unused: Sequence[int] = ()
-        if donated_leaves:
-            names = argument_names(self._function, in_tree)
-            unused = self._unused_donations(program, traced, names, donated, reads)
-        entry = Entry(
-            program,
-            consts,
-            kept,
-            donated_leaves,
-            in_types,
-            traced.out_tree,
-            discarded=unused,
-            names=names,
-        )
-        if looking:
-            names = input_names(self._function, in_tree, n, reads)
-            return CheckedEntry(entry, jaxpr, self._name, names)
-        return entry
-
-    def _unused_donations(
-        self,
-        program: Any,
-        traced: TracedCall,
-        names: Sequence[str],
-        donated: Sequence[bool],
-        reads: Sequence[bool],
-    ) -> list[int]:
-        """The donated leaves in whose memory no result lies; warns of them, once per program."""
-        n = traced.jaxpr.num_consts
-        numbers = itertools.accumulate(reads, initial=0)
-        inputs = [i if use else None for i, use in zip(numbers, reads, strict=False)][n:]
-        donation = donation_of(
-            program,
-            names,
-            traced.jaxpr.in_types[n:],
-            donated[n:],
-            inputs,
-            result_names(traced.out_tree),
-            looked_at=False,
-        )
-        warn_of_unused(donation, self._name, program)
-        return [x.leaf for x in donation.unused]
+        plan = Plan(self, traced, in_tree, arrays)
+        return plan.compile(self._options.compiler_options).entry
 
     def _known(
         self, static: Any, in_types: list[ArrayType], in_tree: Any

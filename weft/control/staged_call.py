@@ -14,7 +14,8 @@ from weft import tree
 from weft.array import Array
 from weft.control.argument_names import argument_names
 from weft.control.donation import result_names
-from weft.control.jitted import Jitted, TracedCall
+from weft.control.jitted import Jitted
+from weft.control.plans import TracedCall
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, Typed
 from weft.errors import Fix, WeftTypeError

@@ -12,7 +12,7 @@ from typing import Any
 from weft import tree
 from weft.array import Array, signature_of
 from weft.control.argument_names import argument_path
-from weft.control.compiled import Compiled, Plan
+from weft.control.compiled import Compiled, plan_of
 from weft.control.jitted import Jitted, _stages, closed
 from weft.control.placement import check_arguments, placed_alike
 from weft.control.staged_call import ArgInfo, Stage, StagedCall
@@ -164,8 +164,9 @@ class Lowered(Stage):
     def __init__(self, call: StagedCall, platform: str) -> None:
         self._call = call
         self._platform = platform
-        self._plan = plan = Plan(call, platform)
-        self._module = plan.lowered.context.module
+        self._plan = plan_of(call)
+        self._lowered = self._plan.lower(platform)
+        self._module = self._lowered.context.module
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -211,7 +212,7 @@ class Lowered(Stage):
                 fix=Fix("platform", f"lower it for {current}: traced.lower()", {}),
             )
         options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
-        return Compiled(self._call, self._plan, tuple(sorted(options.items())))
+        return Compiled(self._call, self._plan, self._lowered, tuple(sorted(options.items())))
 
 
 _stages.append(trace)
