@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.errors import AxisError, Fix, UnboundAxisError
+from weft.errors import AxisError, Fix, UnboundAxisError, WeftValueError
+from weft.sharding import NamedSharding, PartitionSpec
+from weft.sharding.context import mesh_in_force
 
 __all__ = [
     "BoundAxis",
@@ -25,6 +27,7 @@ __all__ = [
     "extend_mesh",
     "mesh_axes",
     "names_axis",
+    "over_mesh_in_force",
     "with_environment",
 ]
 
@@ -145,3 +148,24 @@ def _program_names_axis(jaxpr: Jaxpr, name: Any) -> bool:
         lambda: any(names_axis(eqn.primitive, eqn.params, name) for eqn in jaxpr.eqns),
     )
     return found
+
+
+def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
+    """A spec over the mesh of the context, or of the shard_map around. Raises WeftValueError where
+    there is none."""
+    mesh = mesh_in_force()
+    if mesh is None and mesh_axes():  # inside a shard_map
+        mesh = mesh_axes()[-1].mesh
+    if mesh is None:
+        raise WeftValueError(
+            f"{operation} got a PartitionSpec, and there is no mesh that its names refer to",
+            operation=operation,
+            got=repr(spec),
+            wanted="a NamedSharding, or a mesh from the context",
+            fix=Fix(
+                "use_mesh",
+                "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)",
+                {"spec": spec},
+            ),
+        )
+    return NamedSharding(mesh, spec)

@@ -10,18 +10,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft import dtypes
-from weft.core.axes import mesh_axes
+from weft.core.axes import over_mesh_in_force
 from weft.core.types import ArrayType, Typed
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding import (
     Format,
     Layout,
-    NamedSharding,
     PartitionSpec,
     Sharding,
     SingleDeviceSharding,
 )
-from weft.sharding.context import mesh_in_force
 from weft.sharding.devices import is_device
 
 __all__ = ["ShapeDtypeStruct"]
@@ -161,7 +159,7 @@ def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
     if is_device(given):
         given = SingleDeviceSharding(given)
     if isinstance(given, PartitionSpec):
-        given = NamedSharding(_mesh_of(given), given)
+        given = over_mesh_in_force(given, _OPERATION)
     if given is not None and not isinstance(given, Sharding):
         raise WeftTypeError(
             "ShapeDtypeStruct takes a sharding, a spec, a device or a Format as sharding",
@@ -171,22 +169,3 @@ def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
             fix=Fix("sharding", "pass x.sharding or x.format of an array", {}),
         )
     return given, layout
-
-
-def _mesh_of(spec: PartitionSpec) -> Any:
-    mesh = mesh_in_force()
-    if mesh is None and mesh_axes():  # inside a shard_map
-        mesh = mesh_axes()[-1].mesh
-    if mesh is None:
-        raise WeftValueError(
-            "ShapeDtypeStruct got a PartitionSpec, and there is no mesh that its names refer to",
-            operation=_OPERATION,
-            got=repr(spec),
-            wanted="a NamedSharding, or a mesh from the context",
-            fix=Fix(
-                "use_mesh",
-                "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)",
-                {"spec": spec},
-            ),
-        )
-    return mesh

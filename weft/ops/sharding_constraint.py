@@ -12,7 +12,7 @@ from typing import Any
 from weft import tree
 from weft.array import Array, as_array, to_place
 from weft.core import rules
-from weft.core.axes import mesh_axes
+from weft.core.axes import mesh_axes, over_mesh_in_force
 from weft.core.primitive import Primitive
 from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, Zero
@@ -31,7 +31,7 @@ from weft.sharding import (
     SingleDeviceSharding,
     TiledSharding,
 )
-from weft.sharding.context import is_simulated, mesh_in_force
+from weft.sharding.context import is_simulated
 
 __all__ = [
     "as_format",
@@ -101,22 +101,7 @@ def as_sharding(place: Any, operation: str) -> Any:
     Raises WeftTypeError for what is no place and WeftValueError for a spec without a mesh.
     """
     if isinstance(place, PartitionSpec):
-        mesh = mesh_in_force()
-        if mesh is None and mesh_axes():  # inside a shard_map
-            mesh = mesh_axes()[-1].mesh
-        if mesh is None:
-            raise WeftValueError(
-                f"{operation} got a PartitionSpec, and there is no mesh that its names refer to",
-                operation=operation,
-                got=repr(place),
-                wanted="a NamedSharding, or a mesh from the context",
-                fix=Fix(
-                    "use_mesh",
-                    "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)",
-                    {"spec": place},
-                ),
-            )
-        return NamedSharding(mesh, place)
+        return over_mesh_in_force(place, operation)
     if isinstance(place, SingleDeviceSharding):
         return place.device
     if not is_place(place):
