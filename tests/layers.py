@@ -80,11 +80,13 @@ LAYER_OF = {
     "weft.profiling": "api",
     "weft.debugging": "api",
     "weft.meshes": "api",
+    "weft.primitives": "api",
     "weft.placing": "api",
     "weft.pictures": "api",
     "weft.tools": "tools",
     "weft.launch": "tools",
     "weft.testing": "testing",
+    "weft.extending": "testing",
     # Facades: what users import; names only.
     "weft": "facade",
     "weft.lax": "facade",

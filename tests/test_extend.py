@@ -276,3 +276,15 @@ def test_a_transformation_from_outside_composes_with_weft():
     out, counts = count_operations(weft.grad(lambda x: weft.lax.sin(x)), jnp.array(2.0))
     np.testing.assert_allclose(out, np.cos(2.0), rtol=1e-6)
     assert counts["cos"] == 1
+
+
+def test_a_primitive_may_have_the_name_of_one_of_weft():
+    p = Primitive("jit")
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, lambda context, x: mlir.hlo.negate(x))
+    mesh = weft.make_mesh((2,), ("i",))
+    x = weft.device_put(np.arange(4.0, dtype=np.float32), weft.NamedSharding(mesh, weft.P("i")))
+    negated = weft.jit(p.bind)
+    shape = weft.eval_shape(negated, x)
+    assert (shape.shape, shape.dtype) == ((4,), np.float32)
+    np.testing.assert_array_equal(negated(x), -np.arange(4.0))

@@ -584,3 +584,14 @@ def test_a_constraint_on_a_value_over_devices_communicates_nothing():
         )(values)
         assert again.format.layout == Layout((1, 0))
         np.testing.assert_array_equal(np.asarray(again), np.asarray(values))
+
+
+def test_stages_show_layouts_and_shardings():
+    f = weft.jit(lambda x: (x * 2, x[0]), in_shardings=over("i", layout=(1, 0)))
+    traced = f.trace(X)
+    assert repr(traced).startswith("Traced(<lambda>: (f32[4,8] {layout=(1, 0), sharding=P('i')})")
+    compiled = traced.lower().compile()
+    assert "(f32[4,8] {layout=(1, 0), sharding=P('i')}) -> (f32[4,8] {sharding=" in repr(compiled)
+    assert repr(weft.jit(lambda x: x).trace(X)) == "Traced(<lambda>: (f32[4,8]) -> (f32[4,8]))"
+    auto = weft.jit(lambda x: x, in_shardings=Format(Layout.AUTO)).trace(X)
+    assert "layout=Layout.AUTO" in repr(auto)

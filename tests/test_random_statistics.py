@@ -1,4 +1,7 @@
-"""The numbers of weft.random are distributed as they should be; the keys are fixed."""
+"""The numbers of weft.random are distributed as they should be; the keys are fixed.
+
+Every test holds for the default generator and for one that a package outside weft defines.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import pytest
 import scipy.stats
 
 import weft.numpy as wnp
+from generators import IMPLEMENTATIONS
 from weft import random
 from weft.batching import vmap
 
@@ -62,10 +66,16 @@ CONTINUOUS = {
 }
 
 
+@pytest.fixture(params=IMPLEMENTATIONS)
+def key(request):
+    """A key from a seed, of each generator."""
+    return lambda seed: random.key(seed, impl=request.param)
+
+
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_continuous_distribution(name):
+def test_continuous_distribution(name, key):
     draw, distribution = CONTINUOUS[name]
-    drawn = np.asarray(draw(random.key(1701), (N,)), np.float64)
+    drawn = np.asarray(draw(key(1701), (N,)), np.float64)
     assert scipy.stats.kstest(drawn, distribution.cdf).pvalue > LEVEL
 
 
@@ -78,14 +88,14 @@ def counts_of(drawn, n):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
-def test_integers_are_equally_likely(dtype):
-    drawn = np.asarray(random.randint(random.key(2), (N,), 3, 14, dtype), np.int64)
+def test_integers_are_equally_likely(dtype, key):
+    drawn = np.asarray(random.randint(key(2), (N,), 3, 14, dtype), np.int64)
     assert fits(counts_of(drawn - 3, 11), np.full(11, 1 / 11))
 
 
-def test_each_bit_is_set_half_of_the_time():
+def test_each_bit_is_set_half_of_the_time(key):
     for width in (8, 16, 32, 64):
-        bits = np.asarray(random.bits(random.key(3), (N,), f"uint{width}"))
+        bits = np.asarray(random.bits(key(3), (N,), f"uint{width}"))
         places = bits[:, None] >> np.arange(width).astype(bits.dtype) & bits.dtype.type(1)
         chance = scipy.stats.binom.cdf(places.sum(0), N, 0.5)
         assert np.minimum(chance, 1 - chance).min() > LEVEL / width
@@ -93,23 +103,23 @@ def test_each_bit_is_set_half_of_the_time():
 
 @pytest.mark.parametrize("mode", ["low", "high"])
 @pytest.mark.parametrize("p", [0.02, 0.5, 0.9])
-def test_booleans(p, mode):
-    heads = int(random.bernoulli(random.key(4), p, (N,), mode).sum())
+def test_booleans(p, mode, key):
+    heads = int(random.bernoulli(key(4), p, (N,), mode).sum())
     assert scipy.stats.binomtest(heads, N, p).pvalue > LEVEL
 
 
-def test_a_probability_below_the_step_of_a_uniform_number():
+def test_a_probability_below_the_step_of_a_uniform_number(key):
     # 2**-30 is below 2**-23: with the coarse steps the events would be 128 times as frequent.
-    keys = random.split(random.key(5), 64)
+    keys = random.split(key(5), 64)
     heads = vmap(lambda k: random.bernoulli(k, 2.0**-30, (1 << 20,), "high").sum())(keys)
     assert int(heads.sum()) < 2
 
 
-def test_signs_and_trials():
-    signs = np.asarray(random.rademacher(random.key(6), (N,)))
+def test_signs_and_trials(key):
+    signs = np.asarray(random.rademacher(key(6), (N,)))
     assert set(signs.tolist()) == {-1, 1}
     assert scipy.stats.binomtest(int((signs > 0).sum()), N, 0.5).pvalue > LEVEL
-    trials = np.minimum(np.asarray(random.geometric(random.key(6), 0.3, (N,))), 12)
+    trials = np.minimum(np.asarray(random.geometric(key(6), 0.3, (N,))), 12)
     expected = [0, *(0.3 * 0.7 ** np.arange(11)), 0.7**11]
     assert trials.min() == 1
     assert fits(counts_of(trials, 13)[1:], expected[1:])
@@ -118,12 +128,12 @@ def test_signs_and_trials():
 P = np.array([0.05, 0.4, 0.3, 0.25])
 
 
-def test_categories():
+def test_categories(key):
     logits = wnp.log(wnp.array(P))
-    drawn = random.categorical(random.key(7), logits, shape=(N,))
+    drawn = random.categorical(key(7), logits, shape=(N,))
     assert fits(counts_of(drawn, 4), P)
     first = vmap(lambda k: random.categorical(k, logits, shape=(2,), replace=False))(
-        random.split(random.key(8), N)
+        random.split(key(8), N)
     )
     pairs = np.asarray(first)
     assert (pairs[:, 0] != pairs[:, 1]).all()
@@ -135,37 +145,37 @@ def test_categories():
     assert fits(got[kept], joint.ravel()[kept] / joint.sum())
 
 
-def test_choices():
-    drawn = random.choice(random.key(9), 4, (N,), p=wnp.array(P))
+def test_choices(key):
+    drawn = random.choice(key(9), 4, (N,), p=wnp.array(P))
     assert fits(counts_of(drawn, 4), P)
-    drawn = random.choice(random.key(9), wnp.array([3, 1, 0, 2]), (N,))
+    drawn = random.choice(key(9), wnp.array([3, 1, 0, 2]), (N,))
     assert fits(counts_of(drawn, 4), np.full(4, 0.25))
     weights = wnp.array([0.0, 0.5, 0.0, 0.5, 0.0])
-    assert set(np.asarray(random.choice(random.key(9), 5, (N,), p=weights)).tolist()) == {1, 3}
+    assert set(np.asarray(random.choice(key(9), 5, (N,), p=weights)).tolist()) == {1, 3}
 
 
-def test_orders_are_equally_likely():
-    keys = random.split(random.key(10), N)
+def test_orders_are_equally_likely(key):
+    keys = random.split(key(10), N)
     orders = np.asarray(vmap(lambda k: random.permutation(k, 4))(keys))
     assert (np.sort(orders, 1) == np.arange(4)).all()
     _, counts = np.unique(orders @ (64, 16, 4, 1), return_counts=True)
     assert len(counts) == 24
     assert fits(counts, np.full(24, 1 / 24))
-    lines = np.asarray(random.permutation(random.key(10), wnp.tile(wnp.arange(5), (N, 1)), 1, True))
+    lines = np.asarray(random.permutation(key(10), wnp.tile(wnp.arange(5), (N, 1)), 1, True))
     assert (np.sort(lines, 1) == np.arange(5)).all()
     assert fits(counts_of(lines[:, 0], 5), np.full(5, 0.2))
 
 
-def test_streams_of_different_keys_are_independent():
-    parent = random.key(11)
+def test_streams_of_different_keys_are_independent(key):
+    parent = key(11)
     keys = [parent, *random.split(parent, 4), *(random.fold_in(parent, i) for i in range(4, 8))]
     drawn = np.stack([np.asarray(random.normal(k, (N,))) for k in keys])
     correlation = np.corrcoef(drawn) - np.eye(len(keys))
     assert np.abs(correlation).max() < 4.5 / np.sqrt(N)
 
 
-def test_derived_keys_are_distinct():
-    parent = random.key(12)
+def test_derived_keys_are_distinct(key):
+    parent = key(12)
     split = random.key_data(random.split(parent, 2000))
     again = random.key_data(vmap(random.split)(random.split(parent, 100)).reshape(200))
     folded = random.key_data(
@@ -175,9 +185,9 @@ def test_derived_keys_are_distinct():
     assert len(np.unique(rows, axis=0)) == len(rows)
 
 
-def test_moments_of_narrow_numbers():
+def test_moments_of_narrow_numbers(key):
     for dtype, step in (("float16", 2.0**-10), ("bfloat16", 2.0**-7)):
-        drawn = np.asarray(random.uniform(random.key(13), (N,), dtype), np.float64)
+        drawn = np.asarray(random.uniform(key(13), (N,), dtype), np.float64)
         assert drawn.min() == 0.0
         assert drawn.max() < 1
         assert set(np.unique(drawn / step % 1)) == {0.0}

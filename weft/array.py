@@ -18,6 +18,7 @@ import numpy as np
 from weft import dtypes
 from weft import source as sources
 from weft.array_shards import gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.shape_struct import ShapeDtypeStruct
@@ -37,6 +38,7 @@ __all__ = [
     "donatable",
     "donate_to_place",
     "host_values",
+    "placement_text",
     "put",
     "scalar_array",
     "signature_of",
@@ -375,20 +377,11 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             bits = np.array2string(self._stored(), separator=", ", prefix=head)
             return f"{head}{bits})"
         weak = ", weak_type=True" if self.type.weak_type else ""
-        weak += self._place_text()
+        weak += placement_text(self._layout(), self._committed_place())
         text = np.array2string(self._value(), separator=", ", prefix="Array(")
         if self.type.size == 0:
             text = f"[], shape={self.shape}"
         return f"Array({text}, dtype={dtype}{weak})"
-
-    def _place_text(self) -> str:
-        """What is said of a layout that is not row-major, and of the devices where there are
-        several."""
-        layout, place = self._layout(), self._committed_place()
-        text = f", layout={layout.major_to_minor}" if layout is not None else ""
-        if isinstance(place, NamedSharding):
-            return f"{text}, sharding={place.spec}"
-        return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
 
     def _is_whole(self) -> bool:
         """Whether the devices of this process hold all of the values."""
@@ -473,6 +466,17 @@ def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
     if layout is None or layout.is_row_major:
         return type if place is None else (type, place)
     return type, place, layout
+
+
+def placement_text(layout: Any, place: Any) -> str:
+    """What a text says of a layout that is not row-major, and of the devices where there are
+    several; it begins with a comma."""
+    if isinstance(layout, Layout):
+        layout = None if layout.is_row_major else layout.major_to_minor
+    text = f", layout={layout}" if layout is not None else ""
+    if isinstance(place, NamedSharding):
+        return f"{text}, sharding={place.spec}"
+    return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
 
 
 def put(
@@ -601,6 +605,8 @@ def array_of(value: Any, of: ArrayType) -> Array:
     """A number or NumPy array as an array of the type that `type_of` says it has."""
     if isinstance(value, _NUMBERS):
         return scalar_array(value, of)
+    if type(value) in array_values:
+        return as_array(array_of_value(value))
     array = host_values(value, of)
     return put(array, of, copy=array is value)
 

@@ -30,6 +30,7 @@ __all__ = [
     "INEXACT",
     "INTEGER",
     "NARROW",
+    "NARROW_FLOATING",
     "NUMERIC",
     "ORDERED",
     "REAL",

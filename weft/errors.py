@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from weft import config, source
 
 __all__ = [
+    "ArrayProtocolError",
     "AxisError",
     "ConcretizationError",
     "ConcretizationTypeError",
@@ -164,6 +165,14 @@ def _rebuild(cls: type[WeftError], message: str, fields: dict[str, Any]) -> Weft
 
 class WeftTypeError(WeftError, TypeError):
     """An argument is not of a kind that the operation takes."""
+
+
+class ArrayProtocolError(WeftError, TypeError):
+    """A method `__weft_array__` returned what is no array, or an array of another type than said.
+
+    No WeftTypeError: where one of those is told in the words of the function that was called, what
+    is wrong here is the class of the value, which that function does not know.
+    """
 
 
 class ShapeError(WeftTypeError, ValueError):

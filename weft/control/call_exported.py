@@ -193,6 +193,8 @@ def call_exported_lower(
     if symbol is None:
         source = portable.from_portable_artifact(program.artifact(module.platform))
         _check_entry(program, source)
+        if portable.custom_calls(source):  # of code that may return errors
+            module.foreign_calls = bool(module.foreign_calls)
         symbol = portable.splice(
             module.module,
             source,

@@ -47,8 +47,10 @@ __all__ = [
     "effects_barrier",
     "io_callback",
     "io_callback_p",
+    "promised_type",
     "pure_callback",
     "pure_callback_p",
+    "run_once",
 ]
 
 _VMAP_METHODS = (
@@ -428,7 +430,21 @@ def callback_lower(
 def _on_devices(
     context: Any, index: int, operands: Sequence[Any], types: Sequence[Any]
 ) -> list[Any]:
-    """The call on the first device, or on every device in a manual computation.
+    def emit(values: Sequence[Any], types: Sequence[Any]) -> tuple[Any, list[Any]]:
+        outs = list(stablehlo.callback(index, values, types))
+        return (outs[0].owner if outs else None), outs
+
+    return run_once(context, emit, operands, types)
+
+
+def run_once(
+    context: Any,
+    emit: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, list[Any]]],
+    operands: Sequence[Any],
+    types: Sequence[Any],
+) -> list[Any]:
+    """An operation that has to happen once on the first device, or on every device in a manual
+    computation. `emit` writes it, given operands and the types of results: it and its results.
 
     Where some axes of its mesh are automatic, a region in which none is has to be made: XLA knows
     no other way to run what has side effects on several devices.
@@ -438,9 +454,9 @@ def _on_devices(
     if manual is not None:
         rest = [axis for axis in manual.mesh.axis_names if axis not in manual.axes]
     if not rest:
-        outs = stablehlo.callback(index, operands, types)
-        context.module.run_on_first(outs)
-        return list(outs)
+        operation, outs = emit(operands, types)
+        context.module.run_on_first(operation)
+        return outs
     symbol = context.module.mesh_symbol(manual.mesh)
 
     def whole(type: Any) -> Any:
@@ -454,7 +470,7 @@ def _on_devices(
         rest,
         arguments,
         types,
-        lambda blocks: list(stablehlo.callback(index, blocks, types)),
+        lambda blocks: emit(blocks, types)[1],
     )
 
 

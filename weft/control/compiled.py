@@ -288,6 +288,11 @@ class Compiled(Stage):
         and if none, why."""
         return self._donation
 
+    def _ends(self) -> tuple[list[Any], list[Any]]:
+        formats = tree.leaves(self.input_formats), tree.leaves(self.output_formats)
+        ins, outs = ([(x.layout, x.sharding) for x in side] for side in formats)
+        return ins, outs
+
     # ---- what the program is --------------------------------------------------------------------
 
     @api_boundary

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from weft import tree
-from weft.array import Array
+from weft.array import Array, placement_text
 from weft.control.argument_names import argument_names
 from weft.control.donation import result_names
 from weft.control.jitted import Jitted
@@ -189,8 +189,19 @@ class Stage:
     def __deepcopy__(self, memo: Any) -> Self:
         return self
 
+    def _ends(self) -> tuple[list[Any], list[Any]]:
+        """For arguments and for results, what is known of layouts and of places, as pairs."""
+        ins = [(x._layout(), x._committed_place()) for x in self._call.arguments]
+        outs = [(x.layout, x.sharding) for x in tree.leaves(self._call.results())]
+        return ins, outs
+
     def __repr__(self) -> str:
-        jaxpr = self._call.traced.jaxpr
-        types = ", ".join(map(str, self._call.types))
-        outs = ", ".join(map(str, jaxpr.out_types))
-        return f"{type(self).__name__}({self.fun_name}: ({types}) -> ({outs}))"
+        ins, outs = self._ends()
+        sides = []
+        for types, ends in ((self._call.types, ins), (self._call.traced.jaxpr.out_types, outs)):
+            texts = []
+            for of, (layout, place) in zip(types, ends, strict=True):
+                where = placement_text(layout, place)
+                texts.append(f"{of} {{{where[2:]}}}" if where else str(of))
+            sides.append(", ".join(texts))
+        return f"{type(self).__name__}({self.fun_name}: ({sides[0]}) -> ({sides[1]}))"

@@ -23,7 +23,14 @@ _CACHE_LIMIT = 4096
 def result_types(
     primitive: Primitive, in_types: tuple[ArrayType, ...], params: dict[str, Any]
 ) -> Any:
-    """The type rule's answer (one type, or a list), remembered where the primitive allows it."""
+    """The type rule's answer (one type, or a list), remembered where the primitive allows it.
+
+    Raises what the type rule raises, and MissingRuleError where there is none.
+
+    >>> from weft.extend.core import ArrayType, primitives, result_types
+    >>> result_types(primitives.lt_p, (ArrayType((3,), "float32"),) * 2, {})
+    bool[3]
+    """
     if not primitive.memoise:
         return rules.type_rule[primitive](*in_types, **params)
     key = (in_types, tuple(params.items())) if params else in_types
@@ -61,6 +68,15 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     """Checks a program and the programs inside its equations.
 
     Raises JaxprError naming the equation (by number and user's line) that is wrong.
+
+    >>> from weft.extend.core import ArrayType, Jaxpr, Var, check_jaxpr
+    >>> x, y = (Var(ArrayType((3,), "float32")) for _ in range(2))
+    >>> check_jaxpr(Jaxpr([x], [], [x]))
+    >>> try:
+    ...     check_jaxpr(Jaxpr([x], [], [y]))
+    ... except weft.errors.JaxprError as error:
+    ...     print(str(error).splitlines()[0])
+    the results reads a variable of type f32[3] that nothing has bound
     """
     if isinstance(jaxpr, ClosedJaxpr):
         if len(jaxpr.consts) != jaxpr.jaxpr.num_consts:

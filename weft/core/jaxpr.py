@@ -49,7 +49,14 @@ Atom = Var | Literal
 
 
 class Equation:
-    """`outputs = primitive[params] inputs`, with the user's line that asked for it."""
+    """`outputs = primitive[params] inputs`, with the user's line that asked for it.
+
+    A program of one's own is made of equations by hand, or better with `JaxprBuilder`.
+
+    >>> (eqn,) = weft.make_jaxpr(lambda x: lax.sin(x))(1.0).eqns
+    >>> eqn.primitive, [var.type for var in eqn.outputs], eqn.params
+    (sin, [f32[]~], {})
+    """
 
     __slots__ = ("effects", "inputs", "outputs", "params", "primitive", "source")
 
@@ -82,6 +89,11 @@ class Jaxpr:
 
     `memo` holds what transformations derived from this program, so that it lives as long as the
     program does; nothing in it is part of the program.
+
+    >>> from weft.extend.core import ArrayType, Jaxpr, Var
+    >>> x = Var(ArrayType((3,), "float32"))
+    >>> Jaxpr([x], [], [x]).out_types
+    [f32[3]]
     """
 
     __slots__ = (
@@ -191,7 +203,13 @@ class ClosedJaxpr:
 
 
 def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
-    """The programs that an equation's parameters hold."""
+    """The programs that an equation's parameters hold.
+
+    >>> from weft.extend.core import jaxprs_in
+    >>> program = weft.make_jaxpr(weft.jit(lambda x: lax.sin(x)))(1.0)
+    >>> [inner.name for inner in jaxprs_in(program.eqns[0].params)]
+    ['<lambda>']
+    """
     found: list[Jaxpr] = []
     for value in params.values():
         for item in value if isinstance(value, (tuple, list)) else (value,):
@@ -225,6 +243,13 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
 
     Any transformation may be active, so this is itself traceable. Values are dropped after their
     last use. Raises TypeError where the number of arguments is not the program's.
+
+    >>> from weft.extend.core import eval_jaxpr
+    >>> program = weft.make_jaxpr(lambda x: lax.sin(x) * 2.0)(1.0)
+    >>> eval_jaxpr(program, program.consts, 0.0)
+    [Array(0., dtype=float32, weak_type=True)]
+    >>> weft.grad(lambda x: eval_jaxpr(program, program.consts, x)[0])(0.0)
+    Array(2., dtype=float32, weak_type=True)
     """
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr = jaxpr.jaxpr

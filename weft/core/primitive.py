@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.core import rules
+from weft.core.array_value import array_values, as_operands
+from weft.core.rule_results import checked_impl, checked_type_rule
 from weft.core.trace import bottom_trace, current_variable
 
 __all__ = ["Primitive"]
@@ -20,6 +22,12 @@ class Primitive:
     `type_cache` remembers the results of the type rule, `eager_cache` the compiled one-operation
     programs: both are keyed by operand types and parameters. A primitive that holds jaxprs turns
     `memoise` off, since the cache would keep them alive.
+
+    >>> from weft.extend.core import Primitive
+    >>> half_p = Primitive("half")
+    >>> _ = half_p.def_impl(lambda x: x / 2)
+    >>> half_p.bind(np.array([2.0, 4.0]))
+    Array([1., 2.], dtype=float32)
     """
 
     __slots__ = ("eager_cache", "memoise", "multiple_results", "name", "type_cache")
@@ -33,20 +41,32 @@ class Primitive:
 
     def bind(self, *args: Any, **params: Any) -> Any:
         """Applies the primitive: arrays are positional, parameters are keywords."""
+        if array_values:
+            args = as_operands(args)
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
 
     def call(self, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
-        """Applies the primitive to a Python function of flat values and to arrays."""
+        """Applies the primitive to a Python function of flat values and to arrays.
+
+        The higher-order hook: the trace's `process_call` decides what the function sees. weft's own
+        traces make it the parameter `function` of the primitive's rules; where an application is
+        recorded, the primitive's `stage` rule traces it; a trace that does not override the hook
+        runs it under itself. The function takes values and returns a list of them.
+        """
+        if array_values:
+            args = as_operands(args)
         trace = _get(None) or bottom_trace()
         return trace.process_call(self, function, args, params)
 
     def def_impl(self, function: Rule) -> Rule:
         """Evaluates the primitive by a Python function instead of compiling it."""
-        return rules.impl.register(self, function)
+        rules.impl.register(self, checked_impl(self, function))
+        return function
 
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the type rule: from operand types and parameters to the result type (or types)."""
-        return rules.type_rule.register(self, rule)
+        rules.type_rule.register(self, checked_type_rule(self, rule))
+        return rule
 
     def __repr__(self) -> str:
         return self.name

@@ -67,6 +67,7 @@ __all__ = [
     "not_linear",
     "partial_eval",
     "reads",
+    "registered_twice",
     "retype",
     "stage",
     "steps",
@@ -79,7 +80,10 @@ Rule = Callable[..., Any]
 
 
 class Table(dict[Any, Rule]):
-    """One rule per primitive; registering twice is an error, so is asking for a missing rule."""
+    """One rule per primitive; registering twice is an error, so is asking for a missing rule.
+
+    A rule that was derived from a declaration (the primitive's `derived` names its kind) gives way.
+    """
 
     def __init__(self, kind: str, register_with: str) -> None:
         super().__init__()
@@ -87,12 +91,12 @@ class Table(dict[Any, Rule]):
         self.register_with = register_with
 
     def register(self, primitive: Any, rule: Rule) -> Rule:
-        """Adds the rule of a primitive that has none yet."""
+        """Adds the rule of a primitive that has none yet, or that has one that was derived."""
         if primitive in self:
-            raise WeftValueError(
-                f"the primitive {primitive.name!r} has a {self.kind} rule already",
-                fix=Fix("remove", "register the rule once", {"primitive": primitive.name}),
-            )
+            derived: set[str] = getattr(primitive, "derived", set())
+            if self.kind not in derived:
+                raise registered_twice(primitive, self.kind)
+            derived.discard(self.kind)
         self[primitive] = rule
         return rule
 
@@ -102,8 +106,23 @@ class Table(dict[Any, Rule]):
             f"the primitive {primitive.name!r} has no {self.kind} rule",
             operation=primitive.name,
             wanted=f"a {self.kind} rule",
-            fix=Fix("register_rule", f"register one: {call}", {"primitive": primitive.name}),
+            fix=Fix(
+                "register_rule",
+                f"register one: {call}",
+                {"primitive": primitive.name, "rule": self.kind, "call": self.register_with},
+            ),
         )
+
+
+def registered_twice(primitive: Any, kind: str) -> WeftValueError:
+    """The error for a second rule of one kind."""
+    return WeftValueError(
+        f"the primitive {primitive.name!r} has a {kind} rule already",
+        operation=primitive.name,
+        got=f"a second {kind} rule",
+        wanted="one rule of each kind",
+        fix=Fix("remove", "register the rule once", {"primitive": primitive.name, "rule": kind}),
+    )
 
 
 impl = Table("evaluation", "{}_p.def_impl(function)")
@@ -124,15 +143,21 @@ dce = Table(
 )
 lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
 # Looked up with `get`: only primitives that turn `memoise` off can have one.
-stage = Table("staging", "weft.core.rules.stage.register({}_p, rule)")
-steps = Table("stepwise evaluation", "weft.core.rules.steps.register({}_p, rule)")
-retype = Table("retyping", "weft.core.rules.retype.register({}_p, rule)")
-again = Table("repeated evaluation", "weft.core.rules.again.register({}_p, rule)")
-layout = Table("layout", "weft.core.rules.layout.register({}_p, rule)")
-reads = Table("reading", "weft.core.rules.reads.register({}_p, rule)")
-keep_layouts = Table("layout-keeping", "weft.core.rules.keep_layouts.register({}_p, rule)")
-moves = Table("moving", "weft.core.rules.moves.register({}_p, rule)")
-effects = Table("effects", "weft.core.rules.effects.register({}_p, rule)")
+stage = Table("staging", "weft.extend.interpreters.partial_eval.register_stage({}_p, rule)")
+steps = Table(
+    "stepwise evaluation", "weft.extend.interpreters.partial_eval.register_steps({}_p, rule)"
+)
+retype = Table("retyping", "weft.extend.interpreters.partial_eval.register_retype({}_p, rule)")
+again = Table(
+    "repeated evaluation", "weft.extend.interpreters.partial_eval.register_again({}_p, rule)"
+)
+layout = Table("layout", "weft.extend.interpreters.layouts.register_layout({}_p, rule)")
+reads = Table("reading", "weft.extend.interpreters.layouts.register_reads({}_p, rule)")
+keep_layouts = Table(
+    "layout-keeping", "weft.extend.interpreters.layouts.register_keep_layouts({}_p, rule)"
+)
+moves = Table("moving", "weft.extend.interpreters.layouts.register_moves({}_p, rule)")
+effects = Table("effects", "weft.extend.interpreters.partial_eval.register_effects({}_p, rule)")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}

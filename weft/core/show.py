@@ -97,7 +97,14 @@ class _Writer:
 
 
 def show_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, source: bool = False) -> str:
-    """The text of a program; with `source`, each equation followed by the user's line."""
+    """The text of a program; with `source`, each equation followed by the user's line.
+
+    >>> from weft.extend.core import show_jaxpr
+    >>> print(show_jaxpr(weft.make_jaxpr(lambda x: lax.sin(x))(1.0)))
+    { lambda ; a:f32[]. let
+        b:f32[] = sin a
+      in (b,) }
+    """
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr = jaxpr.jaxpr
     return _Writer(source).jaxpr(jaxpr, "")

@@ -33,6 +33,7 @@ __all__ = [
     "current_trace",
     "leaked",
     "set_current",
+    "trace_of",
     "using_trace",
 ]
 
@@ -43,6 +44,17 @@ class Trace:
     `parent` interprets what this trace passes on (None at the bottom); `name` and `function` say
     in errors which transformation of which function this is; `alive` is set to False when the
     transformed call returns.
+
+    >>> from weft.extend.core import Trace, current_trace, using_trace
+    >>> class Announce(Trace):
+    ...     def process_primitive(self, primitive, args, params):
+    ...         print(primitive.name)
+    ...         return self.parent.process_primitive(primitive, args, params)
+    >>> x = jnp.ones(2)
+    >>> with using_trace(Announce(current_trace(), "announce")):
+    ...     y = lax.sin(x) * 2.0
+    sin
+    mul
     """
 
     __slots__ = ("alive", "function", "name", "parent")
@@ -104,7 +116,12 @@ def set_bottom(trace: Trace) -> None:
 
 
 def current_trace() -> Trace:
-    """The trace that interprets primitives now."""
+    """The trace that interprets primitives now.
+
+    >>> from weft.extend.core import current_trace
+    >>> weft.jit(lambda x: print(current_trace().name))(1.0)
+    jit
+    """
     return current_variable.get(None) or _bottom[0]
 
 
@@ -260,6 +277,18 @@ class Tracer(Typed, ArrayOperators):
             self._force(f"the format {spec!r}", "print it without a format, or after the call"),
             spec,
         )
+
+
+def trace_of(value: Any) -> Trace | None:
+    """The trace that made a tracer; None for every other value.
+
+    A trace asks so which of the values that it meets are its own.
+
+    >>> from weft.extend.core import current_trace, trace_of
+    >>> weft.jit(lambda x: print(trace_of(x) is current_trace(), trace_of(2.0)))(1.0)
+    True None
+    """
+    return value._trace if isinstance(value, Tracer) else None
 
 
 def check_alive(value: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.errors import WeftTypeError
+from weft.errors import Fix, WeftTypeError
 
 __all__ = ["ArrayType", "Typed", "register_type_of", "type_of", "user_value"]
 
@@ -165,6 +165,9 @@ class Typed:
         return self.type.weak_type
 
 
+# Classes whose values stand for an array (see `core.array_value`), and what asks for that array.
+values_of_class: dict[type, Callable[[Any], Any]] = {}
+
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
 _type_of: dict[type, Callable[[Any], ArrayType]] = {}
 
@@ -178,6 +181,10 @@ def type_of(value: Any) -> ArrayType:
     """The type of any value that may be an operand: an array, a tracer, a number, a NumPy array.
 
     Raises WeftTypeError for anything else.
+
+    >>> from weft.extend.core import type_of
+    >>> type_of(np.ones((2, 3), "float32")), type_of(1.0)
+    (f32[2,3], f32[]~)
     """
     found = getattr(value, "type", None)
     if type(found) is ArrayType:
@@ -189,10 +196,21 @@ def type_of(value: Any) -> ArrayType:
         function = _type_of.get(cls)
         if function is not None:
             return function(value)
+    asked = values_of_class.get(type(value))
+    if asked is not None:
+        return type_of(asked(value))
+    name = type(value).__name__
     raise WeftTypeError(
-        f"a value of class {type(value).__name__} is not an array or a number",
+        f"a value of class {name} is not an array or a number",
         got=repr(value)[:200],
         wanted="an array, a NumPy array, or a Python number",
+        fix=Fix(
+            "register_array_value",
+            f"make its class known: weft.extend.core.register_array_value({name})",
+            {"class": name},
+        )
+        if hasattr(type(value), "__weft_array__")
+        else None,
     )
 
 
@@ -258,10 +276,13 @@ register_type_of(np.generic, _type_of_numpy_scalar)
 
 
 def user_value(value: Any) -> Any:
-    """A leaf that a user hands over: a NumPy scalar takes the default width, as NumPy arrays do.
+    """A leaf that a user hands over: a NumPy scalar takes the default width, as NumPy arrays do,
+    and a value that stands for an array becomes that array.
 
     Raises OverflowError for an integer that does not fit.
     """
+    if values_of_class and type(value) in values_of_class:
+        value = values_of_class[type(value)](value)
     if not isinstance(value, np.generic):
         return value
     dtype = dtypes.canonical(value.dtype)

@@ -109,16 +109,19 @@ def check_effects(name: str, jaxpr: Jaxpr) -> None:
     for equation in _equations(jaxpr):
         if equation.primitive not in _CALLBACKS and not (equation.effects and _is_leaf(equation)):
             continue
-        what = equation.params.get("callback", equation.primitive)
+        what = equation.params.get("callback", equation.params.get("target", equation.primitive))
         function = getattr(what, "function", None)
         shown = getattr(function, "__qualname__", None) or str(what)
+        does = "calls a Python function, which stays in this process"
+        if equation.primitive not in _CALLBACKS:
+            does = "has side effects, of which whoever calls it would not know"
         raise WeftValueError(
-            f"export of {name}: the program calls a Python function, which stays in this process",
+            f"export of {name}: the program {does}",
             operation="export",
             got=f"{equation.primitive} of {shown}",
             wanted="a program of array operations only",
             where=equation.source or f"{equation.primitive} in {name}",
-            fix=Fix("remove", "leave the callback out of the function that is exported", {}),
+            fix=Fix("remove", "leave the call out of the function that is exported", {}),
         )
 
 

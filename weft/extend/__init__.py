@@ -1,5 +1,30 @@
 """What packages outside weft build on: the same names that weft's own operations are made of."""
 
-from weft.extend import core, interpreters
+from weft.extend import (
+    arrays,
+    core,
+    elementwise,
+    functions,
+    interpreters,
+    programs,
+    random,
+    sharding,
+    source,
+)
+from weft.extending.checking import check_primitive
+from weft.extending.report import Example, Report
 
-__all__ = ["core", "interpreters"]
+__all__ = [
+    "Example",
+    "Report",
+    "arrays",
+    "check_primitive",
+    "core",
+    "elementwise",
+    "functions",
+    "interpreters",
+    "programs",
+    "random",
+    "sharding",
+    "source",
+]

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.array import Array, as_array, put, signature_of, to_format
+from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
@@ -115,6 +116,8 @@ def asarray(
 
 def _make(value: Any, dtype: Any) -> Any:
     """The value as an array or tracer, of a dtype if one is given."""
+    if type(value) in array_values:
+        value = array_of_value(value)
     if getattr(value, "type", None).__class__ is ArrayType:
         return value if dtype is None else _in_dtype(value, dtype)
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):

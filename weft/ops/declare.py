@@ -33,7 +33,12 @@ def join_varying(types: Sequence[ArrayType]) -> frozenset[str]:
 def result_type(
     types: Sequence[ArrayType], shape: Sequence[int], dtype: Any, weak_type: bool = False
 ) -> ArrayType:
-    """The type of a result computed from operands of the given types."""
+    """The type of a result computed from operands of the given types.
+
+    >>> from weft.extend.core import ArrayType, result_type
+    >>> result_type([ArrayType((3,), "int32", varying=("i",))], (), np.dtype("float32"))
+    f32[]{i}
+    """
     return ArrayType(tuple(shape), dtype, weak_type, join_varying(types))
 
 
@@ -53,6 +58,19 @@ def primitive(
     """A first-order primitive with its rules (see `core.rules` for their signatures).
 
     `name` may be a primitive made before, for rules that bind the primitive itself.
+
+    Raises WeftValueError where a primitive made before has one of the rules already.
+
+    >>> from weft.extend import core
+    >>> from weft.extend.interpreters import mlir
+    >>> doubled_p = core.declare(
+    ...     "doubled",
+    ...     type_rule=lambda x: x,
+    ...     lower=lambda context, x: mlir.builders.add(x, x),
+    ...     jvp=core.linear_jvp(lambda x: doubled_p.bind(x)),
+    ... )
+    >>> weft.jvp(doubled_p.bind, (jnp.ones(2),), (jnp.ones(2),))[1]
+    Array([2., 2.], dtype=float32)
     """
     made = name if isinstance(name, Primitive) else Primitive(name, multiple_results)
     rules.type_rule.register(made, type_rule)

@@ -250,7 +250,21 @@ def nary(
     transpose: Sequence[Rule | None] | None = None,
     result_dtype: Rule | None = None,
 ) -> Primitive:
-    """An elementwise primitive of several operands of one dtype."""
+    """An elementwise primitive of several operands of one dtype.
+
+    `accepts` is a set of dtypes (see `weft.dtypes`); `lower` the name of a StableHLO operation, or
+    a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for each operand and
+    `transpose` one `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to
+    the result's. Type rule, vmap and how an operand without dimensions is repeated follow.
+
+    >>> from weft import dtypes
+    >>> from weft.extend import elementwise
+    >>> larger_p = elementwise.nary(
+    ...     "larger", arity=2, accepts=dtypes.REAL, lower="stablehlo.maximum"
+    ... )
+    >>> weft.vmap(larger_p.bind, (0, None))(jnp.array([1.0, 3.0]), jnp.array(2.0))
+    Array([2., 3.], dtype=float32)
+    """
     made = Primitive(name)
     bind = made.bind
     return primitive(
@@ -273,7 +287,21 @@ def unary(
     transpose: Rule | None = None,
     result_dtype: Rule | None = None,
 ) -> Primitive:
-    """An elementwise primitive of one operand; `jvp(tangent, result, x)`, `transpose(ct, x)`."""
+    """An elementwise primitive of one operand; `jvp(tangent, result, x)`, `transpose(ct, x)`.
+
+    The other parameters are those of `nary`.
+
+    >>> from weft import dtypes
+    >>> from weft.extend import elementwise
+    >>> softening_p = elementwise.unary(
+    ...     "softening",
+    ...     accepts=dtypes.FLOATING,
+    ...     lower="stablehlo.tanh",
+    ...     jvp=lambda tangent, result, x: tangent * (1.0 - result * result),
+    ... )
+    >>> weft.grad(softening_p.bind)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return nary(
         name,
         arity=1,

@@ -269,7 +269,9 @@ def _wrong_numbers(
             f"there are index vectors of shape {indices.shape[:-1]} and updates of shape {listed}"
         )
     sizes = window_sizes(operand.shape, updates.shape, numbers)
-    if any(size > length for size, length in zip(sizes, operand.shape, strict=True)):
+    # Along a batching dimension, of any length, blocks are single by definition.
+    own = [d for d in range(operand.ndim) if d not in numbers.operand_batching_dims]
+    if any(sizes[d] > operand.shape[d] for d in own):
         return f"blocks of shape {sizes} are larger than the operand"
     return None
 

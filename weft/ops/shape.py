@@ -303,6 +303,10 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
     """Moves a dimension to another place; where there is none (None), broadcasts one of `size`.
 
     What vmap rules use to bring mapped dimensions into line.
+
+    >>> from weft.extend.interpreters import batching
+    >>> batching.move_dim(np.ones((2, 3)), 1, 0, 3).shape, batching.move_dim(1.0, None, 0, 4).shape
+    ((3, 2), (4,))
     """
     type = type_of(x)
     if source is None:

@@ -26,12 +26,21 @@ def zeros(type: ArrayType) -> Any:
 
 
 def instantiate(tangent: Any) -> Any:
-    """The tangent itself, or an array of zeros where it is symbolic."""
+    """The tangent itself, or an array of zeros where it is symbolic.
+
+    >>> from weft.extend.core import ArrayType
+    >>> from weft.extend.interpreters import ad
+    >>> ad.instantiate(ad.Zero(ArrayType((2,), "float32")))
+    Array([0., 0.], dtype=float32)
+    """
     return zeros(tangent.type) if type(tangent) is Zero else tangent
 
 
 def add_tangents(x: Any, y: Any) -> Any:
-    """The sum of two tangents of equal shape, either of which may be a `Zero`."""
+    """The sum of two tangents of equal shape, either of which may be a `Zero`.
+
+    Raises WeftTypeError where their shapes or dtypes differ.
+    """
     if type(x) is Zero:
         return y
     if type(y) is Zero:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.errors import Fix, WeftValueError
+import numpy as np
+
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.extended import KeyDType
 
-__all__ = ["Generator", "generator_named", "register"]
+__all__ = ["Generator", "define_generator", "generator_named", "register"]
 
 Shape = tuple[int, ...]
 
@@ -30,7 +34,8 @@ class Generator:
     random_bits(bits, width, shape) -> unsigned integers of 8, 16, 32 or 64 bits.
 
     The functions may use any operation, and are never called with more than one key: vmap does
-    that. `tag` is the short name that dtypes of keys show.
+    that. `tag` is the short name that dtypes of keys show; `dtype` is that dtype. The functions
+    are taken as they are; `define_generator` makes a generator whose results are checked.
     """
 
     name: str
@@ -64,9 +69,134 @@ def register(generator: Generator) -> Generator:
                 operation="register a random generator",
                 got=f"name {generator.name!r}, tag {generator.tag!r}",
                 wanted="a name and a tag that are free",
+                fix=Fix(
+                    "generator",
+                    f"use the one there is (impl={known.name!r}), or choose another name and tag",
+                    {"impl": known.name},
+                ),
             )
     _by_name[generator.name] = generator
     return generator
+
+
+@api_boundary
+def define_generator(
+    name: str,
+    *,
+    tag: str,
+    key_shape: Sequence[int],
+    seed: Callable[[Any], Any],
+    split: Callable[[Any, Shape], Any],
+    fold_in: Callable[[Any, Any], Any],
+    random_bits: Callable[[Any, int, Shape], Any],
+) -> Generator:
+    """A random generator that is known by its name from now on: `weft.random.key(0, impl=name)`.
+
+    The four functions are those of `Generator`: on the bits of one key, uint32 of `key_shape`.
+    They run while a program is traced, and so may use every operation; all of weft.random, typed
+    arrays of keys in every transformation, pickling and export follow from them. What they return
+    is checked where they are called.
+
+    Raises WeftValueError where the name or the tag is taken, WeftTypeError for arguments of other
+    kinds; a function whose result has another shape or dtype raises when it is called, and the
+    error names it.
+
+    >>> from weft.extend.random import define_generator
+    >>> counting = define_generator(
+    ...     "counting_for_show",
+    ...     tag="cnt",
+    ...     key_shape=(1,),
+    ...     seed=lambda seed: seed.astype("uint32").reshape(1),
+    ...     split=lambda bits, shape: jnp.broadcast_to(bits + np.uint32(1000), (*shape, 1)),
+    ...     fold_in=lambda bits, data: bits + data,
+    ...     random_bits=lambda bits, width, shape: jnp.broadcast_to(bits, shape).astype(
+    ...         f"uint{width}"
+    ...     ),
+    ... )
+    >>> key = weft.random.key(5, impl="counting_for_show")
+    >>> key.dtype, weft.random.bits(weft.random.fold_in(key, 2), (3,)).tolist()
+    (key<cnt>, [7, 7, 7])
+    """
+    _check_words(name, tag)
+    row = _checked_key_shape(name, key_shape)
+    _check_functions(seed=seed, split=split, fold_in=fold_in, random_bits=random_bits)
+
+    def checked_seed(number: Any) -> Any:
+        return _checked(name, "seed", seed(number), row, _UINT32)
+
+    def checked_split(bits: Any, shape: Shape) -> Any:
+        return _checked(name, "split", split(bits, shape), (*shape, *row), _UINT32)
+
+    def checked_fold_in(bits: Any, data: Any) -> Any:
+        return _checked(name, "fold_in", fold_in(bits, data), row, _UINT32)
+
+    def checked_random_bits(bits: Any, width: int, shape: Shape) -> Any:
+        made = random_bits(bits, width, shape)
+        return _checked(name, "random_bits", made, shape, np.dtype(f"uint{width}"))
+
+    return register(
+        Generator(name, tag, row, checked_seed, checked_split, checked_fold_in, checked_random_bits)
+    )
+
+
+_UINT32 = np.dtype(np.uint32)
+
+
+def _check_words(name: Any, tag: Any) -> None:
+    for what, word in (("name", name), ("tag", tag)):
+        if not isinstance(word, str) or not word:
+            raise WeftTypeError(
+                f"define_generator: the {what} is a text",
+                operation="define_generator",
+                got=f"{what}={word!r:.60}",
+                wanted='a short text, such as name="philox4x32", tag="phx"',
+            )
+
+
+def _check_functions(**functions: Any) -> None:
+    for what, function in functions.items():
+        if not callable(function):
+            raise WeftTypeError(
+                f"define_generator: {what} is a function",
+                operation="define_generator",
+                got=f"{what}={function!r:.60} of class {type(function).__name__}",
+                wanted="a function on the bits of one key",
+            )
+
+
+def _checked_key_shape(name: str, key_shape: Any) -> Shape:
+    try:
+        row = tuple(operator.index(size) for size in key_shape)
+    except TypeError:
+        row = (0,)
+    if any(size < 1 for size in row):
+        raise WeftTypeError(
+            f"define_generator: the key_shape of {name} is a tuple of positive integers",
+            operation="define_generator",
+            got=f"key_shape={key_shape!r:.60}",
+            wanted="the shape of the uint32 bits of one key, such as (2,)",
+            fix=Fix("key_shape", "for a key of two words pass key_shape=(2,)", {"key_shape": (2,)}),
+        )
+    return row
+
+
+def _checked(name: str, what: str, value: Any, shape: Shape, dtype: Any) -> Any:
+    """What a function of a generator made, which has to be of one shape and dtype."""
+    of = type_of(value)
+    if of.shape != shape or of.dtype != dtype:
+        wanted = ArrayType(shape, dtype)
+        raise WeftTypeError(
+            f"the function {what} of the random generator {name!r} returned {of}",
+            operation=f"{what} of {name}",
+            got=str(of),
+            wanted=str(wanted),
+            fix=Fix(
+                "result",
+                f"return {wanted}: x.astype({dtype.name!r}).reshape({shape!r})",
+                {"shape": shape, "dtype": dtype.name},
+            ),
+        )
+    return value
 
 
 def generator_named(name: str, operation: str) -> Generator:

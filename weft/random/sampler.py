@@ -18,6 +18,7 @@ from weft.control.jit import jit_p, jit_program
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
+from weft.ops.constants import embedded
 from weft.transforms.programs import explain_failure
 from weft.transforms.staging import trace_to_jaxpr
 
@@ -96,7 +97,8 @@ class Sampler:
                 transformation="jit",
                 name=self.name,
             )
-            assert not consts, f"{self.name} closes over arrays"
+            # A generator from outside may hold tables; programs of samplers have no other inputs.
+            found = embedded(found, consts)
             self._remember(self.jaxprs, static, types, found)
         return found
 

@@ -18,7 +18,7 @@ from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, ShapeError
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.arithmetic import add, mul
 from weft.ops.bits import bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right_logical
 from weft.ops.convert import convert_element_type
@@ -45,13 +45,27 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
     """The two words that Threefry-2x32 with 20 rounds makes of a key and a counter, elementwise.
 
-    All four words are uint32 arrays of one shape, or without dimensions.
+    A key and a counter are pairs of words, which are uint32 arrays of one shape or without
+    dimensions; the results have the shape that the others have. (J. Salmon et al., "Parallel random
+    numbers: as easy as 1, 2, 3", SC 2011; its authors' Random123 has the words below.)
+
+    Raises WeftTypeError where key or counter is no pair, DTypeError for words that are not uint32,
+    and ShapeError for words of different shapes.
 
     >>> import numpy as np
     >>> words = threefry_2x32((np.uint32(0), np.uint32(0)), (np.uint32(0), np.uint32(0)))
     >>> [f"{int(word):08x}" for word in words]
     ['6b200159', '99ba4efe']
     """
+    for what, pair in (("key", key), ("counter", counter)):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise WeftTypeError(
+                f"threefry_2x32: the {what} is a pair of words",
+                operation="threefry_2x32",
+                got=f"{what}={pair!r:.100}",
+                wanted="two arrays of uint32",
+                fix=Fix("pair", f"pass (x[0], x[1]) for an array x of two words as the {what}", {}),
+            )
     first, second = threefry2x32_p.bind(*key, *counter)
     return first, second
 

@@ -15,6 +15,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if TYPE_CHECKING:
     from weft.runtime import (
+        foreign,
         layouts,
         mlir,
         pjrt,
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
         stablehlo,
         stablehlo_attributes,
         stablehlo_collectives,
+        xla_shardings,
     )
 else:
+    foreign = LazyModule("weft.runtime.foreign")
     layouts = LazyModule("weft.runtime.layouts")
     mlir = LazyModule("weft.runtime.mlir")
     pjrt = LazyModule("weft.runtime.pjrt")
@@ -33,3 +36,4 @@ else:
     stablehlo = LazyFunctions("weft.runtime.stablehlo")
     stablehlo_attributes = LazyModule("weft.runtime.stablehlo_attributes")
     stablehlo_collectives = LazyFunctions("weft.runtime.stablehlo_collectives")
+    xla_shardings = LazyModule("weft.runtime.xla_shardings")

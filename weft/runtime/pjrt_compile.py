@@ -48,6 +48,7 @@ _FAST: dict[str, OptionValue] = {
 }
 _FAST_NAMES = frozenset(_FAST)
 _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
+_MISSING_HANDLER = re.compile(r"No FFI handler registered for (.+?) on a platform (\w+)")
 
 # Programs of several CPU devices that may still be running. A CPU device takes at most 32 programs;
 # XLA's launch then waits, while the devices before it, which run the same program already, wait for
@@ -378,4 +379,17 @@ def _compile_error(error: Exception, module: ir.Module) -> WeftError:
         verify(module)
     except WeftError as invalid:
         return invalid
+    handler = _MISSING_HANDLER.search(str(error))
+    if handler is not None:
+        return WeftValueError(
+            f"the program calls foreign code that is not registered as {handler[1]!r}",
+            operation="compile",
+            got=f"a program for the platform {handler[2]}",
+            wanted="a name that weft.ffi.register_ffi_target was given in this process",
+            fix=Fix(
+                "register",
+                f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before",
+                {"target": handler[1]},
+            ),
+        )
     return WeftError(f"XLA could not compile the program: {error}", operation="compile")

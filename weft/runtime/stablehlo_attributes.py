@@ -155,7 +155,9 @@ def to_attribute(value: Any) -> ir.Attribute:
 def _numpy_scalar(value: np.generic[Any]) -> ir.Attribute:
     element = element_type(value.dtype)
     if value.dtype.kind in "iu":
-        return ir.IntegerAttr.get(element, int(value))
+        number = int(value)
+        # The constructor takes the bits as a signed number of 64 bits.
+        return ir.IntegerAttr.get(element, number - 2**64 if number >= 2**63 else number)
     if value.dtype.kind == "c":
         raise WeftTypeError("a complex number cannot be an attribute", got=repr(value))
     return ir.FloatAttr.get(element, float(value), unknown_location())

@@ -48,6 +48,12 @@ def dce_jaxpr(
     """The program that computes the results marked `used`, and which inputs it still reads.
 
     Inputs that are not read are dropped unless `keep_inputs`.
+
+    >>> from weft.extend.interpreters import partial_eval
+    >>> jaxpr = weft.make_jaxpr(lambda x, y: (lax.sin(x), lax.cos(y)))(1.0, 2.0).jaxpr
+    >>> smaller, read = partial_eval.dce_jaxpr(jaxpr, (True, False))
+    >>> read, len(smaller.eqns)
+    ((True, False), 1)
     """
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:

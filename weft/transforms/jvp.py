@@ -130,6 +130,12 @@ def jvp_jaxpr(
 
     It computes the results, then the tangents of the results whose mark in the second answer is
     True: those that are not zero, and those that `instantiate_out` asks for.
+
+    >>> from weft.extend.interpreters import ad
+    >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr
+    >>> derivative, nonzero = ad.jvp_jaxpr(jaxpr, (True, False))
+    >>> nonzero, derivative.in_types
+    ((True,), [f32[]~, f32[]~, f32[]~])
     """
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Var
 from weft.ops.layout_constraint import layout_constraint_p
 from weft.ops.sharding_constraint import sharding_constraint_p
 from weft.sharding import Format, Layout, PartitionSpec
-from weft.transforms.layouts import result_sources
+from weft.transforms.layouts import result_sources, whole_sources
 
 __all__ = ["known_formats", "known_shardings"]
 
@@ -36,7 +37,8 @@ def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
             return None if any(spec.is_open(k) for k in range(len(spec))) else sharding
         if eqn.primitive is layout_constraint_p:
             return of(eqn.inputs[0])
-        if eqn.primitive.name == "jit":
+        # A primitive from outside may have the same name: the rule says what its program means.
+        if eqn.primitive.name == "jit" and rules.layout.get(eqn.primitive) is whole_sources:
             return known_shardings(eqn.params["jaxpr"], [of(x) for x in eqn.inputs])[i]
         return None
 

@@ -21,6 +21,7 @@ from weft.array_layouts import layout_mode
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.types import ArrayType
+from weft.errors import JaxprError, MissingRuleError
 from weft.ops.extended import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
 from weft.sharding import AbstractMesh, Mesh, Sharding
@@ -56,6 +57,7 @@ class ModuleContext:
         "callbacks",
         "channels",
         "devices",
+        "foreign_calls",
         "functions",
         "locations",
         "manual",
@@ -75,6 +77,8 @@ class ModuleContext:
         self.locations: dict[Any, Any] = {}
         # The Python functions that the module's callbacks call, by index.
         self.callbacks: list[Any] = []
+        # Whether compiled code that the module calls has side effects; None where it calls none.
+        self.foreign_calls: bool | None = None
         # The number that the next effect takes; None before the first one of a function.
         self.order: Any = None
         # The mesh whose axes are manual where operations are written now, if any are.
@@ -112,11 +116,11 @@ class ModuleContext:
         names = tuple(() if i in dimensions else None for i in range(value.type.rank))
         return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
 
-    def run_on_first(self, values: Sequence[Any]) -> None:
-        """Says that the first device alone runs the operation with these results, for one that has
-        to happen once. In a manual computation every device runs it."""
-        if len(self.devices) > 1 and self.manual is None and values:
-            stablehlo.on_one_device(values[0].owner, self.meshes.declare((), (0,)))
+    def run_on_first(self, operation: Any) -> None:
+        """Says that the first device alone runs an operation, one that has to happen once. In a
+        manual computation every device runs it."""
+        if len(self.devices) > 1 and self.manual is None and operation is not None:
+            stablehlo.on_one_device(operation, self.meshes.declare((), (0,)))
 
     def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
         """The MLIR location of an equation."""
@@ -137,6 +141,14 @@ class LoweringContext:
     `primitive` and `effects` are those of the equation; `lower_jaxpr` and `call_jaxpr` emit
     programs that the equation holds. Loops and conditionals are emitted with `while_` and `case`,
     which carry the order of effects along where the equation has some.
+
+    in_types, out_types: the `ArrayType`s of the operands and results; `result_ir_types()` are those
+    of the results in MLIR; platform: "cpu" or "cuda"; primitive, effects: of the equation;
+    module: the `ModuleContext` (meshes, functions, channels, callbacks);
+    scope: the names around the equation, for locations.
+
+    A rule emits where the equation stands, with `mlir.builders` or `mlir.hlo`; a constant is
+    `mlir.constant(value, shape, dtype)`, a kernel that is not StableHLO `mlir.custom_call`.
     """
 
     __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope")
@@ -403,6 +415,12 @@ def lower_equations(
             else:
                 results: Any = getattr(out, "results", out)
                 env.update(zip(eqn.outputs, results, strict=True))
+    except (MissingRuleError, JaxprError) as error:
+        # Lowering runs when the program is complete: the line that counts is the recorded one.
+        if not getattr(error, "placed", False) and eqn.source is not None:
+            error.where = eqn.source
+            error.placed = True  # type: ignore[union-attr]
+        raise
     finally:
         if entered is not None:
             entered.__exit__(None, None, None)

@@ -284,8 +284,7 @@ def compile_lowered(
     executable = backend.compile(lowered.context.module.ir, options, out_types, devices)
     layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
     program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
-    if callbacks:
-        program.execute = waiting(executable)
+    program.execute = outside_calls(lowered.context, executable) or program.execute
     if devices[0] is not backend.default_device:
         in_types = [physical_type(type) for type in jaxpr.in_types]
         program.execute = moving(program.execute, in_types, lowered.place)
@@ -368,8 +367,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
             strict=True,
         )
     ]
-    if lowered.context.callbacks:
-        program.direct = waiting(executable)
+    program.direct = outside_calls(lowered.context, executable) or program.direct
     program.execute = program.execute_for(program.there)
     return program
 
@@ -469,6 +467,23 @@ def waiting(executable: Any) -> Callable[[Sequence[Any]], Finished]:
 
     def run(operands: Sequence[Any]) -> Finished:
         return Finished(executable.run_to_end(operands))
+
+    return run
+
+
+def outside_calls(context: ModuleContext, executable: Any) -> Execute | None:
+    """What runs a program that calls Python functions or foreign code; None for other programs."""
+    if context.callbacks or context.foreign_calls:
+        return waiting(executable)
+    if context.foreign_calls is None:
+        return None
+    backend = client.backend()
+
+    def run(operands: Sequence[Any]) -> Any:
+        try:
+            return executable.execute(operands)
+        except backend.runtime_fault as error:  # the foreign code's own
+            raise backend.fault(error, operands) from error
 
     return run
 

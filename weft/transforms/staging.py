@@ -19,6 +19,7 @@ from weft.core import (
     rules,
     show,  # noqa: F401  (gives programs their text)
 )
+from weft.core.array_value import array_of_value, array_values
 from weft.core.axes import mesh_axes
 from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
@@ -117,6 +118,8 @@ class StagingTrace(Trace):
             return self.constant(self.capture(value))
         elif isinstance(value, LinearOperand):
             raise not_linear(value)
+        elif value.__class__ in array_values:
+            return self.constant(array_of_value(value))
         var = Var(type_of(value))
         self.consts[id(value)] = (var, value)
         return var
@@ -307,6 +310,15 @@ def trace_to_jaxpr(
     """Records a function from a flat list of values to a flat list of values.
 
     The closed-over values that come with the program may be tracers of an enclosing trace.
+
+    >>> from weft.extend.core import ArrayType, trace_to_jaxpr
+    >>> jaxpr, consts = trace_to_jaxpr(
+    ...     lambda x, y: [x * y], [ArrayType((2,), "float32")] * 2, transformation="show", name="f"
+    ... )
+    >>> jaxpr
+    { lambda ; a:f32[2] b:f32[2]. let
+        c:f32[2] = mul a b
+      in (c,) }
     """
     trace = StagingTrace(None, transformation, name)
     created = sources.current()

@@ -102,6 +102,12 @@ def transpose_jaxpr(
 
     It takes the other inputs, then the cotangents of the results marked `nonzero`, and computes the
     cotangents of those linear inputs that the second answer marks (the others are zero).
+
+    >>> from weft.extend.interpreters import ad
+    >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr
+    >>> transposed, nonzero = ad.transpose_jaxpr(jaxpr, (False, True), (True,))
+    >>> nonzero, [eqn.primitive.name for eqn in transposed.eqns]
+    ((True,), ['sin', 'mul'])
     """
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:

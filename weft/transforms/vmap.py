@@ -158,6 +158,12 @@ def vmap_jaxpr(
     """The mapped program, and where each result is mapped: at 0, or nowhere (None).
 
     Results marked in `instantiate_out` are mapped even where they do not depend on a mapped input.
+
+    >>> from weft.extend.interpreters import batching
+    >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr
+    >>> mapped, dims = batching.vmap_jaxpr(jaxpr, batching.AxisData(None, 5), (0, None))
+    >>> dims, mapped.out_types
+    ((0,), [f32[5]~])
     """
 
     def make() -> tuple[Jaxpr, tuple[Dim, ...]]:

@@ -1,5 +1,5 @@
 """Registering rules, one module per interpretation."""
 
-from weft.extend.interpreters import ad, batching, mlir, partial_eval
+from weft.extend.interpreters import ad, batching, builders, layouts, mlir, partial_eval
 
-__all__ = ["ad", "batching", "mlir", "partial_eval"]
+__all__ = ["ad", "batching", "builders", "layouts", "mlir", "partial_eval"]

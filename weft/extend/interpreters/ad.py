@@ -1,9 +1,18 @@
-"""Differentiation: jvp, linearize and transpose rules."""
+"""Differentiation: jvp, linearize and transpose rules, and programs made with them."""
 
-from weft.core.rules import LinearOperand, Zero
-from weft.ops.tangents import add_tangents, instantiate
-from weft.transforms.jvp import jvp_jaxpr
-from weft.transforms.linearize import linearize_jaxpr
+from weft.core.rules import LinearOperand, Zero, not_linear
+from weft.core.rules import jvp as jvp_rules
+from weft.core.rules import linearize as linearize_rules
+from weft.core.rules import transpose as transpose_rules
+from weft.ops.tangents import add_tangents, instantiate, zeros
+from weft.transforms.jvp import jvp_flat, jvp_jaxpr
+from weft.transforms.linearize import (
+    linear_program,
+    linearize_flat,
+    linearize_jaxpr,
+    record_linear,
+    user_rule,
+)
 from weft.transforms.registration import register_jvp, register_linearize, register_transpose
 from weft.transforms.transpose import backward_pass, transpose_jaxpr
 
@@ -13,10 +22,20 @@ __all__ = [
     "add_tangents",
     "backward_pass",
     "instantiate",
+    "jvp_flat",
     "jvp_jaxpr",
+    "jvp_rules",
+    "linear_program",
+    "linearize_flat",
     "linearize_jaxpr",
+    "linearize_rules",
+    "not_linear",
+    "record_linear",
     "register_jvp",
     "register_linearize",
     "register_transpose",
     "transpose_jaxpr",
+    "transpose_rules",
+    "user_rule",
+    "zeros",
 ]

@@ -1,8 +1,18 @@
-"""Vectorization: vmap rules."""
+"""Vectorization: vmap rules, and programs made with them."""
 
 from weft.core.rules import AxisData
-from weft.ops.shape import move_dim
+from weft.core.rules import vmap as vmap_rules
+from weft.ops.shape import move_dim, reduce_vmap_axes
 from weft.transforms.registration import register_vmap
-from weft.transforms.vmap import vmap_jaxpr
+from weft.transforms.vmap import mapped_type, vmap_flat, vmap_jaxpr
 
-__all__ = ["AxisData", "move_dim", "register_vmap", "vmap_jaxpr"]
+__all__ = [
+    "AxisData",
+    "mapped_type",
+    "move_dim",
+    "reduce_vmap_axes",
+    "register_vmap",
+    "vmap_flat",
+    "vmap_jaxpr",
+    "vmap_rules",
+]

@@ -1,15 +1,36 @@
-"""Lowering: rules that emit StableHLO, and the builders of its operations (`hlo`)."""
+"""Lowering: rules that emit StableHLO, and the builders of its operations.
 
-from weft.runtime.stablehlo import array_type_to_ir, custom_call, hlo, ir
-from weft.transforms.lower import LoweringContext, lower_to_module
+`builders` has functions from MLIR values to MLIR values, with which weft's own rules are written;
+`hlo` is jaxlib's module of operation classes and builders; `ir` are the MLIR bindings.
+"""
+
+from weft.core.rules import lower as lowering_rules
+from weft.core.rules import lower_for_platform as platform_lowering_rules
+from weft.extend.interpreters import builders
+from weft.runtime.stablehlo import array_type_to_ir, constant, custom_call, hlo, ir, tensor_type
+from weft.transforms.lower import (
+    LoweringContext,
+    ManualMesh,
+    ModuleContext,
+    ir_types,
+    lower_to_module,
+)
 from weft.transforms.registration import register_lowering
 
 __all__ = [
     "LoweringContext",
+    "ManualMesh",
+    "ModuleContext",
     "array_type_to_ir",
+    "builders",
+    "constant",
     "custom_call",
     "hlo",
     "ir",
+    "ir_types",
     "lower_to_module",
+    "lowering_rules",
+    "platform_lowering_rules",
     "register_lowering",
+    "tensor_type",
 ]

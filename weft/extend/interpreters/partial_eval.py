@@ -1,8 +1,51 @@
-"""Partial evaluation and dead-code elimination of programs, and their rules."""
+"""Programs as data: partial evaluation, dead code, staging, typing again; and their rules."""
 
-from weft.transforms.dce import dce_jaxpr
+from weft.core.rules import again as again_rules
+from weft.core.rules import dce as dce_rules
+from weft.core.rules import effects as effects_rules
+from weft.core.rules import partial_eval as partial_eval_rules
+from weft.core.rules import retype as retype_rules
+from weft.core.rules import stage as stage_rules
+from weft.core.rules import steps as steps_rules
+from weft.ops.constants import embedded
+from weft.transforms.dce import dce_equations, dce_jaxpr, silenced, silenced_equation
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
-from weft.transforms.registration import register_dce
+from weft.transforms.registration import (
+    register_again,
+    register_dce,
+    register_effects,
+    register_retype,
+    register_stage,
+    register_steps,
+)
 from weft.transforms.registration import register_partial_eval as register
+from weft.transforms.varying import fit, join_types, retype_program, retype_together, widened
 
-__all__ = ["SplitEquation", "dce_jaxpr", "partial_eval_jaxpr", "register", "register_dce"]
+__all__ = [
+    "SplitEquation",
+    "again_rules",
+    "dce_equations",
+    "dce_jaxpr",
+    "dce_rules",
+    "effects_rules",
+    "embedded",
+    "fit",
+    "join_types",
+    "partial_eval_jaxpr",
+    "partial_eval_rules",
+    "register",
+    "register_again",
+    "register_dce",
+    "register_effects",
+    "register_retype",
+    "register_stage",
+    "register_steps",
+    "retype_program",
+    "retype_rules",
+    "retype_together",
+    "silenced",
+    "silenced_equation",
+    "stage_rules",
+    "steps_rules",
+    "widened",
+]

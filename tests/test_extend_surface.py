@@ -1,0 +1,498 @@
+"""What weft's own operations and transformations are made of, packages outside it can import too.
+
+The names are collected from the source: everything that `ops/`, `transforms/` and `control/` import
+from layers below theirs has to be an attribute of a public module. The other way round, everything
+in `weft.extend` is either such a name or stands in `FOR_OUTSIDE` with what it is for.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import gc
+import importlib
+import inspect
+import pickle
+import pkgutil
+
+import numpy as np
+import pytest
+
+import layers
+import weft
+import weft.numpy as jnp
+from source_files import module_name, parse, python_files
+from tools import update_surface
+from weft import lax
+from weft.core import rules
+from weft.errors import JaxprError, MissingRuleError, WeftTypeError
+from weft.extend import core
+from weft.extend.core import ArrayType, JaxprBuilder, Primitive, primitives
+from weft.extend.interpreters import ad, batching, builders, mlir, partial_eval
+from weft.extend.interpreters import layouts as layout_rules
+from weft.runtime import stablehlo
+
+pytestmark = pytest.mark.fast
+
+MAKERS = ("ops", "transforms", "control")
+# Names or modules that stay inside, with the reason. A module stands for all of its names.
+INSIDE = {
+    "weft.config.looking": "the debugger's own pass through the settings",
+    "weft.core.rule_results": "the checks that registering a rule puts around it",
+    "weft.core.trace.set_bottom": "called once, by the trace that evaluates",
+    "weft.core.array_value": "how `bind` takes values of registered classes; registering is public",
+    "weft.function_keys": "parts of keys that weft's own classes have",
+    "weft.runtime": "the seam to jaxlib: what is behind `weft.extend.programs` and `arrays`",
+    "weft.sharding.context": "the state behind `weft.use_mesh` and `weft.simulate`",
+    "weft.sharding.current": "the state behind `weft.use_mesh`",
+    "weft.sharding.mesh.AnyMesh": "what Mesh and AbstractMesh share",
+    "weft.time_spent": "weft's own account of the time that compiling takes",
+    "weft.tree_difference": "what messages say of two trees",
+    "weft.util": "helpers that have nothing to do with arrays",
+    "weft.transforms.eval.set_look": "how the search for a NaN hooks into evaluation",
+}
+# What belongs to one operation of weft's own, and is imported by the modules that emit it or give
+# it another face (`control/reduction.py` emits windows, `jit` constrains its results).
+INSIDE |= dict.fromkeys(
+    ("weft.ops.dot.no_out_sharding", "weft.ops.reduce", "weft.ops.sharding_constraint",
+     "weft.ops.window"),
+    "a part of one of weft's own operations",
+)  # fmt: skip
+# What weft itself does not import from below, with what it is for.
+FOR_OUTSIDE = {
+    "weft.extend.Example": "an example for check_primitive",
+    "weft.extend.Report": "what check_primitive answers with",
+    "weft.extend.check_primitive": "runs the rules of a primitive against one another",
+    "weft.extend.arrays.Shard": "what `Array.addressable_shards` holds",
+    "weft.extend.core.ArrayValue": "what a value type of one's own follows",
+    "weft.extend.core.BoundAxis": "what axis_environment holds",
+    "weft.extend.core.check_jaxpr": "checking a program; weft checks by `checked`",
+    "weft.extend.core.register_type_of": "the types of values without a `type`",
+    "weft.extend.interpreters.mlir.custom_call": "kernels that are not StableHLO",
+    "weft.extend.source.Scope": "what a source holds beside file and line",
+    "weft.extend.source.register_internal": "frames of a package that messages leave out",
+    "weft.extend.core.BuiltinPrimitives": "the class of `primitives`",
+    "weft.extend.core.Effect": "effects of one's own",
+    "weft.extend.core.JaxprBuilder": "programs by hand",
+    "weft.extend.core.define_primitive": "a primitive from one declaration",
+    "weft.extend.core.primitives": "weft's own primitives by name",
+    "weft.extend.core.register_array_value": "value types of one's own",
+    "weft.extend.core.show_jaxpr": "printing a program",
+    "weft.extend.core.trace_of": "which tracers are a trace's own",
+    "weft.extend.random": "generators from outside; weft's own are above its operations",
+    "weft.extend.sharding": "XLA's words for shardings; weft's own compiler speaks Shardy",
+}
+# Used by weft's own modules of the same layer, and so by none from below: what `ops/` make their
+# primitives with, and the registration that they do through the tables.
+FOR_OUTSIDE |= dict.fromkeys(
+    ("weft.extend.elementwise", "weft.extend.interpreters.builders"),
+    "families and builders are whole, whether weft uses each of them or not",
+)
+
+
+def public_modules():
+    found = [name for name in update_surface.MODULES if update_surface.exists(name)]
+    return {name: importlib.import_module(name) for name in found}
+
+
+@functools.cache
+def public_values():
+    """The identities of everything that a public module names."""
+    found = {id(primitive): primitive for primitive in primitives.values()}
+    for module in public_modules().values():
+        for name in update_surface.public_names(module):
+            value = getattr(module, name)
+            found[id(value)] = value
+    return found
+
+
+def package_of(module):
+    return module.split(".")[1] if "." in module else ""
+
+
+def used_names():
+    """(module, name) of everything that the makers import from below."""
+    known = frozenset(module_name(path) for path in python_files("weft"))
+    found = set()
+    for path in python_files("weft"):
+        module = module_name(path)
+        if package_of(module) in MAKERS:
+            found |= set(names_from_below(parse(path), module, known))
+    return found
+
+
+def names_from_below(tree, module, known):
+    aliases = {
+        alias.name: alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for imported in layers.imports_of(tree, module):
+        if not imported.module.startswith("weft"):
+            continue
+        for name in imported.names:
+            inner = f"{imported.module}.{name}"
+            source = inner if inner in known else imported.module
+            if layers.HEIGHT[layers.layer_of(source)] >= layers.HEIGHT[layers.layer_of(module)]:
+                continue
+            if inner not in known:
+                yield imported.module, name
+                continue
+            for node in ast.walk(tree):  # a module: the attributes that are asked of it
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                    if node.value.id == aliases[name]:
+                        yield inner, node.attr
+
+
+def is_inside(module, name):
+    full = f"{module}.{name}"
+    return any(full == inside or full.startswith(inside + ".") for inside in INSIDE)
+
+
+def is_reachable(module, name):
+    value = getattr(importlib.import_module(module), name)
+    if isinstance(value, (bool, int, str, type(None))):
+        # Equal constants are one object: reachable where a public module has the name.
+        return any(hasattr(public, name) for public in public_modules().values())
+    return id(value) in public_values()
+
+
+def test_what_weft_builds_on_others_can():
+    names = used_names()
+    assert ("weft.core.types", "ArrayType") in names and ("weft.core.rules", "jvp") in names
+    missing = [
+        f"{module}.{name}"
+        for module, name in sorted(names)
+        if not is_inside(module, name) and not is_reachable(module, name)
+    ]
+    if missing:
+        pytest.fail(
+            "imported from below by weft's own operations or transformations, and in no public "
+            "module: give each a place in weft.extend, or a reason in INSIDE\n"
+            + "\n".join(missing),
+            pytrace=False,
+        )
+
+
+def test_each_reason_is_still_needed():
+    names = {f"{module}.{name}" for module, name in used_names()}
+    for inside in INSIDE:
+        assert any(full == inside or full.startswith(inside + ".") for full in names), inside
+    assert all(INSIDE.values()) and all(FOR_OUTSIDE.values())
+
+
+def defined_by_makers():
+    """The names that weft's operations and transformations define, by the value."""
+    found = set()
+    for path in python_files("weft"):
+        module = module_name(path)
+        if package_of(module) in MAKERS:
+            found |= {id(value) for value in vars(importlib.import_module(module)).values()}
+    return found
+
+
+def test_what_others_can_import_is_what_weft_is_made_of():
+    used = {id(getattr(importlib.import_module(m), n)) for m, n in used_names()}
+    own = defined_by_makers()
+    for module_text, module in public_modules().items():
+        if not module_text.startswith("weft.extend") or module_text in FOR_OUTSIDE:
+            continue
+        for name in update_surface.public_names(module):
+            value = getattr(module, name)
+            if f"{module_text}.{name}" in FOR_OUTSIDE or inspect.ismodule(value):
+                continue
+            full = f"{module_text}.{name}"
+            assert id(value) in used | own, f"{full}: say in FOR_OUTSIDE what it is for"
+    for full in FOR_OUTSIDE:
+        module_text, _, name = full.rpartition(".")
+        assert full in public_modules() or hasattr(importlib.import_module(module_text), name)
+
+
+def test_a_name_that_is_missing_is_found():
+    tree = ast.parse("from weft.core import rules\nfrom weft.core.check import _bind\nrules.jvp\n")
+    known = frozenset(module_name(path) for path in python_files("weft"))
+    found = set(names_from_below(tree, "weft.ops.made_up", known))
+    assert found == {("weft.core.rules", "jvp"), ("weft.core.check", "_bind")}
+    assert is_reachable("weft.core.rules", "jvp")
+    assert not is_reachable("weft.core.check", "_bind")
+
+
+def test_no_underscore_leaks():
+    for name, module in public_modules().items():
+        if name.startswith("weft.extend"):
+            stated = update_surface.public_names(module)
+            assert not [n for n in stated if n.startswith("_")]
+            assert set(stated) <= set(dir(module))
+    for module, name in used_names():
+        assert not name.startswith("_") or name in ("__all__", "__name__"), f"{module}.{name}"
+
+
+# ---- functions are typed and say what they do ---------------------------------------------------
+
+
+def functions_of_the_surface():
+    for module_text, module in public_modules().items():
+        if module_text.startswith("weft.extend") and not module_text.endswith("builders"):
+            for name in update_surface.public_names(module):
+                value = getattr(module, name)
+                if inspect.isfunction(value) or inspect.isclass(value):
+                    yield f"{module_text}.{name}", value
+
+
+@pytest.mark.parametrize("full", [full for full, _ in functions_of_the_surface()])
+def test_everything_is_typed_and_documented(full):
+    value = dict(functions_of_the_surface())[full]
+    assert value.__doc__, f"{full} has no docstring"
+    if inspect.isfunction(value):
+        signature = inspect.signature(value)
+        untyped = [p.name for p in signature.parameters.values() if p.annotation is p.empty]
+        assert not untyped, f"{full}: {untyped} have no types"
+        assert signature.return_annotation is not signature.empty, full
+
+
+def test_the_snapshot_has_the_whole_surface():
+    recorded = update_surface.GOLDEN.read_text(encoding="utf-8")
+    below = [found.name for found in pkgutil.walk_packages(weft.extend.__path__, "weft.extend.")]
+    assert below and set(below) <= set(update_surface.MODULES)
+    for name in below:
+        assert f"\n{name}." in recorded, f"{name} is not in the snapshot"
+
+
+# ---- weft's own primitives by name ---------------------------------------------------------------
+
+
+def test_every_primitive_of_weft_is_there_by_name():
+    found = {}
+    for module in pkgutil.walk_packages(weft.__path__, "weft."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Primitive):
+                found[value.name] = value
+    assert dict(primitives) == dict(sorted(found.items()))
+    assert len(primitives) == len({id(p) for p in found.values()}) > 100
+    for name, primitive in primitives.items():
+        assert primitive is primitives[name] is getattr(primitives, f"{name}_p")
+        assert f"{name}_p" in dir(primitives)
+    for name in ("add", "sin", "jit", "scan", "while", "cond", "psum", "shard_map", "custom_jvp"):
+        assert name in primitives
+
+
+def test_no_other_primitive_is_made_in_weft():
+    # Primitives that tests declare are in no module of weft's.
+    known = set(map(id, primitives.values()))
+    rows = [table for table in vars(rules).values() if isinstance(table, rules.Table)]
+    assert known <= {id(p) for table in rows for p in table}
+    held = [p for p in gc.get_objects() if type(p) is Primitive and id(p) in known]
+    assert len(held) == len(primitives)
+
+
+def test_a_primitive_that_there_is_not():
+    with pytest.raises(KeyError, match="no primitive named 'sinn'; there are sin"):
+        primitives["sinn"]
+    with pytest.raises(AttributeError, match="no primitive named 'addd'"):
+        primitives.addd_p  # noqa: B018
+    with pytest.raises(AttributeError):
+        primitives.add  # noqa: B018
+    assert primitives.get("no such thing") is None and "add" in primitives
+    assert not hasattr(copy.copy(primitives), "no_such_thing_p")
+    with pytest.raises(TypeError):
+        primitives["mine"] = primitives["add"]
+    with pytest.raises((TypeError, pickle.PicklingError, AttributeError)):
+        pickle.dumps(primitives)
+
+
+def test_primitives_by_name_are_those_of_programs():
+    program = weft.make_jaxpr(lambda x: lax.sin(x) + x)(1.0)
+    assert [eqn.primitive for eqn in program.eqns] == [primitives.sin_p, primitives.add_p]
+    np.testing.assert_allclose(primitives["mul"].bind(jnp.array(2.0), 3.0), 6.0)
+
+
+# ---- every table has its function ----------------------------------------------------------------
+
+TABLES = {name: t for name, t in vars(rules).items() if isinstance(t, rules.Table)}
+REGISTERED_BY = {
+    "impl": lambda p, rule: p.def_impl(rule),
+    "type_rule": lambda p, rule: p.def_abstract_eval(rule),
+    "jvp": ad.register_jvp,
+    "linearize": ad.register_linearize,
+    "transpose": ad.register_transpose,
+    "vmap": batching.register_vmap,
+    "partial_eval": partial_eval.register,
+    "dce": partial_eval.register_dce,
+    "stage": partial_eval.register_stage,
+    "steps": partial_eval.register_steps,
+    "retype": partial_eval.register_retype,
+    "again": partial_eval.register_again,
+    "effects": partial_eval.register_effects,
+    "layout": layout_rules.register_layout,
+    "reads": layout_rules.register_reads,
+    "moves": layout_rules.register_moves,
+    "keep_layouts": layout_rules.register_keep_layouts,
+    "lower": mlir.register_lowering,
+}
+
+
+def test_there_is_a_function_for_every_table():
+    assert REGISTERED_BY.keys() == TABLES.keys()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_registering(name):
+    table = TABLES[name]
+    p = Primitive(f"registered_{name}", memoise=False)
+
+    def rule(*args, **params):
+        raise AssertionError("never called")
+
+    with pytest.raises(MissingRuleError) as info:
+        table[p]
+    call = info.value.fix.text.split(": ", 1)[1].split(";")[0]
+    answered = eval(call, {"weft": weft, f"registered_{name}_p": p, "rule": rule, "function": rule})
+    assert answered is rule and p in table
+    with pytest.raises(weft.errors.WeftValueError, match="already"):
+        REGISTERED_BY[name](p, rule)
+
+
+# ---- programs by hand ----------------------------------------------------------------------------
+
+F32 = ArrayType((3,), np.float32)
+
+
+def test_a_program_by_hand_is_the_one_that_tracing_gives():
+    builder = JaxprBuilder("f")
+    x = builder.input(F32)
+    y = builder.input(F32)
+    product = builder.apply(primitives.mul_p, x, y)
+    total = builder.apply(primitives.add_p, builder.apply(primitives.sin_p, product), 2.0)
+    program = builder.build([total, x])
+    traced = weft.make_jaxpr(lambda x, y: (lax.sin(x * y) + 2.0, x))(np.ones(3), np.ones(3))
+    assert str(program) == str(traced)
+    core.check_jaxpr(program)
+    a, b = np.array([0.1, 0.2, 0.3], "float32"), np.array([1.0, 2.0, 3.0], "float32")
+    wanted = np.sin(a.astype("float64") * b) + 2.0
+    f = lambda a: core.eval_jaxpr(program, program.consts, a, b)[0]  # noqa: E731
+    np.testing.assert_allclose(f(a), wanted, rtol=1e-6)
+    np.testing.assert_allclose(weft.jit(f)(a), wanted, rtol=1e-6)
+    gradient = weft.grad(lambda a: f(a).sum())(a)
+    np.testing.assert_allclose(gradient, np.cos(a.astype("float64") * b) * b, rtol=1e-6)
+    np.testing.assert_allclose(weft.vmap(f)(np.stack([a, a]))[1], wanted, rtol=1e-6)
+
+
+def test_arrays_become_closed_over_values():
+    table = np.arange(3, dtype="float32")
+    builder = JaxprBuilder()
+    x = builder.input(F32)
+    once = builder.apply(primitives.add_p, x, table)
+    twice = builder.apply(primitives.add_p, once, table)
+    program = builder.build([twice])
+    assert program.jaxpr.num_consts == 1 and program.in_avals == [F32]
+    table[:] = 100  # changes no program
+    np.testing.assert_array_equal(program(np.ones(3, "float32"))[0], [1, 3, 5])
+    held = builder.apply(primitives.mul_p, twice, jnp.ones(3))
+    assert builder.build([held]).jaxpr.num_consts == 2
+    assert program.jaxpr.num_consts == 1 and len(program.eqns) == 2
+
+
+def test_programs_inside_programs_and_several_results():
+    inner = JaxprBuilder("double")
+    x = inner.input(F32)
+    double = inner.build([inner.apply(primitives.add_p, x, x), x]).jaxpr
+    outer = JaxprBuilder()
+    y = outer.input(F32)
+    twice, same = outer.apply(primitives.jit_p, y, jaxpr=double, name="double", donated=())
+    program = outer.build([twice, same])
+    found = program(np.ones(3, "float32"))
+    np.testing.assert_array_equal(found, [[2, 2, 2], [1, 1, 1]])
+    assert core.jaxprs_in(program.eqns[0].params) == [double]
+
+
+def test_mistakes_in_programs_by_hand():
+    builder, other = JaxprBuilder(), JaxprBuilder()
+    x, foreign = builder.input(F32), other.input(F32)
+    with pytest.raises(JaxprError, match="add: a variable of type .* does not bind"):
+        builder.apply(primitives.add_p, x, foreign)
+    with pytest.raises(JaxprError, match="the results: a variable"):
+        builder.build([foreign])
+    with pytest.raises(WeftTypeError, match="the type of the argument"):
+        builder.input(np.ones(3))
+    with pytest.raises(WeftTypeError, match="one shape"):
+        builder.apply(primitives.add_p, x, builder.input(ArrayType((2,), np.float32)))
+    with pytest.raises(WeftTypeError, match="one dtype"):
+        builder.apply(primitives.add_p, x, 1)
+    with pytest.raises(WeftTypeError, match="not an array or a number"):
+        builder.apply(primitives.add_p, x, "1")
+    with pytest.raises(MissingRuleError, match="no type rule"):
+        builder.apply(Primitive("bare_by_hand"), x)
+    # What failed left nothing behind.
+    assert builder.build([x]).eqns == []
+
+
+# ---- lowering ------------------------------------------------------------------------------------
+
+
+def test_the_lowering_of_the_note_runs_as_it_is_written():
+    mul_add_p = Primitive("mul_add_of_the_note")
+    mul_add_p.def_impl(lambda x, y, z: x * y + z)
+
+    @mul_add_p.def_abstract_eval
+    def mul_add_abstract(x_sa, y_sa, z_sa):
+        return core.ShapedArray(x_sa.shape, x_sa.dtype)
+
+    def mul_add_mlir(ctx, xc, yc, zc):
+        add = mlir.hlo.AddOp
+        mul = mlir.hlo.MulOp
+        return add(mul(xc, yc), zc).results
+
+    mlir.register_lowering(mul_add_p, mul_add_mlir)
+    assert mul_add_p.bind(2, 3, 4) == 10
+    out = weft.jit(mul_add_p.bind)(2, 3, 4)
+    assert out == 10 and out.dtype == np.int32
+
+
+def test_what_a_lowering_rule_is_told():
+    told = {}
+    helper = weft.make_jaxpr(lambda x: (lax.sin(x), x))(np.ones(3)).jaxpr
+    p = Primitive("asks_its_context", multiple_results=True)
+    p.def_abstract_eval(lambda x, *, scale: [x, x])
+
+    def lower(context, x, *, scale):
+        told.update(
+            platform=context.platform, types=(*context.in_types, *context.out_types), scale=scale,
+            primitive=context.primitive, module=context.module,
+        )  # fmt: skip
+        assert context.result_ir_types() == mlir.ir_types(context.out_types)
+        assert x.type == mlir.array_type_to_ir(context.in_types[0])
+        factor = mlir.constant(scale, (3,), np.dtype(np.float32))
+        sine, _ = context.lower_jaxpr(helper, [x], "inline")
+        called, same = context.call_jaxpr(helper, "helper", [builders.multiply(x, factor)])
+        return [builders.add(sine, called), same]
+
+    mlir.register_lowering(p, lower)
+    x = np.array([0.1, 0.2, 0.3], "float32")
+    found = weft.jit(lambda x: p.bind(x, scale=2.0))(x)
+    wide = x.astype("float64")
+    np.testing.assert_allclose(found[0], np.sin(wide) + np.sin(wide * 2), rtol=1e-6)
+    np.testing.assert_allclose(found[1], wide * 2, rtol=1e-6)
+    assert told["platform"] == weft.default_backend() and told["scale"] == 2.0
+    assert told["types"] == (F32, F32, F32) and told["primitive"] is p
+    assert isinstance(told["module"], mlir.ModuleContext)
+
+
+def test_builders_are_those_that_weft_uses():
+    for name in update_surface.public_names(builders):
+        if name != "boolean":
+            assert getattr(builders, name) is getattr(stablehlo, name)
+    assert set(stablehlo.__all__) - set(builders.__all__) == {"hlo", "ir"}
+
+
+def test_a_trace_knows_its_own_tracers():
+    seen = []
+
+    def f(x):
+        seen.append((core.trace_of(x) is core.current_trace(), core.trace_of(1.0)))
+        return x
+
+    weft.jit(f)(1.0)
+    assert seen == [(True, None)]
+    assert core.trace_of(jnp.ones(2)) is None

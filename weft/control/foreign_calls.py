@@ -1,0 +1,447 @@
+"""Calling compiled code from programs: XLA's typed foreign function interface as an operation.
+
+What the code computes is known to nobody but its author. So the caller says which types come out,
+what `vmap` is to do, and gives it a derivative with `custom_vjp` or `custom_jvp`; everything else
+(compiling, loops, branches, several devices) follows from its being one more primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.control.callbacks import promised_type, run_once
+from weft.control.elements import one_by_one
+from weft.control.foreign_arguments import (
+    Order,
+    check_type,
+    checked_aliases,
+    checked_batch_dims,
+    is_layout,
+    operands,
+    orders,
+)
+from weft.control.foreign_attributes import ForeignAttributes, foreign_attributes
+from weft.control.foreign_targets import batch_partitionable, check_registered
+from weft.core import rules
+from weft.core.effects import IO
+from weft.core.jaxpr import Equation
+from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import (
+    Fix,
+    MissingRuleError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.ops.declare import join_varying
+from weft.ops.shape import broadcast_in_dim, move_dim
+from weft.runtime import foreign, stablehlo
+
+__all__ = ["ffi_call", "ffi_call_p", "ffi_lowering"]
+
+_VMAP_METHODS = (
+    "sequential",
+    "sequential_unrolled",
+    "expand_dims",
+    "broadcast_all",
+    "legacy_vectorized",
+)
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+@api_boundary
+def ffi_call(
+    target_name: str,
+    result_shape_dtypes: Any,
+    *,
+    has_side_effect: bool = False,
+    vmap_method: str | None = None,
+    input_layouts: Sequence[Any] | None = None,
+    output_layouts: Any = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    num_batch_dims: int = 0,
+) -> Callable[..., Any]:
+    """A function that calls a compiled handler (see `weft.ffi.register_ffi_target`).
+
+    It takes arrays by position and attributes by keyword, and returns the structure of
+    `result_shape_dtypes`, whose leaves have a `shape` and a `dtype` (such as
+    `weft.ShapeDtypeStruct`); None stands for no result. Attributes are bools, ints (`int64_t`),
+    floats (`double`), texts, NumPy scalars and arrays of numbers (of their own type), and dicts of
+    those; they are part of the program. The handler may be called any number of times, or not at
+    all where its result is not used.
+
+    has_side_effect: it is called as often as the program says, even if nothing uses its results,
+    and the program has ended when the call returns. Calls in one program that do not use one
+    another's results may come in any order.
+
+    vmap_method: what `vmap` does: "sequential" calls it for one element after the other;
+    "expand_dims" and "broadcast_all" once, all operands with one more leading axis, of length one
+    where they are not mapped or repeated along it; "legacy_vectorized" leaves operands that are not
+    mapped alone.
+
+    input_layouts, output_layouts: for each operand and result in which order the handler has its
+    elements: a Layout, the dimensions from major to minor, or None (row-major). The layout of a
+    single result may stand alone. input_output_aliases: from the numbers of operands to those
+    of results of the same type that the handler writes into the operand's memory; an operand that
+    is used later is copied first. num_batch_dims: how many leading dimensions, the same in all
+    operands and results, a call may be cut along on several devices (see
+    `weft.ffi.register_ffi_target_as_batch_partitionable`); otherwise each gets all of the operands.
+
+    Raises WeftTypeError, DTypeError, ShapeError and WeftValueError for arguments that do not fit
+    one another, naming them, WeftValueError where nothing is registered under the name, and
+    WeftError with the handler's own message where it returns an error. Differentiating it is a
+    MissingRuleError: `weft.custom_vjp` and `weft.custom_jvp` give the caller a derivative.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft import ffi
+    >>> def rms_norm(x, eps=1e-6):
+    ...     out = weft.ShapeDtypeStruct(x.shape, x.dtype)
+    ...     return ffi.ffi_call("rms_norm", out, vmap_method="broadcast_all")(x, eps=eps)
+    >>> weft.make_jaxpr(rms_norm)(wnp.ones(3)).out_avals
+    [f32[3]]
+    """
+    return ForeignCall(
+        target_name,
+        result_shape_dtypes,
+        {"has_side_effect": bool(has_side_effect), "vmap_method": checked_method(vmap_method)},
+        layouts=(input_layouts, output_layouts),
+        aliases=input_output_aliases,
+        num_batch_dims=num_batch_dims,
+    )
+
+
+def checked_method(vmap_method: Any) -> Any:
+    """The method, if there is one of this name. Raises WeftValueError otherwise."""
+    if vmap_method is None or vmap_method in _VMAP_METHODS:
+        return vmap_method
+    raise WeftValueError(
+        f"ffi_call has no vmap_method {vmap_method!r}",
+        operation="ffi_call",
+        got=f"vmap_method={vmap_method!r}",
+        wanted=f"None, or one of {', '.join(map(repr, _VMAP_METHODS))}",
+        fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
+    )
+
+
+class ForeignCall:
+    """What `ffi_call` returns: it takes arrays by position and attributes by keyword."""
+
+    def __init__(
+        self,
+        target: str,
+        result_shape_dtypes: Any,
+        params: dict[str, Any],
+        *,
+        layouts: tuple[Any, Any],
+        aliases: Mapping[int, int] | None,
+        num_batch_dims: int,
+    ) -> None:
+        if not isinstance(target, str):
+            raise WeftTypeError(
+                "ffi_call takes the name of a target first",
+                operation="ffi_call",
+                got=f"{target!r:.100} of class {type(target).__name__}",
+                wanted="the name that register_ffi_target was given",
+                fix=Fix("name", "register the function, and pass its name", {}),
+            )
+        self.target = self.__name__ = target
+        self.operation = f"ffi_call of {target}"
+        found = tree.leaves_with_path(result_shape_dtypes)
+        self.out_tree = tree.flatten(result_shape_dtypes)[1]
+        self.out_types = tuple(promised_type(self.operation, leaf, path) for path, leaf in found)
+        for i, out_type in enumerate(self.out_types):
+            check_type(self.operation, f"result {i}", out_type)
+        self.in_layouts, out_layouts = layouts
+        if len(self.out_types) == 1 and is_layout(out_layouts):
+            out_layouts = [out_layouts]
+        self.out_orders = orders(self.operation, "output_layouts", out_layouts, self.out_types)
+        self.aliases = aliases
+        self.num_batch_dims = num_batch_dims
+        self.params = params
+
+    @api_boundary
+    def __call__(self, *args: Any, **attributes: Any) -> Any:
+        """Calls the handler, or records the call."""
+        values, in_types = operands(self.operation, args)
+        in_orders = orders(self.operation, "input_layouts", self.in_layouts, in_types)
+        types, how = (in_types, self.out_types), (in_orders, self.out_orders)
+        outs = ffi_call_p.bind(
+            *values,
+            target=self.target,
+            result_types=self.out_types,
+            in_orders=in_orders,
+            out_orders=self.out_orders,
+            aliases=checked_aliases(self.operation, self.aliases, types, how),
+            num_batch_dims=checked_batch_dims(
+                self.target, self.num_batch_dims, (*in_types, *self.out_types)
+            ),
+            attributes=foreign_attributes(self.target, attributes),
+            **self.params,
+        )
+        return self.out_tree.unflatten(outs)
+
+    def __repr__(self) -> str:
+        return f"ffi_call({self.target!r})"
+
+
+def ffi_lowering(
+    call_target_name: str,
+    *,
+    operand_layouts: Sequence[Any] | None = None,
+    result_layouts: Sequence[Any] | None = None,
+    operand_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
+) -> Callable[..., list[Any]]:
+    """A lowering rule that calls a compiled handler, for a primitive of one's own.
+
+    The primitive's operands and results are those of the handler, and its parameters the
+    attributes. Layouts are given as in `weft.ffi.ffi_call`: from major to minor. On several devices
+    every one gets the whole operands. Raises what `ffi_call` raises, when a program is lowered.
+
+    >>> from weft import ffi
+    >>> from weft.extend.core import Primitive
+    >>> from weft.extend.interpreters import mlir
+    >>> rms_norm_p = Primitive("rms_norm")
+    >>> rule = mlir.register_lowering(rms_norm_p, ffi.ffi_lowering("rms_norm"))
+    """
+    operation = f"ffi_lowering of {call_target_name}"
+
+    def lower(context: Any, *values: Any, **params: Any) -> list[Any]:
+        types = (tuple(context.in_types), tuple(context.out_types))
+        orders_in = orders(operation, "operand_layouts", operand_layouts, types[0])
+        orders_out = orders(operation, "result_layouts", result_layouts, types[1])
+        return ffi_call_lower(
+            context,
+            *values,
+            target=call_target_name,
+            has_side_effect=has_side_effect,
+            in_orders=orders_in,
+            out_orders=orders_out,
+            aliases=checked_aliases(
+                operation, operand_output_aliases, types, (orders_in, orders_out)
+            ),
+            num_batch_dims=0,
+            attributes=foreign_attributes(call_target_name, params),
+        )
+
+    return lower
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+ffi_call_p = Primitive("ffi_call", multiple_results=True, memoise=False)
+
+
+def ffi_call_type(
+    *types: ArrayType, result_types: Sequence[ArrayType], **params: Any
+) -> list[ArrayType]:
+    varying = join_varying(types)
+    return [t.update(varying=t.varying | varying) for t in result_types]
+
+
+def ffi_call_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    """Only zero tangents can go in, or come out (of results that are integers)."""
+    moving = any(type(t) is not Zero and type_of(t).dtype != dtypes.float0 for t in tangents)
+    out_types = params["result_types"]
+    if moving and any(type.tangent().dtype != dtypes.float0 for type in out_types):
+        raise _no_derivative(params["target"])
+    outs = ffi_call_p.bind(*primals, **params)
+    return outs, [Zero(type_of(out).tangent()) for out in outs]
+
+
+def ffi_call_transpose(cotangents: Sequence[Any], *operands: Any, target: str, **_: Any) -> Any:
+    raise _no_derivative(target)
+
+
+def _no_derivative(target: str) -> MissingRuleError:
+    return MissingRuleError(
+        f"the foreign call of {target!r} is differentiated, and what compiled code computes has no "
+        "derivative here",
+        operation=f"ffi_call of {target}",
+        got="an operand that depends on what is differentiated",
+        wanted="a derivative of the function that calls it",
+        fix=Fix(
+            "custom_derivative",
+            "decorate the function that calls it with weft.custom_vjp or weft.custom_jvp, or pass "
+            "weft.lax.stop_gradient(x)",
+            {"target": target},
+        ),
+    )
+
+
+def ffi_call_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    method, target = params["vmap_method"], params["target"]
+    if axis.devices or (method or "").startswith("sequential"):
+        return one_by_one(axis, args, dims, lambda *xs: ffi_call_p.bind(*xs, **params), target)
+    if method is None:
+        raise _no_batching(target)
+    orders, aliased = list(params["in_orders"]), {i for i, _ in params["aliases"]}
+    size = {"expand_dims": 1, "broadcast_all": axis.size}.get(method)
+    moved, whole = [], True
+    for i, (x, d) in enumerate(zip(args, dims, strict=True)):
+        length = axis.size if i in aliased else size  # what shares memory has one shape
+        if d is not None:
+            x = move_dim(x, d, 0, axis.size)
+        elif length is not None:
+            shape = type_of(x).shape
+            x = broadcast_in_dim(x, (length, *shape), tuple(range(1, len(shape) + 1)))
+        if d is not None or length is not None:
+            orders[i] = _with_leading(orders[i])
+        whole = whole and (d is not None or length == axis.size)
+        moved.append(x)
+    batched = {
+        "result_types": tuple(
+            t.update(shape=(axis.size, *t.shape)) for t in params["result_types"]
+        ),
+        "in_orders": tuple(orders),
+        "out_orders": tuple(map(_with_leading, params["out_orders"])),
+        # Of leading dimensions the new one is the first: without it, the others are not leading.
+        "num_batch_dims": params["num_batch_dims"] + 1 if whole else 0,
+    }
+    outs = ffi_call_p.bind(*moved, **(params | batched))
+    return outs, [0] * len(outs)
+
+
+def _with_leading(order: Order) -> Order:
+    return None if order is None else (0, *(dim + 1 for dim in order))
+
+
+def _no_batching(target: str) -> WeftNotImplementedError:
+    return WeftNotImplementedError(
+        f"vmap of the foreign call of {target!r}, which does not say how it can be batched",
+        operation=f"ffi_call of {target}",
+        got="vmap_method=None",
+        wanted=f"one of {', '.join(map(repr, _VMAP_METHODS))}",
+        fix=Fix(
+            "vmap_method",
+            "pass vmap_method='sequential' to ffi_call, or 'broadcast_all' where the handler takes "
+            "arrays with further leading dimensions",
+            {"vmap_method": "sequential"},
+        ),
+    )
+
+
+def ffi_call_lower(
+    context: Any,
+    *values: Any,
+    target: str,
+    has_side_effect: bool,
+    in_orders: Sequence[Order],
+    out_orders: Sequence[Order],
+    aliases: Sequence[tuple[int, int]],
+    num_batch_dims: int,
+    attributes: ForeignAttributes,
+    **params: Any,
+) -> list[Any]:
+    check_registered(target, context.platform, f"ffi_call of {target}")
+    module = context.module
+    module.foreign_calls = bool(module.foreign_calls) or has_side_effect
+    split = 0 if has_side_effect or not batch_partitionable(target) else num_batch_dims
+
+    def emit(blocks: Sequence[Any], types: Sequence[Any]) -> tuple[Any, list[Any]]:
+        return foreign.call(
+            target,
+            blocks,
+            types,
+            attributes=attributes.values(),
+            operand_layouts=_full(in_orders, [x.type for x in blocks]),
+            result_layouts=_full(out_orders, types),
+            aliases=dict(aliases),
+            has_side_effect=has_side_effect,
+            num_batch_dims=split,
+        )
+
+    types = context.result_ir_types()
+    if not has_side_effect:
+        return emit(values, types)[1]
+    if module.manual is None and len(module.devices) > 1:
+        return _on_first_device(module, emit, values, types)
+    return run_once(context, emit, values, types)
+
+
+def _on_first_device(
+    module: Any, emit: Callable[..., Any], values: Sequence[Any], types: Sequence[Any]
+) -> list[Any]:
+    """A call with side effects in a program of several devices. XLA lets nobody but itself say of
+    such a call on which device it is; so all come to a branch, which only the first one takes, and
+    get the results from there."""
+    count = len(module.devices)
+    symbol = module.meshes.declare((("device", count),), tuple(range(count)))
+    rows = [stablehlo.ranked((1, *type.shape), type.element_type) for type in types]
+    whole = [stablehlo.ranked((count, *type.shape), type.element_type) for type in types]
+
+    def body(blocks: Sequence[Any]) -> list[Any]:
+        here = stablehlo.convert(stablehlo.partition_id(), np.int32)
+
+        def first() -> list[Any]:
+            return list(emit(blocks, types)[1])
+
+        def others() -> list[Any]:
+            return [
+                stablehlo.constant(0, type.shape, stablehlo.dtype_of(type.element_type))
+                for type in types
+            ]
+
+        found = stablehlo.case(here, [first, others], types)
+        return [stablehlo.reshape(x, row.shape) for x, row in zip(found, rows, strict=True)]
+
+    found = stablehlo.manual_computation(
+        values,
+        [stablehlo.sharding(symbol, ((),) * x.type.rank) for x in values],
+        [stablehlo.sharding(symbol, (("device",), *((),) * type.rank)) for type in types],
+        ["device"],
+        [x.type for x in values],
+        whole,
+        body,
+    )
+    return [
+        stablehlo.reshape(stablehlo.slice_(x, (0,) * x.type.rank, (1, *type.shape)), type.shape)
+        for x, type in zip(found, types, strict=True)
+    ]
+
+
+def _full(orders: Sequence[Order], types: Sequence[Any]) -> list[tuple[int, ...]]:
+    return [
+        tuple(range(type.rank)) if order is None else order
+        for order, type in zip(orders, types, strict=True)
+    ]
+
+
+def ffi_call_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """Each operand is read as a whole, in the order that the handler takes it in."""
+    found: list[Reads] = []
+    for atom, order in zip(eqn.inputs, eqn.params["in_orders"], strict=True):
+        read = full_read(atom.type)
+        if order is not None:
+            place = {dim: i for i, dim in enumerate(order)}
+            steps = {place[step.dim]: step for step in read.walk}
+            read = read._replace(walk=tuple(steps[i] for i in sorted(steps)))
+        found.append((read,))
+    return found
+
+
+def ffi_call_effects(params: dict[str, Any]) -> frozenset[Any]:
+    return frozenset([IO] if params["has_side_effect"] else [])
+
+
+rules.type_rule.register(ffi_call_p, ffi_call_type)
+rules.jvp.register(ffi_call_p, ffi_call_jvp)
+rules.transpose.register(ffi_call_p, ffi_call_transpose)
+rules.vmap.register(ffi_call_p, ffi_call_vmap)
+rules.lower.register(ffi_call_p, ffi_call_lower)
+rules.reads.register(ffi_call_p, ffi_call_reads)
+rules.effects.register(ffi_call_p, ffi_call_effects)

@@ -1,0 +1,182 @@
+"""Values that stand for an array without being one: classes with a method `__weft_array__`.
+
+Such a value is an operand like any other. Wherever a primitive is applied to it, the array that it
+stands for is asked for first, under the trace that is current there: what `__weft_array__` computes
+is differentiated, mapped and recorded as everything else. So no trace and no rule ever sees one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from weft.core.operators import ArrayOperators
+from weft.core.types import ArrayType, Typed, type_of, values_of_class
+from weft.errors import ArrayProtocolError, Fix, WeftTypeError
+
+__all__ = ["ArrayValue", "array_of_value", "array_values", "register_array_value"]
+
+C = TypeVar("C", bound=type)
+
+# The classes whose values are asked for their array. Empty unless a program has such a class, so
+# that applying a primitive costs other programs no more than looking whether it is.
+array_values: set[type] = set()
+
+
+class ArrayValue(Typed, ArrayOperators):
+    """A value that functions of `weft.numpy` and `weft.lax` take for the array it stands for.
+
+    A subclass defines `__weft_array__(self)`, which answers with an array (or a NumPy array, or a
+    number) of the same shape and dtype each time, computed from what the value holds by functions
+    of weft. From this class it has the operators and methods of an array, with arrays on either
+    side. It should also define the property `type` (an `ArrayType`), which otherwise is worked out
+    by computing the array.
+
+    Arguments and results of transformed functions are trees. A class registered as a node
+    (`weft.tree_util.register_dataclass`, say) goes in and out as itself, and what it holds is
+    traced; one that is not registered becomes the array it stands for.
+
+    Operators compare elementwise: a dataclass must say `eq=False`.
+
+    Raises ArrayProtocolError, naming the class, where `__weft_array__` returns what is no array, or
+    an array of another type than `type` says.
+
+    >>> class Repeated(ArrayValue):
+    ...     def __init__(self, value, length):
+    ...         self.value, self.length = value, length
+    ...
+    ...     def __weft_array__(self):
+    ...         return jnp.full(self.length, self.value, "float32")
+    >>> jnp.sum(Repeated(2.0, 3)) + 1
+    Array(7., dtype=float32)
+    >>> jnp.arange(3) + Repeated(2.0, 3)
+    Array([2., 3., 4.], dtype=float32)
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register_array_value(cls)
+
+    def __weft_array__(self) -> Any:
+        """The array that this value stands for: what a subclass defines."""
+        raise NotImplementedError(f"{type(self).__name__} does not define __weft_array__")
+
+    @property
+    def type(self) -> ArrayType:  # type: ignore[override]
+        """The type of the array."""
+        return type_of(_asked(self))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return _asked(self).__array__(dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter(_asked(self))
+
+    def __bool__(self) -> bool:
+        return bool(_asked(self))
+
+    def __int__(self) -> int:
+        return int(_asked(self))
+
+    def __float__(self) -> float:
+        return float(_asked(self))
+
+    def __complex__(self) -> complex:
+        return complex(_asked(self))
+
+    def __index__(self) -> int:
+        return int(_asked(self).__index__())
+
+    def item(self, *index: int) -> Any:
+        """The element as a Python number (an error unless the value is known)."""
+        return _asked(self).item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists (an error unless the value is known)."""
+        return _asked(self).tolist()
+
+
+def register_array_value(cls: C) -> C:
+    """Makes the values of a class operands: the class has `__weft_array__` and cannot inherit from
+    `ArrayValue`, which registers its subclasses. May be used as a decorator.
+
+    Operators are the class's own business; functions of `weft.numpy` and `weft.lax` take its
+    values. Subclasses are registered for themselves. Raises WeftTypeError for a class without the
+    method.
+
+    >>> @register_array_value
+    ... class Unit:
+    ...     def __weft_array__(self):
+    ...         return jnp.ones(2)
+    >>> jnp.add(Unit(), 1)
+    Array([2., 2.], dtype=float32)
+    """
+    if not callable(getattr(cls, "__weft_array__", None)):
+        raise WeftTypeError(
+            f"register_array_value: the class {cls.__name__} has no method __weft_array__",
+            operation="register_array_value",
+            got=f"the class {cls.__qualname__}",
+            wanted="a class whose __weft_array__(self) returns an array",
+            fix=Fix("define", "define __weft_array__", {"class": cls.__name__}),
+        )
+    array_values.add(cls)
+    values_of_class[cls] = array_of_value
+    return cls
+
+
+def array_of_value(value: Any) -> Any:
+    """The array that a value of a registered class stands for; any other value as it is.
+
+    Raises ArrayProtocolError, naming the class, where `__weft_array__` returns what is no array.
+    """
+    return _asked(value) if type(value) in array_values else value
+
+
+def as_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a primitive, with the arrays in place of the values that stand for some."""
+    if array_values.isdisjoint(map(type, args)):
+        return args
+    return tuple([array_of_value(value) for value in args])
+
+
+def _asked(value: Any) -> Any:
+    found = value.__weft_array__()
+    name = type(value).__name__
+    if type(found) in array_values:
+        if found is value:
+            raise _wrong(name, "returned the value itself", value)
+        found = array_of_value(found)
+    try:
+        of = type_of(found)
+    except WeftTypeError:
+        raise _wrong(name, f"returned a value of class {type(found).__name__}", found) from None
+    declared = getattr(type(value), "type", None)
+    if declared is not None and declared is not ArrayValue.type:
+        stated = value.type
+        if (stated.shape, stated.dtype) != (of.shape, of.dtype):
+            raise ArrayProtocolError(
+                f"{name}.__weft_array__ returned an array of another type than {name}.type says",
+                operation=f"{name}.__weft_array__",
+                got=str(of),
+                wanted=str(stated),
+                fix=Fix("same_type", "let both have the same shape and dtype", {"class": name}),
+            )
+    return found
+
+
+def _wrong(name: str, what: str, value: Any) -> ArrayProtocolError:
+    return ArrayProtocolError(
+        f"{name}.__weft_array__ {what}, which is no array",
+        operation=f"{name}.__weft_array__",
+        got=f"{value!r:.100}" if type(value) not in array_values else f"a {name}",
+        wanted="an array, a NumPy array or a number",
+        fix=Fix(
+            "return_array", "return an array that is computed with weft.numpy", {"class": name}
+        ),
+    )

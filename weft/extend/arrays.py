@@ -1,0 +1,42 @@
+"""Arrays at the bottom of every trace: making them, where they lie, and what their memory holds."""
+
+from weft.array import (
+    Array,
+    Shard,
+    array_of,
+    as_array,
+    as_stored,
+    deleted,
+    donatable,
+    donate_to_place,
+    placement_text,
+    put,
+    signature_of,
+    to_format,
+    to_layout,
+    to_place,
+)
+from weft.array_layouts import layout_mode, stored_layout
+from weft.array_shards import join, parts_of, stored_type
+
+__all__ = [
+    "Array",
+    "Shard",
+    "array_of",
+    "as_array",
+    "as_stored",
+    "deleted",
+    "donatable",
+    "donate_to_place",
+    "join",
+    "layout_mode",
+    "parts_of",
+    "placement_text",
+    "put",
+    "signature_of",
+    "stored_layout",
+    "stored_type",
+    "to_format",
+    "to_layout",
+    "to_place",
+]

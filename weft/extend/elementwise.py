@@ -1,0 +1,31 @@
+"""Families of elementwise primitives: a primitive with all of its rules from one declaration."""
+
+from weft.ops.families import (
+    align,
+    comparison,
+    elementwise_lower,
+    elementwise_type,
+    elementwise_vmap,
+    nary,
+    nary_jvp,
+    nary_transpose,
+    operands,
+    repeat_scalars,
+    unary,
+    unbroadcast,
+)
+
+__all__ = [
+    "align",
+    "comparison",
+    "elementwise_lower",
+    "elementwise_type",
+    "elementwise_vmap",
+    "nary",
+    "nary_jvp",
+    "nary_transpose",
+    "operands",
+    "repeat_scalars",
+    "unary",
+    "unbroadcast",
+]

@@ -1,0 +1,27 @@
+"""When two function objects compute the same, so that their traces can be shared."""
+
+from weft.function_keys import (
+    Key,
+    NamedPart,
+    function_key,
+    identity_key,
+    named_parts,
+    register_by_identity,
+    register_parts,
+    register_uncacheable,
+    short_text,
+)
+from weft.function_keys.code_reads import is_library_file
+
+__all__ = [
+    "Key",
+    "NamedPart",
+    "function_key",
+    "identity_key",
+    "is_library_file",
+    "named_parts",
+    "register_by_identity",
+    "register_parts",
+    "register_uncacheable",
+    "short_text",
+]

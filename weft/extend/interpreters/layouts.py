@@ -1,0 +1,59 @@
+"""Layouts: in which order memory is read, what settles a result's layout; and the rules for it."""
+
+from weft.core.reads import (
+    Inner,
+    Read,
+    Reads,
+    Step,
+    elementwise_reads,
+    full_read,
+    moves_of_program,
+    reads_of_program,
+    regrouped,
+    same_dims,
+    same_moves,
+    whole_reads,
+)
+from weft.core.rules import keep_layouts as keep_layouts_rules
+from weft.core.rules import layout as layout_rules
+from weft.core.rules import moves as moves_rules
+from weft.core.rules import reads as reads_rules
+from weft.ops.layout_constraint import constrain_layout, constraint_equation, row_major_entry
+from weft.transforms.kept_layouts import keep_in_program, keep_layouts
+from weft.transforms.layouts import operand_layouts, whole_sources
+from weft.transforms.registration import (
+    register_keep_layouts,
+    register_layout,
+    register_moves,
+    register_reads,
+)
+
+__all__ = [
+    "Inner",
+    "Read",
+    "Reads",
+    "Step",
+    "constrain_layout",
+    "constraint_equation",
+    "elementwise_reads",
+    "full_read",
+    "keep_in_program",
+    "keep_layouts",
+    "keep_layouts_rules",
+    "layout_rules",
+    "moves_of_program",
+    "moves_rules",
+    "operand_layouts",
+    "reads_of_program",
+    "reads_rules",
+    "register_keep_layouts",
+    "register_layout",
+    "register_moves",
+    "register_reads",
+    "regrouped",
+    "row_major_entry",
+    "same_dims",
+    "same_moves",
+    "whole_reads",
+    "whole_sources",
+]

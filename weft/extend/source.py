@@ -1,0 +1,35 @@
+"""The user's line and scope behind an operation, for errors and for programs."""
+
+from weft.source import (
+    Scope,
+    Source,
+    backward,
+    current,
+    describe,
+    here,
+    in_backward_pass,
+    locate,
+    new_program,
+    override,
+    placed,
+    register_internal,
+    user_frames,
+    warn,
+)
+
+__all__ = [
+    "Scope",
+    "Source",
+    "backward",
+    "current",
+    "describe",
+    "here",
+    "in_backward_pass",
+    "locate",
+    "new_program",
+    "override",
+    "placed",
+    "register_internal",
+    "user_frames",
+    "warn",
+]

@@ -1,0 +1,102 @@
+"""What `check_primitive` answers: one row per property and rule, readable and as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft.errors import Fix, JaxprError
+
+__all__ = ["Check", "Example", "Report"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """Operands and parameters of one application.
+
+    >>> Example((1.0, 2.0), {"axis": 0})
+    Example(args=(1.0, 2.0), params={'axis': 0})
+    """
+
+    args: tuple[Any, ...]
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One property of one rule: `outcome` is "passed", "failed", "missing" or "skipped".
+
+    `source` says whether the rule was given, derived, is the default, or is missing; `message` says
+    what is wrong, or why the property was skipped; `example` is the smallest one that fails.
+    """
+
+    rule: str
+    what: str
+    source: str
+    outcome: str
+    message: str = ""
+    example: Example | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The checks of one primitive, base rules first."""
+
+    primitive: str
+    rules: Mapping[str, str]
+    checks: Sequence[Check]
+
+    def with_outcome(self, outcome: str) -> list[Check]:
+        """The checks that ended so."""
+        return [check for check in self.checks if check.outcome == outcome]
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that failed: the first names the rule that the others may suffer from."""
+        return self.with_outcome("failed")
+
+    @property
+    def missing(self) -> list[str]:
+        """The rules that a check asked for and the primitive does not have."""
+        return list(dict.fromkeys(check.rule for check in self.with_outcome("missing")))
+
+    @property
+    def broken(self) -> str | None:
+        """The rule that failed first, or None."""
+        failed = self.failed
+        return failed[0].rule if failed else None
+
+    def raise_if_failed(self, missing: bool = False) -> Report:
+        """The report itself. Raises JaxprError where a check failed (or a rule is `missing`)."""
+        wrong = [*self.failed, *(self.with_outcome("missing") if missing else [])]
+        if wrong:
+            raise JaxprError(
+                f"{self.primitive}: the {wrong[0].rule} rule is {wrong[0].outcome}",
+                operation=self.primitive,
+                got=repr(self),
+                wanted="rules that agree with each other",
+                fix=Fix(
+                    "rule",
+                    f"correct the {wrong[0].rule} rule: {wrong[0].what}",
+                    {"primitive": self.primitive, "rule": wrong[0].rule},
+                ),
+            )
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{rule} {source}" for rule, source in self.rules.items())
+        lines = [f"{self.primitive}: {given}"]
+        width = max((len(check.rule) for check in self.checks), default=0)
+        for check in self.checks:
+            line = f"  {check.outcome:8}{check.rule:{width}}  {check.what}"
+            if check.message:
+                line += "\n" + _indented(check.message)
+            if check.example is not None and check.outcome == "failed":
+                line += "\n" + _indented(f"for {check.example!r:.400}")
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"            {line}" for line in text.splitlines())

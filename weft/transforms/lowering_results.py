@@ -1,0 +1,147 @@
+"""What a lowering rule from outside emitted, looked at where it stands.
+
+MLIR finds most mistakes when a whole module is verified, and then names neither the primitive nor
+the rule. Here each operation of the rule is verified as soon as the rule has run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.rule_results import rule_error
+from weft.errors import JaxprError, MissingRuleError
+from weft.runtime.stablehlo import ir
+
+__all__ = ["checked_lowering"]
+
+Rule = Callable[..., Any]
+
+
+def checked_lowering(primitive: Any, rule: Rule) -> Rule:
+    """A lowering rule that emits valid operations and answers with values of the right types."""
+
+    @functools.wraps(rule)
+    def checked(context: Any, /, *values: Any, **params: Any) -> list[Any]:
+        point = ir.InsertionPoint.current
+        block = point.block
+        before = len(block.operations)
+
+        def error(what: str, got: Any, wanted: str) -> JaxprError:
+            return rule_error(primitive, "lowering", rule, what, got, wanted)
+
+        try:
+            found = rule(context, *values, **params)
+        except (JaxprError, MissingRuleError):
+            raise
+        except Exception as failure:
+            if not _of_mlir(failure):
+                raise
+            raise error(
+                "emits an operation that MLIR does not take",
+                f"{type(failure).__name__}: {str(failure)[:400]}",
+                "operations of registered dialects, with the operands that they take",
+            ) from failure
+        outs = _values(found, error)
+        emitted = [block.operations[i] for i in range(before, len(block.operations))]
+        near = {*values, *(value for op in emitted for value in op.operation.results)}
+        wanted = context.result_ir_types()
+        if len(outs) != len(wanted):
+            raise error("answers with the wrong number of values", len(outs), f"{len(wanted)}")
+        for i, (value, expected) in enumerate(zip(outs, wanted, strict=True)):
+            if not isinstance(value, ir.Value):
+                raise error(
+                    f"answers with no MLIR value as result {i}",
+                    f"{value!r:.80} of class {value.__class__.__name__}",
+                    "the values of the operations that it emits",
+                )
+            if value not in near and not _visible(value, block):
+                raise error(
+                    f"answers with a value of another function as result {i}",
+                    "a value that no operation in front of it computes",
+                    "values that are computed from its operands, where it runs",
+                )
+            if value.type != expected:
+                raise error(
+                    f"answers with a value of the wrong type as result {i}",
+                    f"{value.type}, of {_shown(value.owner)}",
+                    str(expected),
+                )
+        for op in emitted:
+            _verify(op, near, block, error)
+        return outs
+
+    return checked
+
+
+def _of_mlir(failure: Exception) -> bool:
+    """Whether an exception came from building operations, not from the rule's own code."""
+    if isinstance(failure, ir.MLIRError):
+        return True
+    last = failure.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    name = last.tb_frame.f_code.co_filename.replace("\\", "/")
+    return "/jaxlib/mlir/" in name or "unregistered" in str(failure)
+
+
+def _values(found: Any, error: Callable[..., JaxprError]) -> list[Any]:
+    if isinstance(found, ir.Value):
+        return [found]
+    results = getattr(found, "results", found)
+    if found is None or not isinstance(results, Sequence) and not hasattr(results, "__iter__"):
+        raise error(
+            "answers with no MLIR value",
+            f"{found!r:.80} of class {type(found).__name__}",
+            "an MLIR value, a list of values, or an operation",
+        )
+    return list(results)
+
+
+def _visible(value: Any, block: Any) -> bool:
+    """Whether a value is computed in a block or around it.
+
+    Values are compared by identity: one of a module that is gone must not be looked into.
+    """
+    while True:
+        if any(value == other for other in block.arguments):
+            return True
+        if any(value == other for op in block.operations for other in op.operation.results):
+            return True
+        owner = block.owner.operation
+        if owner.name in ("func.func", "builtin.module"):  # nothing outside of these is seen inside
+            return False
+        block = owner.block
+
+
+def _verify(op: Any, near: set[Any], block: Any, error: Callable[..., JaxprError]) -> None:
+    """Raises JaxprError unless an operation that a rule emitted is valid."""
+    for i, operand in enumerate(op.operation.operands):
+        if operand not in near and not _visible(operand, block):
+            raise error(
+                f"emits an operation with a value of another function as operand {i}",
+                _shown(op),
+                "operations on the values that it is given",
+            )
+    try:
+        op.operation.verify()
+    except ir.MLIRError as failure:
+        raise error(
+            "emits an operation that is not valid",
+            f"{_shown(op)}\n{_reason(failure)}",
+            "operations that keep the rules of their dialect",
+        ) from None
+
+
+def _reason(failure: Any) -> str:
+    found = [d.message for d in getattr(failure, "error_diagnostics", ())]
+    return "; ".join(found) or str(failure)
+
+
+def _shown(op: Any) -> str:
+    if isinstance(op, ir.Block):
+        return "an argument of another block"
+    return str(op.operation.get_asm(print_generic_op_form=True, use_local_scope=True))[:400]
