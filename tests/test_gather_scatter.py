@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import weft
+import weft.numpy as jnp
 from op_rows.indexing import gathered, scattered
 from weft.api import jit, make_jaxpr
 from weft.autodiff import grad, jvp, vjp
@@ -484,3 +486,17 @@ def test_errors_name_the_operation_and_the_line(call, error, text):
         call()
     assert caught.value.operation
     assert "test_gather_scatter.py" in caught.value.location
+
+
+@pytest.mark.parametrize("indices", [[1, 1], [2, 0], [0, 5], [1, -1, 1, 1]])
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_the_transpose_of_an_overwriting_scatter_knows_who_came_last(indices, mode):
+    places = np.array(indices)
+
+    def f(u):
+        return jnp.zeros(3).at[places].set(u, mode=mode)
+
+    matrix = np.stack([np.asarray(f(row)) for row in np.eye(len(indices), dtype=np.float32)])
+    transpose = weft.linear_transpose(f, np.ones(len(indices), np.float32))
+    for number, ct in enumerate(np.eye(3, dtype=np.float32)):
+        np.testing.assert_array_equal(np.asarray(transpose(ct)[0]), matrix[:, number])

@@ -485,20 +485,27 @@ def scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) 
     t_operand, t_updates = instantiate(tangents[0]), instantiate(tangents[2])
     if params["unique_indices"]:
         return out, scatter_p.bind(t_operand, indices, t_updates, **params)
-    # Updates are numbered from 1; what number a place ends up with says whose tangent it takes.
-    shape, of = type_of(updates).shape, type_of(operand)
-    numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
-    winners = scatter_p.bind(full(of.shape, 0, np.int32), indices, numbers, **params)
-    wins = eq(numbers, gather_at(winners, indices, shape, **params))
+    winners, wins = scatter_winners(
+        type_of(operand).shape, indices, type_of(updates).shape, **params
+    )
     kept = select(eq(winners, np.int32(0)), t_operand, zeros(type_of(t_operand)))
     won = select(wins, t_updates, zeros(type_of(t_updates)))
     return out, scatter_add_p.bind(kept, indices, won, **params)
 
 
+def scatter_winners(
+    of: tuple[int, ...], indices: Any, shape: tuple[int, ...], **params: Any
+) -> tuple[Any, Any]:
+    """For each place of the operand (its shape is `of`) the number of the update that it ends up
+    with, counted from 1, and 0 for none; for each update whether it stays there to the end."""
+    numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
+    winners = scatter_p.bind(full(of, 0, np.int32), indices, numbers, **params)
+    return winners, eq(numbers, gather_at(winners, indices, shape, **params))
+
+
 def scatter_transpose(
     ct: Any, operand: Any, indices: Any, updates: Any, **params: Any
 ) -> list[Any]:
-    # Bound on tangents only where positions are unique.
     shape = type_of(updates).shape
     ct_operand = ct_updates = None
     if type(operand) is LinearOperand:
@@ -506,6 +513,9 @@ def scatter_transpose(
         ct_operand = scatter_p.bind(ct, indices, nothing, **params)
     if type(updates) is LinearOperand:
         ct_updates = gather_at(ct, indices, shape, **params)
+        if not params["unique_indices"]:
+            _, wins = scatter_winners(type_of(ct).shape, indices, shape, **params)
+            ct_updates = select(wins, ct_updates, zeros(type_of(ct_updates)))
     return [ct_operand, None, ct_updates]
 
 
