@@ -15,6 +15,7 @@ from weft import source as sources
 from weft.core.axes import with_environment
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.constants import embedded
@@ -151,6 +152,11 @@ class DefinedPrimitive(Primitive):
 
     def _no_parameter(self, key: str, value: Any) -> WeftTypeError:
         array = hasattr(value, "shape")
+        fix = f"pass a tuple, or another value with a hash, as {key}"
+        if array:
+            fix = f"pass {key} as an operand (positional) instead"
+        if isinstance(value, Tracer):
+            fix += f"; a setting is kept from being traced by jit(..., static_argnames={key!r})"
         return WeftTypeError(
             f"{self.name}: the parameter {key!r} cannot be hashed",
             operation=self.name,
@@ -158,9 +164,7 @@ class DefinedPrimitive(Primitive):
             wanted="hashable parameters, which programs are remembered by",
             fix=Fix(
                 "positional" if array else "hashable",
-                f"pass {key} as an operand (positional) instead"
-                if array
-                else f"pass a tuple, or another value with a hash, as {key}",
+                fix,
                 {"parameter": key},
             ),
         )
