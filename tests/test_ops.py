@@ -273,6 +273,8 @@ EXEMPT = {
     "assume_invariant": "needs a mesh; tests/test_shard_map_matrix.py runs it with check_vma=False",
     "shard_map": "needs a mesh; tests/test_shard_map_composition.py has all its rules",
     "constant": "made where a rule that closes over an array is traced, as in a row of custom_jvp",
+    "call_exported": "holds an exported program; tests/test_export.py has all its rules",
+    "ffi_call": "needs compiled code; tests/test_ffi.py has all its rules",
     "custom_vjp_tangents": "made by linearizing a custom_vjp, whose row and matrix run it",
 }
 
