@@ -25,6 +25,10 @@ os.environ["WEFT_CHECK_JAXPRS"] = "1"
 # No test depends on what an earlier run compiled, nor fills the cache of whoever runs it.
 os.environ["WEFT_CACHE_DIR"] = ""
 
+# Interpreters that tests start, from whatever folder, find the weft that is tested, installed or not.
+_ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+
 # A first call compiles, so how long an example takes says nothing: no deadline. Continuous
 # integration draws the same examples on every run; a developer's machine draws new ones.
 _profile = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
