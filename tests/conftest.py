@@ -25,7 +25,7 @@ os.environ["WEFT_CHECK_JAXPRS"] = "1"
 # No test depends on what an earlier run compiled, nor fills the cache of whoever runs it.
 os.environ["WEFT_CACHE_DIR"] = ""
 
-# Interpreters that tests start, from whatever folder, find the weft that is tested, installed or not.
+# Interpreters that tests start, from whatever folder, find the weft that is tested.
 _ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
 

@@ -36,6 +36,7 @@ HEIGHT = {
 # The longest matching name decides. A new top-level module has to be given its place here first.
 LAYER_OF = {
     "weft.util": "leaves",
+    "weft.version": "leaves",
     "weft.errors": "leaves",
     "weft.config": "leaves",
     "weft.source": "leaves",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+import tomllib
 
 import pytest
 
 import weft
 import weft.numpy as jnp
+from source_files import ROOT
 from weft.util import collection_paused
 
 pytestmark = pytest.mark.fast
@@ -65,3 +67,8 @@ def test_overlapping_blocks_in_two_threads_end_with_collection_on():
     for thread in threads:
         thread.join()
     assert gc.isenabled()
+
+
+def test_the_version_is_that_of_the_distribution():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert weft.__version__ == declared["project"]["version"]

@@ -28,6 +28,7 @@ from weft.runtime.client import (
     process_index,
 )
 from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
+from weft.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from weft import lax
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from weft.profiling import named_scope
     from weft.shard_mapping import shard_map
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Array",

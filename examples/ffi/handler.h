@@ -11,7 +11,8 @@
 /* XLA calls a handler once when it is registered, to ask for the version of the interface that it
    was compiled against. Returns whether this is that call, and answers it. */
 static inline int answers_metadata(XLA_FFI_CallFrame* frame) {
-  XLA_FFI_Extension_Base* extension = frame->extension_start;
+  /* The struct has had two names. */
+  __typeof__(frame->extension_start) extension = frame->extension_start;
   if (extension == NULL || extension->type != XLA_FFI_Extension_Metadata) return 0;
   XLA_FFI_Metadata* metadata = ((XLA_FFI_Metadata_Extension*)extension)->metadata;
   metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Any
 
 from weft.errors import Fix, WeftTypeError
 from weft.exporting.container import Sections, pack
 from weft.exporting.trees import tree_to_data
 from weft.exporting.values import array_to_data, split_to_data, type_to_data
+from weft.version import __version__
 
 __all__ = ["serialized"]
 
@@ -28,7 +28,7 @@ def serialized(exported: Any, vjp_order: int) -> bytes:
         programs.append(_program_to_data(exported, sections))
         if order < vjp_order:
             exported = exported.vjp()
-    header = {"programs": programs, "writer": f"weft {importlib.metadata.version('weft')}"}
+    header = {"programs": programs, "writer": f"weft {__version__}"}
     return pack(header, sections.contents)
 
 
