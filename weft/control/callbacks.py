@@ -42,6 +42,7 @@ from weft.transforms.places import joint_place
 from weft.transforms.staging import function_name
 
 __all__ = [
+    "VMAP_METHODS",
     "debug_callback",
     "debug_callback_p",
     "effects_barrier",
@@ -53,7 +54,7 @@ __all__ = [
     "run_once",
 ]
 
-_VMAP_METHODS = (
+VMAP_METHODS = (
     "sequential",
     "sequential_unrolled",
     "expand_dims",
@@ -104,12 +105,12 @@ def pure_callback(
     >>> gamma(weft.numpy.array([4.0, 5.0]))
     Array([ 6., 24.], dtype=float32)
     """
-    if vmap_method is not None and vmap_method not in _VMAP_METHODS:
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
         raise WeftValueError(
             f"pure_callback has no vmap_method {vmap_method!r}",
             operation="pure_callback",
             got=f"vmap_method={vmap_method!r}",
-            wanted=f"None, or one of {', '.join(map(repr, _VMAP_METHODS))}",
+            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
             fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
         )
     call = HostCall("pure_callback", callback, result_shape_dtypes, sharding)
@@ -373,7 +374,7 @@ def pure_callback_vmap(
             f"vmap of {params['callback'].what}, which does not say how it can be batched",
             operation=params["callback"].what,
             got="vmap_method=None",
-            wanted=f"one of {', '.join(map(repr, _VMAP_METHODS))}",
+            wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
             fix=Fix(
                 "vmap_method",
                 "pass vmap_method='sequential' to pure_callback, or 'expand_dims' where the "

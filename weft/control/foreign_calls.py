@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.control.callbacks import promised_type, run_once
+from weft.control.callbacks import VMAP_METHODS, promised_type, run_once
 from weft.control.elements import one_by_one
 from weft.control.foreign_arguments import (
     Order,
@@ -46,15 +46,6 @@ from weft.ops.shape import broadcast_in_dim, move_dim
 from weft.runtime import foreign, stablehlo
 
 __all__ = ["ffi_call", "ffi_call_p", "ffi_lowering"]
-
-_VMAP_METHODS = (
-    "sequential",
-    "sequential_unrolled",
-    "expand_dims",
-    "broadcast_all",
-    "legacy_vectorized",
-)
-
 
 # ---- for users ---------------------------------------------------------------------------------
 
@@ -122,13 +113,13 @@ def ffi_call(
 
 def checked_method(vmap_method: Any) -> Any:
     """The method, if there is one of this name. Raises WeftValueError otherwise."""
-    if vmap_method is None or vmap_method in _VMAP_METHODS:
+    if vmap_method is None or vmap_method in VMAP_METHODS:
         return vmap_method
     raise WeftValueError(
         f"ffi_call has no vmap_method {vmap_method!r}",
         operation="ffi_call",
         got=f"vmap_method={vmap_method!r}",
-        wanted=f"None, or one of {', '.join(map(repr, _VMAP_METHODS))}",
+        wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
         fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
     )
 
@@ -325,7 +316,7 @@ def _no_batching(target: str) -> WeftNotImplementedError:
         f"vmap of the foreign call of {target!r}, which does not say how it can be batched",
         operation=f"ffi_call of {target}",
         got="vmap_method=None",
-        wanted=f"one of {', '.join(map(repr, _VMAP_METHODS))}",
+        wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
         fix=Fix(
             "vmap_method",
             "pass vmap_method='sequential' to ffi_call, or 'broadcast_all' where the handler takes "
