@@ -27,6 +27,7 @@ from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client
 from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
+from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "Array",
@@ -463,7 +464,7 @@ def deleted(array: Array) -> DeletedArrayError:
 
 def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
     """The signature of an array of a type at a place (None: put nowhere on purpose) in a layout."""
-    if layout is None or layout.is_row_major:
+    if unless_row_major(layout) is None:
         return type if place is None else (type, place)
     return type, place, layout
 
@@ -471,9 +472,9 @@ def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
 def placement_text(layout: Any, place: Any) -> str:
     """What a text says of a layout that is not row-major, and of the devices where there are
     several; it begins with a comma."""
-    if isinstance(layout, Layout):
-        layout = None if layout.is_row_major else layout.major_to_minor
-    text = f", layout={layout}" if layout is not None else ""
+    layout = unless_row_major(layout)
+    order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
+    text = f", layout={order}" if layout is not None else ""
     if isinstance(place, NamedSharding):
         return f"{text}, sharding={place.spec}"
     return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
@@ -526,8 +527,7 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 
 def to_layout(array: Array, layout: Layout | None) -> Array:
     """An array at the same place in another layout (None: row-major); itself where it has that."""
-    if layout is not None and layout.is_row_major:
-        layout = None
+    layout = unless_row_major(layout)
     old = array._layout()
     if old is layout:
         return array

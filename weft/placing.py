@@ -264,7 +264,6 @@ def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Arr
     if layout is None and len({block._layout() for block in blocks}) == 1:
         layout = blocks[0]._layout()
     buffers = [to_layout(block, layout)._single("joining blocks") for block in blocks]
-    layout = None if layout is None or layout.is_row_major else layout
     signature = signature_of(parts.type, parts.place, layout)
     return Array(join(buffers, parts), parts.type, signature)
 

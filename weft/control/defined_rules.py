@@ -81,6 +81,27 @@ def given(primitive: DefinedPrimitive, table: rules.Table) -> Any:
     return None if table.kind in primitive.derived else table.get(primitive)
 
 
+def _without_body(
+    primitive: DefinedPrimitive,
+    other: rules.Table,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[Any, Any] | None:
+    """Results and tangents by the rule of the `other` table if one was given, or by linearity; None
+    where the body is needed. Raises MissingRuleError where there is none."""
+    rule = given(primitive, other)
+    if rule is not None:
+        found: tuple[Any, Any] = rule(primals, tangents, **params)
+        return found
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    if _covered(primitive, nonzero):
+        return _linear_jvp(primitive, primals, tangents, params)
+    if primitive.body is None:
+        raise _no_derivative(primitive, nonzero)
+    return None
+
+
 def derived_jvp(
     primitive: DefinedPrimitive,
     primals: Sequence[Any],
@@ -88,22 +109,18 @@ def derived_jvp(
     params: dict[str, Any],
 ) -> tuple[Any, Any]:
     """The jvp: by a linearize rule if one was given, by linearity, or by the body's derivative."""
-    rule = given(primitive, rules.linearize)
-    if rule is not None:
-        return rule(primals, tangents, **params)
+    found = _without_body(primitive, rules.linearize, primals, tangents, params)
+    if found is not None:
+        return found
     nonzero = tuple(type(t) is not Zero for t in tangents)
-    if _covered(primitive, nonzero):
-        return _linear_jvp(primitive, primals, tangents, params)
-    if primitive.body is None:
-        raise _no_derivative(primitive, nonzero)
     outs = listed(primitive, primitive.bind(*primals, **params))
     program, marks = jvp_jaxpr(primitive.program([type_of(x) for x in primals], params), nonzero)
     n = len(outs)
     tail, reads = dce_jaxpr(program, (False,) * n + (True,) * (len(program.outputs) - n))
     values = [*primals, *(t for t in tangents if type(t) is not Zero)]
     kept = [x for x, read in zip(values, reads, strict=True) if read]
-    found = _call(tail, f"jvp_of_{primitive.name}", kept) if tail.outputs else []
-    return _with_tangents(primitive, outs, scatter(marks, found, [type_of(x) for x in outs]))
+    made = _call(tail, f"jvp_of_{primitive.name}", kept) if tail.outputs else []
+    return _with_tangents(primitive, outs, scatter(marks, made, [type_of(x) for x in outs]))
 
 
 def derived_linearize(
@@ -113,14 +130,10 @@ def derived_linearize(
     params: dict[str, Any],
 ) -> tuple[Any, Any]:
     """The linearization, by the same choice as the jvp."""
-    rule = given(primitive, rules.jvp)
-    if rule is not None:
-        return rule(primals, tangents, **params)
+    found = _without_body(primitive, rules.jvp, primals, tangents, params)
+    if found is not None:
+        return found
     nonzero = tuple(type(t) is not Zero for t in tangents)
-    if _covered(primitive, nonzero):
-        return _linear_jvp(primitive, primals, tangents, params)
-    if primitive.body is None:
-        raise _no_derivative(primitive, nonzero)
     outs = listed(primitive, primitive.bind(*primals, **params))
     split = linearize_jaxpr(primitive.program([type_of(x) for x in primals], params), nonzero)
     n = len(outs)
@@ -132,11 +145,11 @@ def derived_linearize(
         extra = _call(program, f"residuals_of_{primitive.name}", kept)
     residuals = split.residuals(primals, [*outs, *extra])
     tangents_in = [t for t in tangents if type(t) is not Zero]
-    found: list[Any] = []
+    made: list[Any] = []
     if split.linear.outputs:
-        found = _call(split.linear, f"linear_{primitive.name}", [*residuals, *tangents_in])
+        made = _call(split.linear, f"linear_{primitive.name}", [*residuals, *tangents_in])
     types = [type_of(x) for x in outs]
-    return _with_tangents(primitive, outs, scatter(split.nonzero_out, found, types))
+    return _with_tangents(primitive, outs, scatter(split.nonzero_out, made, types))
 
 
 def _with_tangents(

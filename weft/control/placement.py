@@ -38,6 +38,7 @@ from weft.ops.sharding_constraint import (
     unless_simulated,
 )
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
+from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "PlacedJitted",
@@ -260,9 +261,7 @@ def other_layout(
 
 def has_layout(array: Array, layout: Layout | None) -> bool:
     """Whether an array has a layout; None is the row-major one."""
-    if layout is not None and layout.is_row_major:
-        layout = None
-    return array._layout() is layout
+    return array._layout() is unless_row_major(layout)
 
 
 def lies_at(array: Array, place: Any) -> bool:

@@ -21,6 +21,7 @@ from weft.sharding import (
     SingleDeviceSharding,
 )
 from weft.sharding.devices import is_device
+from weft.sharding.layout import unless_row_major
 
 __all__ = ["ShapeDtypeStruct"]
 
@@ -105,9 +106,7 @@ class ShapeDtypeStruct(Typed):
         return self.shape[0]
 
     def _key(self) -> tuple[Any, ...]:
-        layout = self.layout
-        order = None if layout is None or layout.is_row_major else layout
-        return self.type, self.sharding, order
+        return self.type, self.sharding, unless_row_major(self.layout)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
@@ -121,7 +120,7 @@ class ShapeDtypeStruct(Typed):
             text += ", weak_type=True"
         if self.sharding is not None:
             text += f", sharding={self.sharding}"
-        if self.layout is not None and not self.layout.is_row_major:
+        if unless_row_major(self.layout) is not None:
             text += f", layout={self.layout}"
         return f"ShapeDtypeStruct({text})"
 

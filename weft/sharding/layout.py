@@ -14,7 +14,7 @@ from weft.sharding.devices import is_device
 from weft.sharding.interning import Interned
 from weft.sharding.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["Format", "Layout"]
+__all__ = ["Format", "Layout", "unless_row_major"]
 
 
 class Layout(Interned):
@@ -118,6 +118,11 @@ class AutoLayout(Interned):
 
 _AUTO = AutoLayout()
 Layout.AUTO = _AUTO
+
+
+def unless_row_major(layout: Any) -> Any:
+    """A layout as signatures and programs have it: None for the row-major one."""
+    return None if isinstance(layout, Layout) and layout.is_row_major else layout
 
 
 def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Var
 from weft.core.types import ArrayType
 from weft.sharding import Layout
+from weft.sharding.layout import unless_row_major
 from weft.transforms.layout_inference import infer_layouts
 
 __all__ = ["operand_layouts", "result_sources", "settled_layouts", "whole_sources"]
@@ -97,13 +98,11 @@ def settled_layouts(
             outs[i] = ins[source] if type(source) is int else source
     if platform == "cpu" and (Layout.AUTO in ins or Layout.AUTO in outs):
         ins, outs = _inferred(jaxpr, ins, outs, partitioned)
-    return _unless_row_major(ins, jaxpr.in_types), _unless_row_major(outs, jaxpr.out_types)
+    return _unless_all_row_major(ins), _unless_all_row_major(outs)
 
 
-def _unless_row_major(layouts: Sequence[Any], types: Sequence[ArrayType]) -> Layouts | None:
-    found = tuple(
-        None if isinstance(layout, Layout) and layout.is_row_major else layout for layout in layouts
-    )
+def _unless_all_row_major(layouts: Sequence[Any]) -> Layouts | None:
+    found = tuple(map(unless_row_major, layouts))
     return found if any(found) else None
 
 

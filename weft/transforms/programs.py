@@ -20,6 +20,7 @@ from weft.errors import DeletedArrayError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
 from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
+from weft.sharding.layout import unless_row_major
 from weft.time_spent import charged
 from weft.transforms.kept_layouts import keep_layouts
 from weft.transforms.layouts import settled_layouts
@@ -385,7 +386,7 @@ def chosen_layouts(
             for found, type in zip(read(), types, strict=True)
         ]
         found = tuple(
-            (None if own.is_row_major else own) if layout is Layout.AUTO else layout
+            unless_row_major(own) if layout is Layout.AUTO else layout
             for layout, own in zip(wanted, chosen, strict=True)
         )
         return found if any(found) else None

@@ -19,6 +19,7 @@ from weft.core.rules import layout as layout_rules
 from weft.core.rules import moves as moves_rules
 from weft.core.rules import reads as reads_rules
 from weft.ops.layout_constraint import constrain_layout, constraint_equation, row_major_entry
+from weft.sharding.layout import unless_row_major
 from weft.transforms.kept_layouts import keep_in_program, keep_layouts
 from weft.transforms.layouts import operand_layouts, whole_sources
 from weft.transforms.registration import (
@@ -54,6 +55,7 @@ __all__ = [
     "row_major_entry",
     "same_dims",
     "same_moves",
+    "unless_row_major",
     "whole_reads",
     "whole_sources",
 ]
