@@ -8,11 +8,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from weft import config, dtypes, numpy, sharding, tree
-from weft.api import block_until_ready, device_get, eval_shape, jit, make_jaxpr
+from weft.api import block_until_ready, device_get, eval_shape, jit, make_jaxpr, typeof
 from weft.array import Array
 from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.batching import vmap
-from weft.config import debug_infs, debug_nans, enable_x64
+from weft.config import debug_infs, debug_key_reuse, debug_nans, enable_x64
 from weft.control import stages
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.dtypes import float0
@@ -31,7 +31,25 @@ from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
 from weft.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from weft import lax
+    from weft import (
+        ad_checkpoint,
+        debug,
+        experimental,
+        export,
+        extend,
+        ffi,
+        lax,
+        layout,
+        nn,
+        profiler,
+        random,
+        tree_util,
+    )
+    from weft import image as image
+    from weft import ops as ops
+    from weft import scipy as scipy
+    from weft import testing as testing
+    from weft import typing as typing
     from weft.control import checkpoint_policies
     from weft.control.callbacks import effects_barrier, io_callback, pure_callback
     from weft.control.checkpoint_policies import checkpoint_name
@@ -67,6 +85,7 @@ __all__ = [
     "custom_vjp",
     "debug",
     "debug_infs",
+    "debug_key_reuse",
     "debug_nans",
     "default_backend",
     "device_count",
@@ -84,6 +103,7 @@ __all__ = [
     "float0",
     "grad",
     "hessian",
+    "image",
     "io_callback",
     "jacfwd",
     "jacobian",
@@ -103,6 +123,7 @@ __all__ = [
     "named_scope",
     "nn",
     "numpy",
+    "ops",
     "pmap",
     "process_count",
     "process_index",
@@ -110,13 +131,15 @@ __all__ = [
     "pure_callback",
     "random",
     "remat",
+    "scipy",
     "set_mesh",
     "shard_map",
-    "simulate",
     "sharding",
+    "simulate",
     "stages",
     "tree",
     "tree_util",
+    "typeof",
     "use_mesh",
     "value_and_grad",
     "vjp",
@@ -133,13 +156,17 @@ _LAZY_MODULES = {
     "export": "weft.export",
     "extend": "weft.extend",
     "ffi": "weft.ffi",
+    "image": "weft.image",
     "lax": "weft.lax",
     "layout": "weft.layout",
     "nn": "weft.nn",
+    "ops": "weft.ops",
     "profiler": "weft.profiler",
     "random": "weft.random",
+    "scipy": "weft.scipy",
     "testing": "weft.testing",
     "tree_util": "weft.tree_util",
+    "typing": "weft.typing",
 }
 _LAZY_NAMES = {
     "checkpoint": "weft.control.remat",
@@ -161,14 +188,17 @@ _LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
-        return importlib.import_module(_LAZY_MODULES[name])
-    if name in _LAZY_NAMES:
-        found = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+# A type checker sees the names above, and that there are no others.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY_MODULES:
+            return importlib.import_module(_LAZY_MODULES[name])
+        if name in _LAZY_NAMES:
+            found = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
+            globals()[name] = found
+            return found
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

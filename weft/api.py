@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from weft.control.jitted import Jitted, Options, check_results
 from weft.control.placement import PlacedJitted
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
-from weft.core.types import type_of, user_value
+from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
     WeftTypeError,
@@ -33,7 +33,13 @@ __all__ = [
     "eval_shape",
     "jit",
     "make_jaxpr",
+    "typeof",
 ]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:
@@ -169,6 +175,38 @@ def _options(
     )
 
 
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    max_traces: int | None = None,
+    relayout: str = "error",
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    fun: None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    max_traces: int | None = None,
+    relayout: str = "error",
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
@@ -224,6 +262,21 @@ def jit(
     return PlacedJitted(fun, options, in_shardings, out_shardings)
 
 
+# These two also take ShapeDtypeStructs in place of arrays, so the parameters of `fun` do not say
+# what a call of them may be given.
+@overload
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    return_shape: Literal[False] = False,
+) -> Callable[..., ClosedJaxpr]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    *,
+    return_shape: Literal[True],
+) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
 def make_jaxpr(
     fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
 ) -> Callable[..., Any]:
@@ -296,6 +349,19 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return shapes
 
 
+def typeof(x: Any) -> ArrayType:
+    """The type of an array, a tracer, a NumPy array or a number: shape, dtype, weak type, and the
+    mesh axes along which it varies.
+
+    Raises WeftTypeError for anything else.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.typeof(wnp.ones((2, 3)))
+    f32[2,3]
+    """
+    return type_of(user_value(x))
+
+
 def device_get(x: Any) -> Any:
     """The arrays of a tree as NumPy arrays; other leaves stay as they are."""
     for leaf in tree.leaves(x):
@@ -304,10 +370,8 @@ def device_get(x: Any) -> Any:
     return tree.map(lambda leaf: np.asarray(leaf) if type(leaf) is Array else leaf, x)
 
 
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed; answers with the tree."""
-    if type(x) is Array:
-        return x.block_until_ready()
     arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
     if arrays:
         buffers.block_until_ready(arrays)

@@ -19,7 +19,7 @@ from weft import dtypes
 from weft import source as sources
 from weft.array_shards import gathered, moved, parts_of, put_blocks, relaid, shares
 from weft.core.array_value import array_of_value, array_values
-from weft.core.operators import ArrayOperators, implementations
+from weft.core.operators import ArrayOperators
 from weft.core.rules import LinearOperand, not_linear
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer
@@ -65,13 +65,19 @@ class Shard:
 
 
 class _ArrayMeta(type):
-    """Makes tracers instances of `Array`: code that asks is about to do array work."""
+    """Makes tracers instances of `Array`, and their classes subclasses of it, so that
+    `functools.singledispatch` finds what is registered for arrays: code that asks is about to do
+    array work.
+    """
 
     def __instancecheck__(cls, value: Any) -> bool:
         return type(value) is cls or isinstance(value, Tracer)
 
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return super().__subclasscheck__(subclass) or issubclass(subclass, Tracer)
 
-class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
+
+class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     """An array of numbers, booleans or random keys; it cannot be changed in place.
 
     It lies on one device, or spread over several, in row-major order or another (see `format`).
@@ -223,9 +229,6 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             buffer, parts.block_type, signature_of(parts.block_type, device, self._layout())
         )
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return implementations.array_namespace(api_version)
-
     # ---- its values ---------------------------------------------------------------------------
 
     def _live(self) -> Any:
@@ -288,8 +291,22 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             return value.astype(dtype)
         return value.copy() if copy else value
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return buffers.to_dlpack(self._single("dlpack"), **options)
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        # Whatever version a consumer knows, it reads capsules without one.
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(
+                f"an array at {self.__dlpack_device__()} is not exported to {tuple(dl_device)}: "
+                "move it first, x.to_device(device)"
+            )
+        shared = self.copy() if copy else self
+        return buffers.to_dlpack(shared._single("dlpack"), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         device = buffers.device_of(self._single("dlpack"))
@@ -353,7 +370,7 @@ class Array(Typed, ArrayOperators, metaclass=_ArrayMeta):
             )
         return self.type.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Array]:
         if not self.type.shape:
             raise WeftTypeError(
                 "an array without dimensions has no elements to iterate over",

@@ -6,27 +6,34 @@ leaf, and hands flat lists to the transformations.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from weft import dtypes, tree
-from weft.array import Array, as_array, put
+from weft.array import Array, as_array
 from weft.control.jitted import check_results
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.trace import Tracer, bottom_trace, current_trace
-from weft.core.types import ArrayType, type_of, user_value
+from weft.core.types import ArrayType, type_of
 from weft.errors import (
     DTypeError,
     Fix,
     ShapeError,
     TreeError,
     WeftTypeError,
-    WeftValueError,
     api_boundary,
+)
+from weft.gradient_arguments import (
+    argument_places,
+    check_grad_inputs,
+    check_grad_result,
+    like,
+    operands,
+    partial_function,
+    vector,
 )
 from weft.ops.convert import convert_element_type
 from weft.ops.shape import broadcast_in_dim_p
@@ -46,41 +53,12 @@ __all__ = [
 ]
 
 
-def operand(value: Any, what: str, path: Any = ()) -> Any:
-    """A leaf that a transformation may box, a tracer or an array; else raises WeftTypeError."""
-    if isinstance(value, (Array, Tracer)):
-        return value
-    value = user_value(value)
-    try:
-        if not type_of(value).shape:
-            return value  # a number stays one, so that a trace records it as a literal
-        return as_array(value)
-    except WeftTypeError:
-        place = f" at {tree.keystr(path)}" if path else ""
-        raise WeftTypeError(
-            f"{what}: the value{place} is no array",
-            operation=what,
-            got=f"{value!r:.100} of class {type(value).__name__}",
-            wanted="an array, a number, or a tree of those",
-        ) from None
-
-
-def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
-    """A leaf of tangents or cotangents: an `operand`; NumPy values of the wanted dtype keep it."""
-    if isinstance(value, (np.generic, np.ndarray)) and value.dtype == wanted.dtype:
-        array = np.asarray(value)
-        return put(array, ArrayType(array.shape, array.dtype)) if array.shape else array[()]
-    return operand(value, what, path)
-
-
-def operands(values: Any, what: str) -> tuple[list[Any], Any]:
-    """The leaves of a tree, each of them an array or a tracer, and the structure."""
-    leaves, structure = tree.flatten(values)
-    if all(type(x) is Array for x in leaves):
-        return leaves, structure
-    paths = tree.leaves_with_path(values)
-    found = [operand(x, what, path) for path, x in paths]
-    return [x if isinstance(x, (Array, Tracer)) else as_array(x) for x in found], structure
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
+T = TypeVar("T", bound=Any)
+S = TypeVar("S", bound=Any)
 
 
 def concrete(value: Any) -> Any:
@@ -129,6 +107,20 @@ def primal_of(value: Any) -> Any:
 # ---- jvp ---------------------------------------------------------------------------------------
 
 
+@overload
+def jvp(
+    fun: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, Aux]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
 @api_boundary
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
@@ -227,7 +219,7 @@ def _differentiable(leaves: Sequence[Any]) -> list[bool]:
     return [type_of(x).tangent().dtype != dtypes.float0 for x in leaves]
 
 
-class LinearFunction:
+class LinearFunction(Generic[R]):
     """The derivative of a function at a point: call it with tangents, one per argument.
 
     `jaxpr` is its program, whose first inputs are the residuals; applying it redoes none of the
@@ -247,7 +239,7 @@ class LinearFunction:
         self._nonzero = nonzero
         self.__name__ = f"linear part of {name}"
 
-    def __call__(self, *tangents: Any) -> Any:
+    def __call__(self, *tangents: Any) -> R:
         what = self.__name__
         leaves, structure = tree.flatten(tangents)
         if structure != self._in_tree:
@@ -270,7 +262,8 @@ class LinearFunction:
             next(found) if flag else instantiate(Zero(type.tangent()))
             for flag, type in zip(self._nonzero, self._out_types, strict=True)
         ]
-        return self._out_tree.unflatten(outs)
+        result: R = self._out_tree.unflatten(outs)
+        return result
 
     def __repr__(self) -> str:
         return f"<{self.__name__}>\n{self.jaxpr}"
@@ -305,7 +298,17 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
     )
 
 
-@api_boundary
+@overload
+def linearize(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, LinearFunction[R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[P, R], *primals: P.args, **has_no_aux: P.kwargs
+) -> tuple[R, LinearFunction[R]]: ...
+@overload
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
+@api_boundary  # type: ignore[misc]  # mypy: *Any does not take P.args
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The result of `fun(*primals)` and the linear function that is its derivative there.
 
@@ -325,7 +328,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     )
     out_tree, aux = store
     jaxpr, residuals, nonzero = linear_program(linear, tangents)
-    function = LinearFunction(
+    function: LinearFunction[Any] = LinearFunction(
         jaxpr, residuals, in_tree, [type_of(x) for x in leaves],
         out_tree, [type_of(x) for x in outs], nonzero, function_name(fun),
     )  # fmt: skip
@@ -333,7 +336,17 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (result, function, aux) if has_aux else (result, function)
 
 
-@api_boundary
+@overload
+def vjp(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[P, R], *primals: P.args, **has_no_aux: P.kwargs
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
+@api_boundary  # type: ignore[misc]  # mypy: *Any does not take P.args
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The result of `fun(*primals)` and the function from a cotangent of the result to those of the
     primals (a tuple, one per primal). That function is a tree of what it keeps for the backward
@@ -400,8 +413,42 @@ def vjp_with_aux(
 
 
 # ---- grad --------------------------------------------------------------------------------------
+# A type checker takes the gradient for a value of the type that the function declares for its
+# argument: a tree of gradients is one of the same classes.
 
 
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
+    fun: Callable[Concatenate[T, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # pairs are sequences, too
+    fun: Callable[Concatenate[S, T, P], R],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[R, tuple[S, T]]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[..., R],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., tuple[R, Any]]: ...
 def value_and_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -431,11 +478,11 @@ def value_and_grad(
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         places = argument_places(numbers, args, name)
         chosen = tuple(args[i] for i in places)
-        _check_grad_inputs(chosen, places, name, holomorphic, allow_int)
+        check_grad_inputs(chosen, places, name, holomorphic, allow_int)
 
         partial = partial_function(fun, args, kwargs, places)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
-        _check_grad_result(value, name, holomorphic)
+        check_grad_result(value, name, holomorphic)
         of = type_of(value)
         weak = of.weak_type and of.dtype == dtypes.default_float()
         gradients = pullback(1.0 if weak else of.dtype.type(1))
@@ -445,6 +492,47 @@ def value_and_grad(
     return like(fun, value_and_gradient)
 
 
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[S, T, P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]: ...
 def grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -460,7 +548,7 @@ def grad(
     >>> weft.grad(wnp.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    both: Callable[..., Any] = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)
@@ -469,115 +557,11 @@ def grad(
     return like(fun, gradient)
 
 
-def partial_function(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: list[int]
-) -> Callable[..., Any]:
-    """The function of some positional arguments, the others being fixed."""
-
-    def partial(*values: Any) -> Any:
-        full = list(args)
-        for i, value in zip(places, values, strict=True):
-            full[i] = value
-        return fun(*full, **kwargs)
-
-    partial.__name__ = function_name(fun)
-    return partial
-
-
-def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
-
-
-def argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
-    places = []
-    for i in numbers:
-        if not -len(args) <= i < len(args):
-            raise WeftValueError(
-                f"grad of {name}: argnums={i} and the call has {len(args)} positional arguments",
-                operation="grad",
-                got=f"argnums={i}",
-                wanted=f"a number from 0 to {len(args) - 1}; "
-                "keyword arguments are not differentiated",
-            )
-        places.append(int(i) % len(args))
-    return places
-
-
-def _check_grad_inputs(
-    chosen: tuple[Any, ...], places: list[int], name: str, holomorphic: bool, allow_int: bool
-) -> None:
-    for number, value in zip(places, chosen, strict=True):
-        for path, leaf in tree.leaves_with_path(value):
-            dtype = type_of(operand(leaf, f"grad of {name}", path)).dtype
-            where = f"argument {number}{tree.keystr(path)}"
-            if holomorphic:
-                if dtype not in dtypes.COMPLEX:
-                    raise DTypeError(
-                        f"grad of {name} with holomorphic=True takes complex arguments",
-                        operation="grad",
-                        got=f"{where} of dtype {dtype}",
-                        wanted="a complex dtype",
-                        fix=Fix("convert", "convert the argument to complex64", {}),
-                    )
-            elif dtype in dtypes.COMPLEX:
-                continue
-            elif dtype not in dtypes.FLOATING and not allow_int:
-                raise DTypeError(
-                    f"grad of {name} takes floating-point arguments",
-                    operation="grad",
-                    got=f"{where} of dtype {dtypes.short_name(dtype)}",
-                    wanted="a floating-point or complex dtype",
-                    fix=Fix(
-                        "convert",
-                        "convert the argument to a floating-point dtype (pass 3.0 instead of 3), "
-                        "or pass allow_int=True for float0 gradients",
-                        {"allow_int": True},
-                    ),
-                )
-
-
-def _check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
-    leaves, structure = tree.flatten(value)
-    if structure != tree.structure(0):
-        raise WeftTypeError(
-            f"grad takes a function that returns one scalar, and {name} returned {structure}",
-            operation="grad",
-            got=str(structure),
-            wanted="an array without dimensions",
-            fix=Fix("has_aux", "return (scalar, others) and pass has_aux=True", {"has_aux": True}),
-        )
-    of = type_of(leaves[0])
-    if of.shape:
-        raise WeftTypeError(
-            f"grad takes a function that returns a scalar, and {name} returned {of}",
-            operation="grad",
-            got=str(of),
-            wanted="an array without dimensions",
-            fix=Fix("sum", "reduce the result, for example by .sum() or .mean()", {}),
-        )
-    wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
-    if of.dtype not in wanted:
-        kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
-        raise DTypeError(
-            f"grad takes a function with a {kind} result, and {name} returned {of}",
-            operation="grad",
-            got=str(of),
-            wanted=f"a {kind} dtype",
-            fix=Fix(
-                "holomorphic" if of.dtype in dtypes.COMPLEX else "convert",
-                "pass holomorphic=True for a holomorphic function, or take the real part"
-                if of.dtype in dtypes.COMPLEX
-                else "convert the result to a floating-point dtype",
-                {},
-            ),
-        )
-
-
 # ---- linear_transpose --------------------------------------------------------------------------
 
 
 @api_boundary
-def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], Any]:
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a function that is linear in all its arguments.
 
     `primals` give the types only (arrays or ShapeDtypeStructs). The answer takes a cotangent of the

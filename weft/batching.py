@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
 from weft.control.argument_names import argument_path
@@ -18,19 +18,22 @@ from weft.transforms.vmap import vmap_flat
 
 __all__ = ["vmap"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def _is_axis(value: Any) -> bool:
     return value is None or isinstance(value, int)
 
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A function that maps `fun` over an axis of its arguments.
 
     `in_axes` is an int, None (not mapped), or a tuple with one entry per positional argument, each
@@ -50,7 +53,7 @@ def vmap(
     name = function_name(fun)
 
     @api_boundary
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, in_tree = tree.flatten((args, kwargs))
         leaves = [user_value(x) for x in leaves]
         dims = argument_axes("vmap", name, in_axes, args, kwargs)
@@ -68,12 +71,13 @@ def vmap(
         outs, found = vmap_flat(flat, axis, leaves, dims, name)
         out_tree = out_trees[0]
         wanted = result_axes("vmap", name, out_axes, out_tree)
-        return out_tree.unflatten(
+        result: R = out_tree.unflatten(
             [
                 _move_result(out, old, new, size, name)
                 for out, old, new in zip(outs, found, wanted, strict=True)
             ]
         )
+        return result
 
     return functools.wraps(fun)(mapped) if hasattr(fun, "__name__") else mapped
 

@@ -19,6 +19,7 @@ from typing import Any
 __all__ = [
     "Settings",
     "debug_infs",
+    "debug_key_reuse",
     "debug_nans",
     "enable_x64",
     "override",
@@ -47,6 +48,8 @@ class Settings:
     # Looking at every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
+    # Following every random key costs time, and some programs draw the same numbers on purpose.
+    debug_key_reuse: bool = False
     # Where compiled programs are kept between processes: the user's own cache directory for None,
     # nowhere for "". Only the user knows which disk is fast, private and large enough.
     cache_dir: str | None = None
@@ -54,8 +57,8 @@ class Settings:
 
     @property
     def looks_at_results(self) -> bool:
-        """Whether results are searched for NaNs or infinities."""
-        return self.debug_nans or self.debug_infs
+        """Whether results are searched for NaNs or infinities, or keys are followed."""
+        return self.debug_nans or self.debug_infs or self.debug_key_reuse
 
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
@@ -211,3 +214,27 @@ def debug_infs(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
       ...
     """
     return override(debug_infs=enabled)
+
+
+def debug_key_reuse(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
+    """A `with` block in which using a random key twice raises KeyReuseError.
+
+    Drawing from a key uses it, and so does splitting it; `fold_in`, `key_data` and moving keys
+    about do not. Keys are followed from where they are made: in what is evaluated at once, through
+    slices and stacks of them, and in compiled programs, through loops, branches and mapped
+    functions. `weft.random.clone` makes a key that may be used once more. A key that is picked by
+    an index that only the program knows counts as new.
+
+    `weft.config.update("debug_key_reuse", True)` or `WEFT_DEBUG_KEY_REUSE=1` do the same
+    everywhere.
+
+    >>> import weft
+    >>> key = weft.random.key(0)
+    >>> with weft.config.debug_key_reuse():
+    ...     x, y = weft.random.normal(key), weft.random.uniform(key)
+    Traceback (most recent call last):
+        ...
+    weft.errors.KeyReuseError: uniform uses a random key that normal has used before
+      ...
+    """
+    return override(debug_key_reuse=enabled)

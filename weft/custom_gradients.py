@@ -6,22 +6,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from weft import dtypes, tree
-from weft.autodiff import flat_function, operands
+from weft.autodiff import flat_function
 from weft.control.closures import TracedValues
 from weft.control.custom_vjp import custom_vjp
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, TreeError, WeftTypeError, api_boundary
+from weft.gradient_arguments import operands
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = ["closure_convert", "custom_gradient"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+
+def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
     """A function with its own derivative, from one that returns `(result, gradient)`.
 
     `gradient` is a function from the cotangent of the result to those of the arguments: a tuple
@@ -39,11 +43,13 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     if not callable(fun):
         raise WeftTypeError(f"custom_gradient takes a function, not {type(fun).__name__}")
 
-    def value(*args: Any, **kwargs: Any) -> Any:
+    def value(*args: P.args, **kwargs: P.kwargs) -> R:
         return _checked_pair(fun, fun(*args, **kwargs))[0]
 
+    called: Callable[..., Any] = fun
+
     def forward(*args: Any) -> tuple[Any, Any]:
-        result, gradient = _checked_pair(fun, fun(*args))
+        result, gradient = _checked_pair(fun, called(*args))
         # The function itself is part of the residuals, with its traced values beside it: rules
         # hand residuals on as operands, so that each transformation sees them.
         held = TracedValues()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -27,6 +28,7 @@ __all__ = [
     "Fix",
     "JaxprError",
     "LeakedTracerError",
+    "KeyReuseError",
     "MissingRuleError",
     "NonConcreteBooleanIndexError",
     "NonFiniteError",
@@ -95,6 +97,7 @@ class WeftError(Exception):
     wanted: Any
     where: source.Source | str | None
     fix: Fix | None
+    called: str | None
 
     def __init__(
         self,
@@ -113,6 +116,8 @@ class WeftError(Exception):
         self.wanted = wanted
         self.where = source.here() if where is None else where
         self.fix = fix
+        # The function that was called, if the line is the one that called it.
+        self.called = source.called() if where is None else None
         # Where weft itself handles an error (a cache without the entry) and finds the user's, the
         # first says nothing to the user. One that the user handles stays in sight.
         handled = sys.exc_info()[1]
@@ -130,6 +135,7 @@ class WeftError(Exception):
     def __str__(self) -> str:
         lines = [self.message]
         for label, value in (
+            ("in", self._unnamed()),
             ("operation", self.operation),
             ("got", self.got),
             ("wanted", self.wanted),
@@ -143,6 +149,13 @@ class WeftError(Exception):
             lines.append(f"  Fix: {_indented(self.fix.text)}")
         return "\n".join(lines)
 
+    def _unnamed(self) -> str | None:
+        """The function that was called, where the message and the operation do not name it."""
+        called = self.called
+        if called is None or re.search(rf"\b{called}\b", f"{self.message} {self.operation}"):
+            return None
+        return called
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A capture holds a code object, which cannot be pickled: the other process gets the text.
         fields = {
@@ -152,15 +165,19 @@ class WeftError(Exception):
             "where": self.location,
             "fix": self.fix,
         }
-        return _rebuild, (type(self), self.message, fields)
+        return _rebuild, (type(self), self.message, fields, self.called)
 
 
 def _indented(value: Any) -> str:
     return str(value).replace("\n", "\n    ")
 
 
-def _rebuild(cls: type[WeftError], message: str, fields: dict[str, Any]) -> WeftError:
-    return cls(message, **fields)
+def _rebuild(
+    cls: type[WeftError], message: str, fields: dict[str, Any], called: str | None
+) -> WeftError:
+    error = cls(message, **fields)
+    error.called = called
+    return error
 
 
 class WeftTypeError(WeftError, TypeError):
@@ -231,6 +248,10 @@ class DeletedArrayError(WeftError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
 
 
+class KeyReuseError(WeftError, RuntimeError):
+    """A random key was used twice, with `debug_key_reuse`."""
+
+
 class NonFiniteError(WeftError, FloatingPointError):
     """An operation made a NaN or an infinity, with `debug_nans` or `debug_infs`.
 
@@ -268,9 +289,9 @@ class NonFiniteError(WeftError, FloatingPointError):
         return "\n  Fix: ".join(["\n".join([first, *around]), *rest])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        rebuild, (cls, message, fields) = super().__reduce__()
+        rebuild, (cls, message, fields, called) = super().__reduce__()
         own = {name: getattr(self, name) for name in ("kind", "within", "backward", "device")}
-        return rebuild, (cls, message, fields | own)
+        return rebuild, (cls, message, fields | own, called)
 
 
 class ProfilerError(WeftError, RuntimeError):

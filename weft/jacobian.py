@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from weft import dtypes, tree
 from weft.array import put
-from weft.autodiff import (
-    argument_places,
-    flat_function,
-    like,
-    operands,
-    partial_function,
-    vjp_with_aux,
-)
+from weft.autodiff import flat_function, vjp_with_aux
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, api_boundary
+from weft.gradient_arguments import argument_places, like, operands, partial_function
 from weft.ops.shape import move_dim, reshape, transpose
 from weft.ops.slicing import slice_in_dim
 from weft.ops.tangents import instantiate
@@ -28,6 +22,8 @@ from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
+P = ParamSpec("P")
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
@@ -82,11 +78,11 @@ def _check_jacobian(
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that computes the Jacobian of `fun` column by column, in forward mode.
 
     For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give
@@ -149,12 +145,12 @@ def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that computes the Jacobian of `fun` row by row, in reverse mode.
 
     Shapes and trees as for `jacfwd`. Cheap where there are few results.
@@ -199,11 +195,11 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that computes the matrix of second derivatives of `fun`: `jacfwd` of `jacrev`.
 
     >>> import weft, weft.numpy as wnp

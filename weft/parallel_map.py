@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from weft import tree
 from weft.api import jit
 from weft.batching import argument_axes, check_axes, common_length, result_axes
 from weft.control.argument_names import argument_path
-from weft.control.jitted import check_results
+from weft.control.jitted import Jitted, check_results
 from weft.control.variance import why_varies
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
@@ -36,12 +36,15 @@ from weft.transforms.staging import function_name
 
 __all__ = ["pmap"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 # The axis of a pmap that was given no name; no collective is meant to know it.
 _NAMELESS = "<pmap>"
 
 
 def pmap(
-    f: Callable[..., Any],
+    f: Callable[P, R],
     axis_name: str | None = None,
     *,
     in_axes: Any = 0,
@@ -50,7 +53,7 @@ def pmap(
     devices: Sequence[Any] | None = None,
     axis_size: int | None = None,
     donate_argnums: int | Sequence[int] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A compiled function that maps `f` over an axis of its arguments, one device for each slice.
 
     The result is that of `weft.vmap`: `f` sees slices without the mapped axis, and what it returns
@@ -90,7 +93,7 @@ def pmap(
     def run(*args: Any, **kwargs: Any) -> Any:
         return call.run(args, kwargs)
 
-    compiled = jit(run, static_argnums=call.static, donate_argnums=call.donated)
+    compiled: Jitted[..., Any] = jit(run, static_argnums=call.static, donate_argnums=call.donated)
 
     @named
     @api_boundary

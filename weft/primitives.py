@@ -18,6 +18,7 @@ from weft.control import (
     custom_vjp,
     foreign_calls,
     jit,
+    key_reuse,
     linear_solve,
     reduction,
     remat,
@@ -30,6 +31,7 @@ from weft.ops import (
     argreduce,
     arithmetic,
     bits,
+    cholesky,
     collective_invariant,
     collective_movement,
     collectives,
@@ -41,15 +43,22 @@ from weft.ops import (
     divisors,
     dot,
     dynamic_slicing,
+    eig,
+    eigh,
     elementary,
     extended,
+    fft,
     gather,
+    householder,
     joining,
     layout_constraint,
+    lu,
     powers,
+    qr,
     reduce,
     rounding,
     scatter,
+    schur,
     selection,
     shape,
     sharding_constraint,
@@ -57,23 +66,29 @@ from weft.ops import (
     sorting,
     special,
     stable_sums,
+    svd,
     tangents,
+    triangular_solve,
+    tridiagonal,
     window,
 )
 from weft.ops import complex as complex_numbers
-from weft.random import threefry
+from weft.random import philox, threefry
+from weft.random.gamma import random_gamma_p
+from weft.scipy.special import bessel, entropies, errors, gammas, hypergeometric, integrals
 
 __all__ = ["BuiltinPrimitives", "primitives"]
 
 _MODULES: tuple[ModuleType, ...] = (
-    argreduce, arithmetic, bits, blocks, call_exported, callbacks, checking, checkpoint_policies,
-    collective_invariant, collective_movement, collectives, complex_numbers, cond, constants,
-    convert, convolution, creation, cumulative, custom_jvp, custom_pullback,
-    custom_vjp, divisors, dot, dynamic_slicing, elementary, extended, foreign_calls, gather,
-    jit, joining, layout_constraint, linear_solve, powers,
-    reduce, reduction, remat, rounding, scan, scatter, selection, shape, shard_map,
-    sharding_constraint, slicing, sorting, special, stable_sums, tangents, threefry, while_loop,
-    window,
+    argreduce, arithmetic, bessel, bits, blocks, call_exported, callbacks, checking,
+    checkpoint_policies, cholesky, collective_invariant, collective_movement, collectives,
+    complex_numbers, cond, constants, convert, convolution, creation, cumulative, custom_jvp,
+    custom_pullback, custom_vjp, divisors, dot, dynamic_slicing, eig, eigh, elementary, entropies,
+    errors, extended, fft, foreign_calls, gammas, gather, householder, hypergeometric, integrals,
+    jit, joining, key_reuse, layout_constraint, linear_solve, lu, philox, powers, qr, reduce,
+    reduction, remat, rounding, scan, scatter, schur, selection, shape, shard_map,
+    sharding_constraint, slicing, sorting, special, stable_sums, svd, tangents, threefry,
+    triangular_solve, tridiagonal, while_loop, window,
 )  # fmt: skip
 
 
@@ -100,6 +115,7 @@ class BuiltinPrimitives(Mapping[str, Primitive]):
             for value in vars(module).values()
             if isinstance(value, Primitive)
         }
+        found[random_gamma_p.name] = random_gamma_p  # Its module has the name of a function.
         self._by_name = dict(sorted(found.items()))
 
     def __getitem__(self, name: str) -> Primitive:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from weft import tree
 from weft.control import blocks
@@ -38,9 +38,32 @@ from weft.transforms.staging import StagingTrace, function_name
 
 __all__ = ["shard_map"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _MISSING: Any = object()
 
 
+@overload
+def shard_map(
+    f: Callable[P, R],
+    mesh: AnyMesh | None = None,
+    in_specs: Any = _MISSING,
+    out_specs: Any = _MISSING,
+    axis_names: Iterable[str] | None = None,
+    check_vma: bool = True,
+    auto_pbroadcast: bool = True,
+) -> Callable[P, R]: ...
+@overload
+def shard_map(
+    f: None = None,
+    mesh: AnyMesh | None = None,
+    in_specs: Any = _MISSING,
+    out_specs: Any = _MISSING,
+    axis_names: Iterable[str] | None = None,
+    check_vma: bool = True,
+    auto_pbroadcast: bool = True,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def shard_map(
     f: Callable[..., Any] | None = None,
     mesh: AnyMesh | None = None,
@@ -49,7 +72,7 @@ def shard_map(
     axis_names: Iterable[str] | None = None,
     check_vma: bool = True,
     auto_pbroadcast: bool = True,
-) -> Callable[..., Any]:
+) -> Any:
     """A function that every device of a mesh runs on its own blocks of the arguments.
 
     `in_specs` say how arguments are split: a `PartitionSpec` for all of them, a tuple with one tree

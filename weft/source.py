@@ -12,7 +12,7 @@ import contextvars
 import os
 import sys
 import warnings
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Scope",
     "Source",
     "backward",
+    "called",
     "current",
     "describe",
     "entered_scope",
@@ -100,6 +101,33 @@ def current() -> Source | None:
             return code, frame.f_lasti, active
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def called() -> str | None:
+    """The public function that the user's innermost frame has called; None where it is not known.
+
+    A message about an operation deep inside would otherwise not say what was called.
+    """
+    active = _active.get()
+    if active is not None and type(active) is not Scope:
+        return None
+    frame = sys._getframe(1)
+    inner = None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        inner = frame
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None or inner is None else _public_name(inner)
+
+
+def _public_name(frame: FrameType) -> str | None:
+    name = frame.f_code.co_name
+    if name in frame.f_globals.get("__all__", ()):
+        return name
+    # A wrapper's frame, or the method `__call__` of a function that is an object.
+    owner = frame.f_locals.get("function" if name == "boundary" else "self")
+    found = getattr(owner, "__name__", None)
+    module = sys.modules.get(getattr(owner, "__module__", None) or "")
+    return found if isinstance(found, str) and found in getattr(module, "__all__", ()) else None
 
 
 def here() -> Source | None:

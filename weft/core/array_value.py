@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from weft.core.operators import ArrayOperators
+from weft.core.operators import ArrayOperators, let_reflect
 from weft.core.types import ArrayType, Typed, type_of, values_of_class
 from weft.errors import ArrayProtocolError, Fix, WeftTypeError
 
@@ -22,14 +22,16 @@ C = TypeVar("C", bound=type)
 array_values: set[type] = set()
 
 
-class ArrayValue(Typed, ArrayOperators):
+class ArrayValue(Typed, ArrayOperators[Any]):
     """A value that functions of `weft.numpy` and `weft.lax` take for the array it stands for.
 
     A subclass defines `__weft_array__(self)`, which answers with an array (or a NumPy array, or a
     number) of the same shape and dtype each time, computed from what the value holds by functions
-    of weft. From this class it has the operators and methods of an array, with arrays on either
-    side. It should also define the property `type` (an `ArrayType`), which otherwise is worked out
-    by computing the array.
+    of weft. It should also define the property `type` (an `ArrayType`), which otherwise is worked
+    out by computing the array. From this class it has the operators and methods of an array, with
+    arrays on either side. Where a subclass defines an operator in its own way (`__matmul__`, or
+    `__rmatmul__` for arrays on the left), that one is asked and no array is made; functions
+    (`jnp.matmul`) take the array.
 
     Arguments and results of transformed functions are trees. A class registered as a node
     (`weft.tree_util.register_dataclass`, say) goes in and out as itself, and what it holds is
@@ -106,9 +108,9 @@ def register_array_value(cls: C) -> C:
     """Makes the values of a class operands: the class has `__weft_array__` and cannot inherit from
     `ArrayValue`, which registers its subclasses. May be used as a decorator.
 
-    Operators are the class's own business; functions of `weft.numpy` and `weft.lax` take its
-    values. Subclasses are registered for themselves. Raises WeftTypeError for a class without the
-    method.
+    Operators are the class's own business: those that it defines go before the operators of arrays.
+    Functions of `weft.numpy` and `weft.lax` take its values. Subclasses are registered for
+    themselves. Raises WeftTypeError for a class without the method.
 
     >>> @register_array_value
     ... class Unit:
@@ -127,6 +129,7 @@ def register_array_value(cls: C) -> C:
         )
     array_values.add(cls)
     values_of_class[cls] = array_of_value
+    let_reflect(cls)
     return cls
 
 

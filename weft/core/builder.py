@@ -68,9 +68,17 @@ class JaxprBuilder:
         """Adds `primitive[params] operands`: the variable of its result, or a list of them for a
         primitive with several.
 
-        Raises what the primitive's type rule raises, WeftTypeError for an operand that is no array
-        and no number, and JaxprError for a variable of another program.
+        Raises what the primitive's type rule raises, WeftTypeError for what is no primitive and for
+        an operand that is no array and no number, and JaxprError for a variable of another program.
         """
+        if not isinstance(primitive, Primitive):
+            raise WeftTypeError(
+                "JaxprBuilder.apply takes a primitive first",
+                operation="JaxprBuilder.apply",
+                got=f"{primitive!r:.100}",
+                wanted="a Primitive",
+                fix=Fix("primitive", "pass weft.extend.core.primitives[name]", {}),
+            )
         atoms = [self._atom(operand, primitive.name) for operand in operands]
         types = result_types(primitive, tuple(atom.type for atom in atoms), params)
         many = primitive.multiple_results

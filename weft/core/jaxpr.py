@@ -14,8 +14,19 @@ from weft import source as sources
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType
+from weft.errors import Fix, WeftTypeError
 
-__all__ = ["ClosedJaxpr", "Equation", "Jaxpr", "Literal", "Var", "eval_jaxpr", "jaxprs_in"]
+__all__ = [
+    "ClosedJaxpr",
+    "Equation",
+    "Jaxpr",
+    "Literal",
+    "Var",
+    "check_marks",
+    "eval_jaxpr",
+    "jaxprs_in",
+    "map_jaxprs",
+]
 
 NO_EFFECTS: frozenset[Any] = frozenset()
 
@@ -196,6 +207,10 @@ class ClosedJaxpr:
         """Evaluates the program under the current trace: a flat list of results."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
+    def __getattr__(self, name: str) -> Any:
+        more = "; its program has one: closed.jaxpr" if hasattr(Jaxpr, name) else ""
+        raise AttributeError(f"a ClosedJaxpr has no attribute {name!r}{more}")
+
     def __str__(self) -> str:
         return str(self.jaxpr)
 
@@ -218,6 +233,44 @@ def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
             elif isinstance(item, ClosedJaxpr):
                 found.append(item.jaxpr)
     return found
+
+
+def map_jaxprs(function: Callable[[Jaxpr], Jaxpr], params: dict[str, Any]) -> dict[str, Any]:
+    """An equation's parameters with `function(program)` in the place of each program they hold.
+
+    For a transformation that does to programs inside what it does to the one around them: it keeps
+    the types of their inputs and results, or changes the equation as well.
+
+    >>> from weft.extend.core import jaxprs_in, map_jaxprs
+    >>> [eqn] = weft.make_jaxpr(lambda x: lax.cond(x > 0, lax.sin, lax.cos, x))(1.0).eqns[2:]
+    >>> [inner.eqns[0].primitive for inner in jaxprs_in(eqn.params)]
+    [cos, sin]
+    >>> swapped = map_jaxprs(lambda inner: eqn.params["branches"][0], eqn.params)
+    >>> [inner.eqns[0].primitive for inner in jaxprs_in(swapped)]
+    [cos, cos]
+    """
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, Jaxpr):
+            return function(value)
+        if isinstance(value, ClosedJaxpr):
+            return ClosedJaxpr(function(value.jaxpr), value.consts)
+        # Not those of subclasses: a named tuple is made in another way, and holds no programs.
+        return type(value)(map(mapped, value)) if type(value) in (tuple, list) else value
+
+    return {name: mapped(value) for name, value in params.items()}
+
+
+def check_marks(operation: str, what: str, marks: Sequence[Any], count: int) -> None:
+    """Raises WeftTypeError unless there is a mark for each input (or result) of a program."""
+    if len(marks) != count:
+        raise WeftTypeError(
+            f"{operation} takes a mark for each {what} of the program",
+            operation=operation,
+            got=f"{len(marks)} marks for {count} {what}s",
+            wanted=f"{count} marks",
+            fix=Fix("marks", f"pass a tuple of {count}, one for each {what}", {"count": count}),
+        )
 
 
 def effects_of(primitive: Primitive, params: dict[str, Any]) -> frozenset[Any]:
@@ -253,6 +306,10 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
     """
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr = jaxpr.jaxpr
+    if not isinstance(jaxpr, Jaxpr):
+        raise TypeError(
+            f"eval_jaxpr takes a program and got {jaxpr!r:.80}; make_jaxpr(f)(*args) records one"
+        )
     values = [*consts, *args]
     if len(values) != len(jaxpr.inputs):
         raise TypeError(

@@ -7,8 +7,10 @@ from typing import Any
 
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
+from weft.core.parameter_keys import ParameterCache
 from weft.core.rule_results import checked_impl, checked_type_rule
 from weft.core.trace import bottom_trace, current_variable
+from weft.errors import Fix, WeftTypeError
 
 __all__ = ["Primitive"]
 
@@ -33,19 +35,28 @@ class Primitive:
     __slots__ = ("eager_cache", "memoise", "multiple_results", "name", "type_cache")
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
+        if not isinstance(name, str):
+            raise WeftTypeError(
+                "a primitive is made with its name",
+                operation="Primitive",
+                got=f"{name!r:.100} of class {type(name).__name__}",
+                wanted="a str",
+                fix=Fix("name", 'write Primitive("name")', {}),
+            )
         self.name = name
         self.multiple_results = multiple_results
         self.memoise = memoise
         self.type_cache: dict[Any, Any] = {}
         self.eager_cache: dict[Any, Any] = {}
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    # `self` is positional only: a parameter may have any name.
+    def bind(self, /, *args: Any, **params: Any) -> Any:
         """Applies the primitive: arrays are positional, parameters are keywords."""
         if array_values:
             args = as_operands(args)
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
 
-    def call(self, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
+    def call(self, /, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
         """Applies the primitive to a Python function of flat values and to arrays.
 
         The higher-order hook: the trace's `process_call` decides what the function sees. weft's own
@@ -66,10 +77,26 @@ class Primitive:
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the type rule: from operand types and parameters to the result type (or types)."""
         rules.type_rule.register(self, checked_type_rule(self, rule))
+        self.type_cache, self.eager_cache = ParameterCache(), ParameterCache()
         return rule
 
     def __repr__(self) -> str:
         return self.name
 
+    def __copy__(self) -> Primitive:
+        return self  # Its rules are found by what it is: as a function, it is its own copy.
+
+    def __deepcopy__(self, memo: Any) -> Primitive:
+        return self
+
     def __reduce__(self) -> str:
-        raise TypeError(f"the primitive {self.name!r} cannot be pickled; name it instead")
+        raise WeftTypeError(
+            f"the primitive {self.name!r} cannot be pickled: its rules stay in this process",
+            operation=self.name,
+            wanted="a function of a module, which the other process imports",
+            fix=Fix(
+                "name_it",
+                "pickle a function that applies it, or its name; a program goes as weft.export",
+                {"primitive": self.name},
+            ),
+        )

@@ -8,26 +8,45 @@ that nothing is paid for them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft import dtypes
+from weft import source as sources
 from weft.core import rules
-from weft.core.rules import AxisData, LinearOperand, Zero
-from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, JaxprError, WeftTypeError
+from weft.core.rules import LinearOperand, Zero
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, JaxprError, WeftError, WeftTypeError
 
 __all__ = [
+    "Answers",
     "checked_impl",
-    "checked_jvp",
-    "checked_transpose",
     "checked_type_rule",
-    "checked_vmap",
     "described_rule",
+    "fits",
+    "plain",
     "rule_error",
+    "run_rule",
 ]
 
 Rule = Callable[..., Any]
+
+# How a rule is called, as it is written in a signature; what comes after are the parameters.
+_CALLED_WITH = {
+    "evaluation": "*operands",
+    "type": "*types",
+    "jvp": "primals, tangents, /",
+    "linearize": "primals, tangents, /",
+    "transpose": "cotangent, /, *operands",
+    "vmap": "axis_data, operands, dims, /",
+    "lowering": "context, /, *values",
+    "partial evaluation": "equation, unknown",
+    "dead-code elimination": "equation, used",
+    "effects": "params",
+}
 
 
 def described_rule(primitive: Any, kind: str, rule: Rule) -> str:
@@ -42,7 +61,13 @@ def described_rule(primitive: Any, kind: str, rule: Rule) -> str:
 
 
 def rule_error(
-    primitive: Any, kind: str, rule: Rule, what: str, got: Any, wanted: str, **data: Any
+    primitive: Any,
+    kind: str,
+    rule: Rule,
+    what: str,
+    got: Any,
+    wanted: str,
+    verb: str = "answer with",
 ) -> JaxprError:
     """The error for a rule whose answer cannot be used."""
     return JaxprError(
@@ -52,40 +77,123 @@ def rule_error(
         wanted=wanted,
         fix=Fix(
             "rule_result",
-            f"make the {kind} rule answer with {wanted}",
-            {"primitive": primitive.name, "rule": kind, **data},
+            f"make the {kind} rule {verb} {wanted}",
+            {"primitive": primitive.name, "rule": kind},
         ),
     )
+
+
+# ---- running a rule ----------------------------------------------------------------------------
+
+
+def run_rule(
+    primitive: Any,
+    kind: str,
+    rule: Rule,
+    args: Sequence[Any],
+    params: Mapping[str, Any],
+    source: Any = None,
+) -> Any:
+    """What a rule answers.
+
+    An exception inside it gets a note that names the rule and the line of the application (`source`
+    where it is a recorded one). Raises JaxprError for a rule that does not take what it is given.
+    """
+    try:
+        return rule(*args, **params)
+    except Exception as error:
+        refusal = _refusal(rule, args, params) if isinstance(error, TypeError) else ""
+        if refusal:
+            raise _wrong_signature(primitive, kind, rule, refusal, args, params) from None
+        # A type rule computes nothing: an error of weft's is one that it raises for its operands.
+        if kind != "type" or not isinstance(error, WeftError):
+            place = sources.describe(source or sources.here())
+            note = f"in {described_rule(primitive, kind, rule)}, applied at {place}"
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+        raise
+
+
+def _refusal(rule: Rule, args: Sequence[Any], params: Mapping[str, Any]) -> str:
+    """Why a rule does not take these arguments; empty where it does."""
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*args, **params)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _wrong_signature(
+    primitive: Any,
+    kind: str,
+    rule: Rule,
+    refusal: str,
+    args: Sequence[Any],
+    params: Mapping[str, Any],
+) -> JaxprError:
+    called_with = _CALLED_WITH[kind]
+    if set(params) & set(re.findall(r"\w+", called_with)):
+        called_with += ", **params"
+    elif params:
+        star = "" if "*" in called_with else "*, "
+        called_with += f", {star}{', '.join(params)}"
+    return JaxprError(
+        f"{described_rule(primitive, kind, rule)} does not take what it is called with: {refusal}",
+        operation=primitive.name,
+        got=f"{len(args)} positional arguments and the parameters {sorted(params)}",
+        wanted=f"rule({called_with})",
+        fix=Fix(
+            "rule_signature",
+            f"declare it as def rule({called_with}); what stands before / may have any name",
+            {"primitive": primitive.name, "rule": kind, "signature": called_with},
+        ),
+    )
+
+
+# ---- looking at answers ------------------------------------------------------------------------
 
 
 def _shown(value: Any) -> str:
     """A value of an answer, for messages: its type, where it has one."""
     if value is None:
         return "None"
+    if isinstance(value, (Zero, LinearOperand)):
+        return f"{value!r:.80}"
     try:
         return str(type_of(value))
     except WeftTypeError:
         return f"{value!r:.80} of class {type(value).__name__}"
 
 
-def _plain(type: ArrayType) -> str:
+def plain(type: ArrayType) -> str:
+    """Dtype and shape of a type as text."""
     return f"{dtypes.short_name(type.dtype)}[{','.join(map(str, type.shape))}]"
 
 
-def _fits(got: ArrayType, wanted: ArrayType) -> bool:
+def fits(got: ArrayType, wanted: ArrayType) -> bool:
+    """Whether a value may stand for one of another type: weak types and mesh axes may differ."""
     return got.shape == wanted.shape and got.dtype == wanted.dtype
 
 
-class _Answers:
-    """The check of one rule's answers: it knows how to complain."""
+class Answers:
+    """The check of one rule's answers: it runs the rule, and knows how to complain."""
 
     def __init__(self, primitive: Any, kind: str, rule: Rule) -> None:
         self.primitive = primitive
         self.kind = kind
         self.rule = rule
 
-    def error(self, what: str, got: Any, wanted: str, **data: Any) -> JaxprError:
-        return rule_error(self.primitive, self.kind, self.rule, what, got, wanted, **data)
+    def ask(self, *args: Any, params: Mapping[str, Any], source: Any = None) -> Any:
+        """What the rule answers."""
+        return run_rule(self.primitive, self.kind, self.rule, args, params, source)
+
+    def error(self, what: str, got: Any, wanted: str) -> JaxprError:
+        """The error for an answer that cannot be used."""
+        return rule_error(self.primitive, self.kind, self.rule, what, got, wanted)
 
     def pair(self, answer: Any, second: str) -> tuple[Any, Any]:
         """An answer that has two parts."""
@@ -122,39 +230,42 @@ class _Answers:
 
     def array(self, value: Any, what: str, wanted: ArrayType | None) -> ArrayType:
         """The type of an array in the answer."""
+        text = "an array" if wanted is None else f"an array of type {plain(wanted)}"
+        if isinstance(value, (Zero, LinearOperand)):
+            raise self.error(f"answers with no array as {what}", _shown(value), text)
         try:
             got = type_of(value)
         except WeftTypeError:
-            text = "an array" if wanted is None else f"an array of type {_plain(wanted)}"
             raise self.error(f"answers with no array as {what}", _shown(value), text) from None
-        if wanted is not None and not _fits(got, wanted):
+        if isinstance(value, Tracer) and not value._trace.alive:
             raise self.error(
-                f"answers with {what} of the wrong type", str(got), f"{_plain(wanted)} as {what}"
+                f"answers with a traced value as {what} whose transformation has ended",
+                f"{value.describe()}, made at {sources.describe(value.created)}",
+                f"{text}, computed from what the rule is given",
+            )
+        if wanted is not None and not fits(got, wanted):
+            raise self.error(
+                f"answers with {what} of the wrong type", str(got), f"{plain(wanted)} as {what}"
             )
         return got
 
-    def expected(
-        self, types: Sequence[ArrayType], params: dict[str, Any]
-    ) -> Sequence[ArrayType] | None:
-        """The types of the results, where the primitive can say so from types and parameters."""
-        primitive = self.primitive
-        if not primitive.memoise or primitive not in rules.type_rule:
-            return None
-        found = rules.type_rule[primitive](*types, **params)
-        return list(found) if primitive.multiple_results else [found]
-
-
-def _number(i: int, of: Sequence[Any], what: str) -> str:
-    return f"the {what}" if len(of) == 1 else f"{what} {i}"
+    def zero(self, value: Zero, what: str, wanted: ArrayType) -> None:
+        """Raises JaxprError unless a `Zero` in the answer is of the type wanted."""
+        if not isinstance(value.type, ArrayType) or not fits(value.type, wanted):
+            raise self.error(
+                f"answers with {what} of the wrong type",
+                f"Zero({value.type!r:.80})",
+                f"{plain(wanted)} as {what}",
+            )
 
 
 def checked_type_rule(primitive: Any, rule: Rule) -> Rule:
     """A type rule whose answer is an `ArrayType`, or a list of them for several results."""
-    answers = _Answers(primitive, "type", rule)
+    answers = Answers(primitive, "type", rule)
 
     @functools.wraps(rule)
     def checked(*types: ArrayType, **params: Any) -> Any:
-        found = rule(*types, **params)
+        found = answers.ask(*types, params=params)
         for i, type in enumerate(answers.several(found, "type", None)):
             if not isinstance(type, ArrayType):
                 raise answers.error(
@@ -168,142 +279,22 @@ def checked_type_rule(primitive: Any, rule: Rule) -> Rule:
 
 
 def checked_impl(primitive: Any, rule: Rule) -> Rule:
-    """An evaluation rule that answers with as many arrays as the primitive has results."""
-    answers = _Answers(primitive, "evaluation", rule)
+    """An evaluation rule that answers with as many arrays as the primitive has results, of the
+    types that its type rule gives where it has one."""
+    answers = Answers(primitive, "evaluation", rule)
 
     @functools.wraps(rule)
     def checked(*args: Any, **params: Any) -> Any:
-        found = rule(*args, **params)
-        if primitive.multiple_results or found is None:
-            for i, value in enumerate(answers.several(found, "result", None)):
-                answers.array(value, f"result {i}", None)
-        return found
-
-    return checked
-
-
-def checked_jvp(primitive: Any, rule: Rule, kind: str = "jvp") -> Rule:
-    """A jvp or linearize rule whose results and tangents have the types that they must have."""
-    answers = _Answers(primitive, kind, rule)
-
-    @functools.wraps(rule)
-    def checked(
-        primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any
-    ) -> tuple[Any, Any]:
-        found, found_tangents = answers.pair(rule(primals, tangents, **params), "tangent")
-        wanted = answers.expected([type_of(x) for x in primals], params)
-        count = None if wanted is None else len(wanted)
-        outs = answers.several(found, "result", count)
-        given = answers.several(found_tangents, "tangent", len(outs))
-        for i, (out, tangent) in enumerate(zip(outs, given, strict=True)):
-            own = answers.array(out, _number(i, outs, "result"), wanted[i] if wanted else None)
-            what = _number(i, outs, "tangent")
-            if tangent is None:
-                raise answers.error(
-                    f"answers with None as {what}",
-                    "None",
-                    f"Zero(type) or ad.instantiate(Zero(type)) as {what}, where it is zero",
-                )
-            if type(tangent) is Zero:
-                if not _fits(tangent.type, own.tangent()):
-                    raise answers.error(
-                        f"answers with {what} of the wrong type",
-                        f"Zero({tangent.type})",
-                        f"{_plain(own.tangent())} as {what}",
-                    )
-            else:
-                answers.array(tangent, what, own.tangent())
-        return found, found_tangents
-
-    return checked
-
-
-def checked_transpose(primitive: Any, rule: Rule) -> Rule:
-    """A transpose rule with one cotangent of the right type (or None) per operand."""
-    answers = _Answers(primitive, "transpose", rule)
-
-    @functools.wraps(rule)
-    def checked(cotangents: Any, /, *operands: Any, **params: Any) -> Any:
-        found = rule(cotangents, *operands, **params)
-        if not isinstance(found, (tuple, list)):
-            raise answers.error(
-                "answers with no list of cotangents",
-                _shown(found),
-                "a list with one cotangent (or None) per operand",
-            )
-        if len(found) != len(operands):
-            raise answers.error(
-                "answers with the wrong number of cotangents",
-                len(found),
-                f"{len(operands)} cotangents, one (or None) per operand",
-            )
-        for i, (cotangent, operand) in enumerate(zip(found, operands, strict=True)):
-            if cotangent is None or type(cotangent) is Zero or type(operand) is not LinearOperand:
-                continue
-            answers.array(cotangent, f"the cotangent of operand {i}", operand.type)
-        return found
-
-    return checked
-
-
-def checked_vmap(primitive: Any, rule: Rule) -> Rule:
-    """A vmap rule whose results are mapped where it says, and have the elements they must have."""
-    answers = _Answers(primitive, "vmap", rule)
-
-    @functools.wraps(rule)
-    def checked(
-        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], /, **params: Any
-    ) -> tuple[Any, Any]:
-        found, found_dims = answers.pair(rule(axis, args, dims, **params), "dim")
-        elements = [_element(type_of(x), dim) for x, dim in zip(args, dims, strict=True)]
-        wanted = answers.expected(elements, params)
+        found = answers.ask(*args, params=params)
+        wanted: list[ArrayType] | None = None
+        if primitive in rules.type_rule and primitive.memoise:
+            # A program is typed by the type rule: evaluation must not give something else.
+            out = rules.type_rule[primitive](*map(type_of, args), **params)
+            wanted = list(out) if primitive.multiple_results else [out]
         outs = answers.several(found, "result", None if wanted is None else len(wanted))
-        given = answers.several(found_dims, "dim", len(outs))
-        for i, (out, dim) in enumerate(zip(outs, given, strict=True)):
-            what = _number(i, outs, "result")
-            own = answers.array(out, what, None)
-            if dim is not None:
-                _check_dim(answers, what, own, dim, axis.size)
-            element = _element(own, dim)
-            if wanted is not None and not _fits(element, wanted[i]):
-                raise answers.error(
-                    f"answers with elements of the wrong type in {what}",
-                    f"{element} at dim {dim} of {own}",
-                    f"elements of type {_plain(wanted[i])} in {what}",
-                )
-        return found, found_dims
+        for i, value in enumerate(outs):
+            own = value if value is None else user_value(value)
+            answers.array(own, f"result {i}", None if wanted is None else wanted[i])
+        return found
 
     return checked
-
-
-def _element(type: ArrayType, dim: int | None) -> ArrayType:
-    if dim is None:
-        return type
-    return type.update(shape=type.shape[:dim] + type.shape[dim + 1 :])
-
-
-def _check_dim(answers: _Answers, what: str, type: ArrayType, dim: Any, size: int) -> None:
-    """Raises JaxprError unless a dim is a dimension of the result, of the mapped length."""
-    if isinstance(dim, bool) or not isinstance(dim, int):
-        raise answers.error(
-            f"answers with a dim of {what} that is no int",
-            f"{dim!r:.80} of class {type_name(dim)}",
-            f"an int as the dim of {what}, or None where it is not mapped",
-        )
-    if not 0 <= dim < type.ndim:
-        raise answers.error(
-            f"answers with a dim of {what} that is out of range",
-            f"dim {dim} of {type}",
-            f"a dim of {what} from 0 to {type.ndim - 1}, or None where it is not mapped",
-        )
-    if type.shape[dim] != size:
-        raise answers.error(
-            f"answers with {what} mapped along a dimension of another length",
-            f"length {type.shape[dim]} at dim {dim} of {type}",
-            f"the dimension of length {size} of {what}",
-        )
-
-
-def type_name(value: Any) -> str:
-    """The name of a value's class."""
-    return type(value).__name__

@@ -83,15 +83,19 @@ class Table(dict[Any, Rule]):
     """One rule per primitive; registering twice is an error, so is asking for a missing rule.
 
     A rule that was derived from a declaration (the primitive's `derived` names its kind) gives way.
+    `register_with` is the public call that registers a rule, `instead` what else one may do.
     """
 
-    def __init__(self, kind: str, register_with: str) -> None:
+    def __init__(self, kind: str, register_with: str, instead: str = "") -> None:
         super().__init__()
         self.kind = kind
         self.register_with = register_with
+        self.instead = instead
 
     def register(self, primitive: Any, rule: Rule) -> Rule:
         """Adds the rule of a primitive that has none yet, or that has one that was derived."""
+        if not callable(rule) or isinstance(primitive, str):
+            raise no_rule(self, primitive, rule)
         if primitive in self:
             derived: set[str] = getattr(primitive, "derived", set())
             if self.kind not in derived:
@@ -101,17 +105,32 @@ class Table(dict[Any, Rule]):
         return rule
 
     def __missing__(self, primitive: Any) -> Rule:
-        call = self.register_with.format(primitive.name)
         raise MissingRuleError(
             f"the primitive {primitive.name!r} has no {self.kind} rule",
             operation=primitive.name,
             wanted=f"a {self.kind} rule",
             fix=Fix(
                 "register_rule",
-                f"register one: {call}",
+                f"{self.how_to_register(primitive)}{self.instead}",
                 {"primitive": primitive.name, "rule": self.kind, "call": self.register_with},
             ),
         )
+
+    def how_to_register(self, primitive: Any) -> str:
+        """What tells a person to register a rule: the call, and what its names stand for."""
+        return f"register one: {self.register_with}, where primitive is {primitive.name!r}"
+
+
+def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
+    """The error for what is registered and is no function, or for no primitive."""
+    wrong = primitive if callable(rule) else rule
+    return WeftTypeError(
+        f"a {table.kind} rule is a function, registered for a primitive",
+        operation=str(primitive),
+        got=f"{wrong!r:.100} of class {type(wrong).__name__}",
+        wanted="a Primitive (weft.extend.core.primitives has weft's own) and a function",
+        fix=Fix("register", f"write {table.register_with}", {"call": table.register_with}),
+    )
 
 
 def registered_twice(primitive: Any, kind: str) -> WeftValueError:
@@ -125,39 +144,41 @@ def registered_twice(primitive: Any, kind: str) -> WeftValueError:
     )
 
 
-impl = Table("evaluation", "{}_p.def_impl(function)")
-type_rule = Table("type", "{}_p.def_abstract_eval(rule)")
-jvp = Table("jvp", "weft.extend.interpreters.ad.register_jvp({}_p, rule)")
-linearize = Table("linearize", "weft.extend.interpreters.ad.register_linearize({}_p, rule)")
+impl = Table("evaluation", "primitive.def_impl(function)")
+type_rule = Table("type", "primitive.def_abstract_eval(rule)")
+jvp = Table("jvp", "weft.extend.interpreters.ad.register_jvp(primitive, rule)")
+linearize = Table("linearize", "weft.extend.interpreters.ad.register_linearize(primitive, rule)")
 transpose = Table(
     "transpose",
-    "weft.extend.interpreters.ad.register_transpose({}_p, rule)"
+    "weft.extend.interpreters.ad.register_transpose(primitive, rule)",
     "; or where it is not linear, transpose weft.linearize(f, x)[1]",
 )
-vmap = Table("vmap", "weft.extend.interpreters.batching.register_vmap({}_p, rule)")
+vmap = Table("vmap", "weft.extend.interpreters.batching.register_vmap(primitive, rule)")
 partial_eval = Table(
-    "partial evaluation", "weft.extend.interpreters.partial_eval.register({}_p, rule)"
+    "partial evaluation", "weft.extend.interpreters.partial_eval.register(primitive, rule)"
 )
 dce = Table(
-    "dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce({}_p, rule)"
+    "dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce(primitive, rule)"
 )
-lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering({}_p, rule)")
+lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering(primitive, rule)")
 # Looked up with `get`: only primitives that turn `memoise` off can have one.
-stage = Table("staging", "weft.extend.interpreters.partial_eval.register_stage({}_p, rule)")
+stage = Table("staging", "weft.extend.interpreters.partial_eval.register_stage(primitive, rule)")
 steps = Table(
-    "stepwise evaluation", "weft.extend.interpreters.partial_eval.register_steps({}_p, rule)"
+    "stepwise evaluation", "weft.extend.interpreters.partial_eval.register_steps(primitive, rule)"
 )
-retype = Table("retyping", "weft.extend.interpreters.partial_eval.register_retype({}_p, rule)")
+retype = Table("retyping", "weft.extend.interpreters.partial_eval.register_retype(primitive, rule)")
 again = Table(
-    "repeated evaluation", "weft.extend.interpreters.partial_eval.register_again({}_p, rule)"
+    "repeated evaluation", "weft.extend.interpreters.partial_eval.register_again(primitive, rule)"
 )
-layout = Table("layout", "weft.extend.interpreters.layouts.register_layout({}_p, rule)")
-reads = Table("reading", "weft.extend.interpreters.layouts.register_reads({}_p, rule)")
+layout = Table("layout", "weft.extend.interpreters.layouts.register_layout(primitive, rule)")
+reads = Table("reading", "weft.extend.interpreters.layouts.register_reads(primitive, rule)")
 keep_layouts = Table(
-    "layout-keeping", "weft.extend.interpreters.layouts.register_keep_layouts({}_p, rule)"
+    "layout-keeping", "weft.extend.interpreters.layouts.register_keep_layouts(primitive, rule)"
 )
-moves = Table("moving", "weft.extend.interpreters.layouts.register_moves({}_p, rule)")
-effects = Table("effects", "weft.extend.interpreters.partial_eval.register_effects({}_p, rule)")
+moves = Table("moving", "weft.extend.interpreters.layouts.register_moves(primitive, rule)")
+effects = Table(
+    "effects", "weft.extend.interpreters.partial_eval.register_effects(primitive, rule)"
+)
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}

@@ -150,7 +150,7 @@ class using_trace:
         current_variable.reset(self._token)
 
 
-class Tracer(Typed, ArrayOperators):
+class Tracer(Typed, ArrayOperators[Any]):
     """A value that a trace follows: what it stands for is known by its type only.
 
     `_trace` is the trace that made it, `created` the user's line.

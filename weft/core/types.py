@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
@@ -23,6 +24,8 @@ __all__ = ["ArrayType", "Typed", "register_type_of", "type_of", "user_value"]
 
 _NO_AXES: frozenset[str] = frozenset()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
+# The last ones made: without these, a loop that drops its results would make their types anew.
+_recent: deque[ArrayType] = deque(maxlen=256)
 _lock = threading.Lock()
 
 
@@ -76,6 +79,7 @@ class ArrayType:
         found = _table.get(key)
         if found is not None:
             return found
+        _check_shape(shape)
         with _lock:
             found = _table.get(key)
             if found is None:
@@ -86,6 +90,7 @@ class ArrayType:
                 found.size = prod(shape)
                 found._tangent = None
                 _table[key] = found
+                _recent.append(found)
         return found
 
     def update(self, **changes: Any) -> ArrayType:
@@ -172,6 +177,19 @@ values_of_class: dict[type, Callable[[Any], Any]] = {}
 _type_of: dict[type, Callable[[Any], ArrayType]] = {}
 
 
+def _check_shape(shape: tuple[int, ...]) -> None:
+    for length in shape:
+        if isinstance(length, (int, np.integer)) and length >= 0:
+            continue
+        raise WeftTypeError(
+            "the lengths of an array type are integers of 0 or more",
+            operation="ArrayType",
+            got=f"shape {shape!r:.100}",
+            wanted="integers of 0 or more",
+            fix=Fix("shape", "pass a tuple of such integers", {}),
+        )
+
+
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
     """Says how to find the type of values of a class that carries no `.type`."""
     _type_of[cls] = function
@@ -214,6 +232,12 @@ def type_of(value: Any) -> ArrayType:
     )
 
 
+# Python numbers are looked at on every call that takes one; a type that nobody keeps is made anew.
+@functools.cache
+def _number_type(dtype: Any, weak_type: bool = True) -> ArrayType:
+    return ArrayType((), dtype, weak_type)
+
+
 def _type_of_int(value: int) -> ArrayType:
     dtype = dtypes.default_int()
     if not dtypes.fits(value, dtype):
@@ -221,13 +245,13 @@ def _type_of_int(value: int) -> ArrayType:
             f"the Python integer {value} does not fit in {dtype.name}; "
             "give it a wider dtype, or set enable_x64"
         )
-    return ArrayType((), dtype, weak_type=True)
+    return _number_type(dtype)
 
 
-register_type_of(bool, lambda value: ArrayType((), dtypes.bool_))
+register_type_of(bool, lambda value: _number_type(dtypes.bool_, False))
 register_type_of(int, _type_of_int)
-register_type_of(float, lambda value: ArrayType((), dtypes.default_float(), weak_type=True))
-register_type_of(complex, lambda value: ArrayType((), dtypes.default_complex(), weak_type=True))
+register_type_of(float, lambda value: _number_type(dtypes.default_float()))
+register_type_of(complex, lambda value: _number_type(dtypes.default_complex()))
 
 
 # What NumPy itself takes for opaque bytes (kind V): the dtypes that were added to it.

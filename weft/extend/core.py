@@ -28,6 +28,7 @@ from weft.core.jaxpr import (
     eval_jaxpr,
     jaxprs_in,
     last_uses,
+    map_jaxprs,
 )
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Table, Zero, registered_twice
@@ -127,6 +128,7 @@ __all__ = [
     "leaked",
     "linear_jvp",
     "linear_operands",
+    "map_jaxprs",
     "mesh_axes",
     "names_axis",
     "one_operation",

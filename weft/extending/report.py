@@ -11,16 +11,37 @@ from weft.errors import Fix, JaxprError
 __all__ = ["Check", "Example", "Report"]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Example:
-    """Operands and parameters of one application.
+    """Operands and parameters of one application, and what is known of it.
 
-    >>> Example((1.0, 2.0), {"axis": 0})
-    Example(args=(1.0, 2.0), params={'axis': 0})
+    args: the operands, arrays or numbers; params: the parameters; wanted: the results as an
+    independent computation gives them (a sequence of them where the primitive has several), or None
+    where nobody knows; constant: the places of operands in which it has no derivative; order: how
+    often it has derivatives, 0, 1 or 2 (and more); modes: the modes in which they are taken. With
+    "rev" among them, operands in which there are derivatives may be replaced by any numbers, to
+    find out in which the primitive is linear.
+
+    >>> Example((1.0, 2.0), {"axis": 0}, wanted=3.0)
+    Example(args=(1.0, 2.0), params={'axis': 0}, wanted=3.0)
     """
 
     args: tuple[Any, ...]
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    _: dataclasses.KW_ONLY
+    wanted: Any = None
+    constant: tuple[int, ...] = ()
+    order: int = 2
+    modes: tuple[str, ...] = ("fwd", "rev")
+
+    def __repr__(self) -> str:
+        shown = [f"args={self.args!r}", f"params={self.params!r}"]
+        if self.wanted is not None:
+            shown.append(f"wanted={self.wanted!r}")
+        for name, usual in (("constant", ()), ("order", 2), ("modes", ("fwd", "rev"))):
+            if (value := getattr(self, name)) != usual:
+                shown.append(f"{name}={value!r}")
+        return f"Example({', '.join(shown)})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +116,18 @@ class Report:
             if check.example is not None and check.outcome == "failed":
                 line += "\n" + _indented(f"for {check.example!r:.400}")
             lines.append(line)
-        return "\n".join(lines)
+        return "\n".join([*lines, self._summary()])
+
+    def _summary(self) -> str:
+        """How many checks ended how, and which rule to look at."""
+        outcomes = ("passed", "failed", "missing", "skipped")
+        counts = {outcome: len(self.with_outcome(outcome)) for outcome in outcomes}
+        text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+        if self.broken is not None:
+            text += f"; look at the {self.broken} rule first"
+        elif self.missing:
+            text += f"; there is no rule for {', '.join(self.missing)}"
+        return text
 
 
 def _indented(text: str) -> str:

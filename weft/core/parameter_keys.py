@@ -1,0 +1,83 @@
+"""Parameters of applications as keys of caches: equal only where programs made for them are.
+
+Python's own equality is too wide for that, since 1, 1.0 and True are equal and so are 0.0 and -0.0;
+and too narrow, since no NaN is equal to itself and no lambda to the next one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import struct
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft.function_keys import function_key
+
+__all__ = ["ParameterCache", "parameters_key"]
+
+_FUNCTIONS = (types.FunctionType, functools.partial)
+_bits = struct.Struct("d").pack
+
+
+def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells parameters apart, whatever the order in which they were given."""
+    return tuple(sorted(((name, _exact(value)) for name, value in params.items()), key=_name))
+
+
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _exact(value: Any) -> Any:
+    """A value by its class and content; functions by what they compute."""
+    cls = type(value)
+    if cls is str or value is None:
+        return value
+    if cls is float:
+        return (cls, _bits(value))
+    if cls is complex:
+        return (cls, _bits(value.real), _bits(value.imag))
+    if isinstance(value, tuple):
+        return (cls, *map(_exact, value))
+    if cls is frozenset:
+        return (cls, frozenset(map(_exact, value)))
+    if isinstance(value, np.generic):
+        return (cls, value.dtype, value.tobytes())
+    if isinstance(value, _FUNCTIONS):
+        return (cls, function_key(value) or value)
+    if dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__:
+        held = [getattr(value, field.name) for field in dataclasses.fields(cls) if field.compare]
+        return (cls, value, *map(_exact, held))
+    return (cls, value)
+
+
+class ParameterCache(dict[Any, Any]):
+    """A memo of results by operand types and parameters, for primitives from outside.
+
+    A key is a tuple of types or signatures whose last entry is `tuple(params.items())`, where there
+    are parameters. weft's own primitives, whose parameters are of one class each, have plain
+    dictionaries.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(_with_exact_parameters(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_with_exact_parameters(key), value)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """What was remembered, or the default."""
+        return super().get(_with_exact_parameters(key), default)
+
+
+def _with_exact_parameters(key: Any) -> Any:
+    last = key[-1] if type(key) is tuple and key else None
+    if type(last) is tuple and last and type(last[0]) is tuple and type(last[0][0]) is str:
+        return (*key[:-1], parameters_key(dict(last)))
+    return key
