@@ -239,7 +239,8 @@ class BlockTrace(Trace):
     ) -> Any:
         if primitive is shard_map_p:
             return run_blocks(args, params, self)
-        if "function" in params:  # a custom derivative, of which nothing is differentiated here
+        # A custom derivative, of which nothing is differentiated here.
+        if not primitive.memoise and "function" in params:
             with using_trace(self):
                 return params["function"](*args)
         tracers = [self.box(x) for x in args]

@@ -32,7 +32,7 @@ from weft.ops.declare import join_varying
 from weft.ops.extended import physical_type
 from weft.ops.shape import move_dim
 from weft.ops.tangents import instantiate, zeros
-from weft.runtime import portable, stablehlo
+from weft.runtime import lapack, portable, stablehlo
 from weft.transforms.staging import trace_to_jaxpr
 
 __all__ = ["PortableProgram", "call_exported_p"]
@@ -193,8 +193,11 @@ def call_exported_lower(
     if symbol is None:
         source = portable.from_portable_artifact(program.artifact(module.platform))
         _check_entry(program, source)
-        if portable.custom_calls(source):  # of code that may return errors
+        called = portable.custom_calls(source)
+        if called:  # of code that may return errors
             module.foreign_calls = bool(module.foreign_calls)
+        if any(portable.of_lapack(target) for target, _ in called):
+            lapack.load()  # as the lowering rules do that this program has behind it
         symbol = portable.splice(
             module.module,
             source,

@@ -27,7 +27,7 @@ from weft.core.types import user_value
 from weft.errors import NonFiniteError
 from weft.transforms.eval import EvalTrace, set_look
 
-__all__ = ["look_at_call", "look_at_primitive"]
+__all__ = ["look_at_call", "look_at_primitive", "set_follow"]
 
 # Where an application stands: the innermost loop, branch or jitted function first.
 Within = tuple[str, ...]
@@ -41,7 +41,12 @@ def look_at_primitive(
 ) -> Any:
     """Evaluates an application, and raises NonFiniteError where its result is not as asked for."""
     settings = config.settings()
-    if not settings.looks_at_results:
+    if settings.debug_key_reuse and "function" not in params:
+        outs = evaluate(primitive, args, params)
+        _follow[0](primitive, args, params, outs)
+        if not settings.debug_nans and not settings.debug_infs:
+            return outs if primitive.multiple_results else outs[0]
+    if not settings.debug_nans and not settings.debug_infs:
         return trace.first_time(primitive, args, params)
     if primitive not in rules.steps or "function" in params:
         # An operation with a Python function inside runs it here: its operations are looked at
@@ -65,6 +70,16 @@ def look_at_primitive(
 set_look(look_at_primitive)
 
 
+# What follows random keys through an application and through a compiled call; the module that does
+# so comes with the first random key.
+_follow: list[Callable[..., None]] = [lambda *_: None, lambda *_: None]
+
+
+def set_follow(of_application: Callable[..., None], of_program: Callable[..., None]) -> None:
+    """Sets what follows random keys while `debug_key_reuse` is on."""
+    _follow[:] = [of_application, of_program]
+
+
 def look_at_call(
     name: str, jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any], names: Mapping[Var, str]
 ) -> None:
@@ -72,7 +87,10 @@ def look_at_call(
 
     `names` says what messages call the inputs.
     """
-    search = Search(watch_of(config.settings()), names)
+    settings = config.settings()
+    if settings.debug_key_reuse:
+        _follow[1](jaxpr, inputs, outs)
+    search = Search(watch_of(settings), names)
     if not any(search.watch.finds(x) for x in outs):
         return
     line = sources.placed(sources.describe(sources.current()))
@@ -95,7 +113,7 @@ def _acts(effects: frozenset[Any]) -> bool:
 
 
 def _not_looking() -> Any:
-    return config.override(debug_nans=False, debug_infs=False)
+    return config.override(debug_nans=False, debug_infs=False, debug_key_reuse=False)
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -12,7 +12,7 @@ import inspect
 import operator
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import numpy as np
 
@@ -49,6 +49,10 @@ __all__ = [
     "vector",
     "without_rule",
 ]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
 
 _trace = current_variable.get
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -89,14 +93,14 @@ class SymbolicZero:
         return f"SymbolicZero({self._type})"
 
 
-class CustomFunction:
+class CustomFunction(Generic[P, R]):
     """What `custom_jvp` and `custom_vjp` have in common: the function and its arguments."""
 
     kind = "custom derivative"
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
@@ -122,9 +126,15 @@ class CustomFunction:
         self._count = None if star or self._signature is None else len(self._names)
         self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(
+        self: CustomFunction[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> Callable[Q, R]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
@@ -220,7 +230,8 @@ class CustomFunction:
                 leaves[i] = self._operand(leaf, i, places, in_tree)
         trace = _trace(None)
         if trace is None or trace is bottom_trace():
-            out = self._function(*full)
+            function: Callable[..., Any] = self._function
+            out = function(*full)
             if type(out) is Array:
                 return out
             outs, out_tree = tree.flatten(out)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import dtypes, tree
 from weft.control.closures import register_holder
 from weft.control.custom_arguments import (
     Application,
     CustomFunction,
+    P,
+    R,
     SymbolicZero,
     array_of_zero,
     check_rule,
@@ -36,13 +38,15 @@ from weft.transforms.vmap import vmap_flat
 
 __all__ = ["custom_jvp", "custom_jvp_p"]
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 custom_jvp_p = custom_primitive("custom_jvp")
 
 
 # ---- for users ---------------------------------------------------------------------------------
 
 
-class custom_jvp(CustomFunction):
+class custom_jvp(CustomFunction[P, R]):
     """A function whose derivative is computed by a rule of one's own, set with `defjvp`.
 
     `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
@@ -69,7 +73,7 @@ class custom_jvp(CustomFunction):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
@@ -78,7 +82,7 @@ class custom_jvp(CustomFunction):
         self._symbolic_zeros = False
 
     @api_boundary
-    def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+    def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
         """Sets the rule, `jvp(*nondiff_args, primals, tangents) -> (result, tangent)`.
 
         Primals and tangents are tuples, one entry per argument. Tangents of integers are zeros of
@@ -122,7 +126,7 @@ class custom_jvp(CustomFunction):
                 fix=Fix("count", f"give {self._count} rules, None where the derivative is zero",
                         {"count": self._count}),
             )  # fmt: skip
-        function = self
+        function: Callable[..., Any] = self
 
         def jvp_of_sum(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
             result = function(*primals)
@@ -137,7 +141,7 @@ class custom_jvp(CustomFunction):
 
         self._jvp, self._symbolic_zeros = jvp_of_sum, True
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if self._jvp is None:
                 raise without_rule(self._what, "custom_jvp", "defjvp")

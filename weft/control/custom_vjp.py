@@ -17,6 +17,8 @@ from weft.control.closures import register_holder
 from weft.control.custom_arguments import (
     Application,
     CustomFunction,
+    P,
+    R,
     SymbolicZero,
     check_rule,
     check_structure,
@@ -58,7 +60,7 @@ class CustomVJPPrimal:
     perturbed: bool
 
 
-class custom_vjp(CustomFunction):
+class custom_vjp(CustomFunction[P, R]):
     """A function whose derivative is computed by a pair of rules of one's own, set with `defvjp`.
 
     `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
@@ -82,7 +84,7 @@ class custom_vjp(CustomFunction):
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
@@ -108,7 +110,7 @@ class custom_vjp(CustomFunction):
         check_rule("defvjp", bwd)
         self._fwd, self._bwd, self._symbolic_zeros = fwd, bwd, symbolic_zeros
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if self._fwd is None or self._bwd is None:
                 raise without_rule(self._what, "custom_vjp", "defvjp")

@@ -6,18 +6,35 @@ rules that follow from it are in `defined_rules` (derivatives, lowering) and `de
 
 from __future__ import annotations
 
-import inspect
+import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config
 from weft import source as sources
-from weft.core.axes import with_environment
-from weft.core.jaxpr import Jaxpr
+from weft.array import Array
+from weft.control.defined_errors import (
+    applies_itself,
+    axis_in_body,
+    check_arguments,
+    closes_over,
+    disagreement,
+    has_effects,
+    no_array,
+    no_parameter,
+    no_such_operand,
+    wrong_result,
+)
+from weft.core import rules
+from weft.core.array_value import array_values
+from weft.core.axes import axis_environment, with_environment
+from weft.core.jaxpr import Jaxpr, jaxprs_in
+from weft.core.parameter_keys import ParameterCache, parameters_key
 from weft.core.primitive import Primitive
+from weft.core.rule_results import fits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, UnboundAxisError, WeftTypeError
 from weft.ops.constants import embedded
 from weft.ops.declare import join_varying
 from weft.ops.shape import broadcast_in_dim
@@ -27,6 +44,19 @@ __all__ = ["DefinedPrimitive", "Groups", "common_shape", "repeated", "unvarying"
 
 Groups = tuple[tuple[int, ...], ...]
 _LIMIT = 4096
+# What needs no second look to be an operand.
+_ARRAYS = (Array, Tracer, bool, int, float, complex)
+# The programs of bodies that are being recorded: a body that applies itself would never end.
+_recorded_now: contextvars.ContextVar[frozenset[Any]] = contextvars.ContextVar(
+    "weft_recorded_now", default=frozenset()
+)
+
+
+def _of_settings(caches: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
+    """The cache for the settings in force."""
+    settings = config.settings()
+    found = caches.get(settings)
+    return caches.setdefault(settings, ParameterCache()) if found is None else found
 
 
 def unvarying(type: ArrayType) -> ArrayType:
@@ -75,6 +105,7 @@ class DefinedPrimitive(Primitive):
         "body",
         "derived",
         "elementwise",
+        "last_linear",
         "linear",
         "mapped",
     )
@@ -97,93 +128,103 @@ class DefinedPrimitive(Primitive):
         self.derived: set[str] = set()
         # The primitive that applies this one to each element of a mapped axis, once it was needed.
         self.mapped: Any = None
+        # The highest number of an operand that is declared to be linear.
+        self.last_linear = max((i for group in linear for i in group), default=-1)
         super().__init__(name, multiple_results)
 
     @property
     def type_cache(self) -> dict[Any, Any]:
         """The results of the type rule under the settings in force."""
-        return self._type_caches.setdefault(config.settings(), {})
+        return _of_settings(self._type_caches)
 
     @type_cache.setter
     def type_cache(self, value: dict[Any, Any]) -> None:
-        self._type_caches = {config.settings(): value}
+        self._type_caches = {config.settings(): ParameterCache(value)}
 
     @property
     def eager_cache(self) -> dict[Any, Any]:
         """The compiled one-operation programs under the settings in force."""
-        return self._eager_caches.setdefault(config.settings(), {})
+        return _of_settings(self._eager_caches)
 
     @eager_cache.setter
     def eager_cache(self, value: dict[Any, Any]) -> None:
-        self._eager_caches = {config.settings(): value}
+        self._eager_caches = {config.settings(): ParameterCache(value)}
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
+    def __call__(self, /, *args: Any, **params: Any) -> Any:
         """Applies the primitive: arrays are positional, parameters are keywords."""
         return self.bind(*args, **params)
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, /, *args: Any, **params: Any) -> Any:
         """Applies the primitive: arrays are positional, parameters are keywords.
 
         Raises WeftTypeError for an operand that is no array and for a parameter without a hash.
         """
         for i, value in enumerate(args):
-            if value is None or isinstance(value, (list, tuple, dict, str)):
-                raise self._no_array(i, value)
+            if not isinstance(value, _ARRAYS) and type(value) not in array_values:
+                try:
+                    type_of(value)
+                except WeftTypeError:
+                    raise no_array(self.name, i, value) from None
         for key, value in params.items():
             try:
                 hash(value)
             except TypeError:
-                raise self._no_parameter(key, value) from None
+                raise no_parameter(self.name, key, value) from None
+        if self.last_linear >= len(args):
+            raise no_such_operand(self.name, self.last_linear, len(args))
         return super().bind(*args, **params)
-
-    def _no_array(self, place: int, value: Any) -> WeftTypeError:
-        return WeftTypeError(
-            f"{self.name}: operand {place} is no array",
-            operation=self.name,
-            got=f"{value!r:.80} of class {type(value).__name__}",
-            wanted="arrays as positional arguments; a primitive takes no trees",
-            fix=Fix(
-                "flatten",
-                "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as "
-                "a keyword",
-                {"operand": place},
-            ),
-        )
-
-    def _no_parameter(self, key: str, value: Any) -> WeftTypeError:
-        array = hasattr(value, "shape")
-        fix = f"pass a tuple, or another value with a hash, as {key}"
-        if array:
-            fix = f"pass {key} as an operand (positional) instead"
-        if isinstance(value, Tracer):
-            fix += f"; a setting is kept from being traced by jit(..., static_argnames={key!r})"
-        return WeftTypeError(
-            f"{self.name}: the parameter {key!r} cannot be hashed",
-            operation=self.name,
-            got=f"{value!r:.80} of class {type(value).__name__}",
-            wanted="hashable parameters, which programs are remembered by",
-            fix=Fix(
-                "positional" if array else "hashable",
-                fix,
-                {"parameter": key},
-            ),
-        )
 
     # -- the program of a body --------------------------------------------------------------------
 
     def program(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
         """The body's program for operands of these types, recorded once."""
         own = tuple(map(unvarying, types))
-        key = (config.settings(), own, tuple(sorted(params.items(), key=_first)))
+        key = (config.settings(), own, parameters_key(params))
         found = self._programs.get(key)
         if found is None:
-            # Axis names of the place where it is first applied are nothing to the body.
-            with with_environment(()), sources.user_frames(), sources.new_program():
-                found = self.record(own, params)
+            recorded = _recorded_now.get()
+            if (self, key) in recorded:
+                raise applies_itself(self.name, own, params)
+            token = _recorded_now.set(recorded | {(self, key)})
+            try:
+                # Axis names of the place where it is first applied are nothing to the body.
+                with with_environment(()), sources.user_frames(), sources.new_program():
+                    found = self.record(own, params)
+            except Exception as error:
+                self.explain(error, own, params)
+                raise
+            finally:
+                _recorded_now.reset(token)
             if len(self._programs) >= _LIMIT:
                 self._programs.clear()
             self._programs[key] = found
         return found
+
+    def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
+        """Says of an error in the body, which has the line there, whose body it is and where that
+        was applied. Raises another error for one that is about the application."""
+        if isinstance(error, TypeError):
+            check_arguments(self.name, self.body, types, params)
+        what = f"in the body of the primitive {self.name!r}"
+        if not any(note.startswith(what) for note in getattr(error, "__notes__", ())):
+            error.add_note(f"{what}, applied at {sources.describe(sources.here())}")
+        if isinstance(error, UnboundAxisError) and error.fix is not None:
+            axis = error.fix.data.get("axis_name")
+            if any(bound.name == axis for bound in axis_environment()):
+                raise axis_in_body(self.name, axis) from error
+
+    def _check_types(
+        self, program: Jaxpr, types: Sequence[ArrayType], params: dict[str, Any]
+    ) -> None:
+        """Raises JaxprError where a type rule that was given says something else."""
+        rule = rules.type_rule.get(self)
+        if rule is None or rules.type_rule.kind in self.derived:
+            return
+        out = rule(*types, **params)
+        wanted = list(out) if self.multiple_results else [out]
+        found = program.out_types
+        if len(found) != len(wanted) or not all(map(fits, found, wanted)):
+            raise disagreement(self, rule, found, wanted)
 
     def record(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
         """Records the body."""
@@ -196,80 +237,49 @@ class DefinedPrimitive(Primitive):
                 values = tuple(repeated(x, shape) for x in values)
             return self._results(body(*values, **params), shape)
 
-        try:
-            jaxpr, consts = trace_to_jaxpr(
-                function, types, transformation="define_primitive", name=self.name
+        jaxpr, consts = trace_to_jaxpr(
+            function, types, transformation="define_primitive", name=self.name
+        )
+        for value in consts:
+            if isinstance(value, Tracer):
+                raise closes_over(self.name, value)
+        if jaxpr.effects:
+            raise has_effects(self.name, jaxpr.effects)
+        self._check_types(jaxpr, types, params)
+        if self._stands_in(jaxpr, (types, parameters_key(params))):
+            raise applies_itself(self.name, types, params)
+        return embedded(jaxpr, consts)
+
+    def _stands_in(self, jaxpr: Jaxpr, application: Any) -> bool:
+        """Whether a program applies the primitive to such types and parameters. (A type rule that
+        was given answers before it would be seen that the body is being recorded.)"""
+        return any(
+            (
+                eqn.primitive is self
+                and (tuple(x.type for x in eqn.inputs), parameters_key(eqn.params)) == application
             )
-            return self._plain(embedded(jaxpr, consts))
-        except Exception as error:
-            self._check_arguments(body, types, params)
-            error.add_note(f"while recording the body of the primitive {self.name!r}")
-            raise
+            or any(self._stands_in(inner, application) for inner in jaxprs_in(eqn.params))
+            for eqn in jaxpr.eqns
+        )
 
     def _results(self, out: Any, shape: tuple[int, ...] | None) -> Sequence[Any]:
         if self.multiple_results:
             if not isinstance(out, (tuple, list)):
-                raise self._wrong_result(out, "a tuple or list of arrays", True)
+                raise wrong_result(self.name, out, "a tuple or list of arrays", True)
             outs = list(out)
         else:
             if isinstance(out, (tuple, list, dict)) or out is None:
-                raise self._wrong_result(out, "one array", False)
+                raise wrong_result(self.name, out, "one array", False)
             outs = [out]
         for value in outs:
-            if value is None or isinstance(value, (tuple, list, dict, str)):
-                raise self._wrong_result(out, "arrays, not trees of them", True)
+            try:
+                type_of(value)
+            except WeftTypeError:
+                raise wrong_result(self.name, out, "arrays, not trees of them", True) from None
         return outs if shape is None else [repeated(x, shape) for x in outs]
-
-    def _wrong_result(self, out: Any, wanted: str, several: bool) -> WeftTypeError:
-        text = (
-            "return a flat tuple of arrays"
-            if several
-            else "declare multiple_results=True, or return one array"
-        )
-        return WeftTypeError(
-            f"the body of the primitive {self.name!r} returns {type(out).__name__}",
-            operation=self.name,
-            got=f"{out!r:.100} of class {type(out).__name__}",
-            wanted=wanted,
-            fix=Fix("results", text, {"multiple_results": not several}),
-        )
-
-    def _check_arguments(self, body: Any, types: Sequence[Any], params: dict[str, Any]) -> None:
-        """Raises WeftTypeError where the body does not take these operands and parameters."""
-        try:
-            signature = inspect.signature(body)
-        except (TypeError, ValueError):
-            return
-        try:
-            signature.bind(*types, **params)
-        except TypeError as error:
-            raise WeftTypeError(
-                f"the body of the primitive {self.name!r} does not take these arguments: {error}",
-                operation=self.name,
-                got=f"{len(types)} operands, parameters {sorted(params)}",
-                wanted=f"{self.name}{signature}",
-                fix=Fix("arguments", f"call it as {self.name}{signature}", {}),
-            ) from None
-
-    def _plain(self, jaxpr: Jaxpr) -> Jaxpr:
-        """The program itself. Raises WeftValueError where it does more than compute results."""
-        if jaxpr.effects:
-            found = ", ".join(sorted(map(str, jaxpr.effects)))
-            raise WeftValueError(
-                f"the body of the primitive {self.name!r} has effects",
-                operation=self.name,
-                got=found,
-                wanted="a body that computes results and does nothing else",
-                fix=Fix("effects", "call back or print outside of the primitive", {}),
-            )
-        return jaxpr
 
     def result_types(self, types: Sequence[ArrayType], params: dict[str, Any]) -> list[ArrayType]:
         """The types of the program's results, which vary along every axis that an operand does."""
         axes = join_varying(types)
         found = self.program(types, params).out_types
         return [t.update(varying=axes) for t in found] if axes else list(found)
-
-
-def _first(item: tuple[str, Any]) -> str:
-    return item[0]

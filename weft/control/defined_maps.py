@@ -47,6 +47,9 @@ class MappedPrimitive(DefinedPrimitive):
         )
         self.inner = inner
 
+    def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
+        """Nothing: the inner primitive has said it."""
+
     def record(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
         """The vmap of the inner program, or a loop over the elements."""
         size, dims, own = params["size"], params["dims"], dict(params["params"])

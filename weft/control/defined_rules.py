@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft import source as sources
 from weft.control.defined import DefinedPrimitive
 from weft.control.jit import jit_p, place_cotangents, scatter
 from weft.core import rules
@@ -62,7 +63,8 @@ def derive_program_rules(primitive: DefinedPrimitive, derive: Any) -> None:
         return packed(primitive, primitive.result_types(types, params))
 
     def lower(context: Any, /, *values: Any, **params: Any) -> list[Any]:
-        program = primitive.program(context.in_types, params)
+        with sources.override(context.source):
+            program = primitive.program(context.in_types, params)
         return list(context.call_jaxpr(program, primitive.name, values))
 
     def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> list[Any]:
@@ -196,7 +198,6 @@ def _linear_jvp(
 
 def _no_derivative(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> MissingRuleError:
     places = [i for i, flag in enumerate(nonzero) if flag]
-    call = rules.jvp.register_with.format(primitive.name)
     return MissingRuleError(
         f"the primitive {primitive.name!r} has no jvp rule",
         operation=primitive.name,
@@ -204,9 +205,14 @@ def _no_derivative(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> Miss
         wanted="a jvp rule",
         fix=Fix(
             "register_rule",
-            f"register one: {call}; or, where it is linear in these operands, declare "
-            f"linear={tuple(places)}",
-            {"primitive": primitive.name, "rule": "jvp", "linear": tuple(places)},
+            f"{rules.jvp.how_to_register(primitive)}; or, where it is linear in these operands, "
+            f"declare linear={tuple(places)}",
+            {
+                "primitive": primitive.name,
+                "rule": "jvp",
+                "call": rules.jvp.register_with,
+                "linear": tuple(places),
+            },
         ),
     )
 

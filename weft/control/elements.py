@@ -27,8 +27,10 @@ def one_by_one(
     dims: Sequence[int | None],
     apply: Callable[..., Sequence[Any]],
     name: str,
+    unroll: bool = False,
 ) -> tuple[list[Any], list[int | None]]:
-    """The results of `apply` for each element along the mapped axis, in order, stacked."""
+    """The results of `apply` for each element along the mapped axis, in order, stacked; with
+    `unroll` written out one behind the other in place of a loop."""
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True) if d is not None]
     whole = [x for x, d in zip(args, dims, strict=True) if d is None]
 
@@ -42,7 +44,8 @@ def one_by_one(
         *(t.update(shape=t.shape[1:]) for t in row_types),
     ]
     body = rebuild(element, types, name, "vmap")
-    outs = bind_scan(body, Loop(axis.size, False, 1, len(whole), 0), whole, [], rows)
+    loop = Loop(axis.size, False, max(axis.size, 1) if unroll else 1, len(whole), 0)
+    outs = bind_scan(body, loop, whole, [], rows)
     return outs, [0] * len(outs)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "is_layout",
     "operands",
     "orders",
+    "untyped_config",
 ]
 
 Order = tuple[int, ...] | None
@@ -170,3 +171,38 @@ def checked_batch_dims(target: str, count: int, types: Sequence[ArrayType]) -> i
             fix=Fix("num_batch_dims", f"pass num_batch_dims={common}", {"num_batch_dims": common}),
         )
     return count
+
+
+def untyped_config(
+    operation: str, version: Any, config: Any, name: str = "legacy_backend_config"
+) -> tuple[int, str] | None:
+    """The version and the text of a call by the interface before the typed one; None for a typed
+    call. Raises WeftValueError for a version that does not exist, and where a text and the version
+    do not go together, WeftTypeError for what is no text."""
+    if isinstance(version, bool) or version not in (1, 2, 3, 4):
+        raise WeftValueError(
+            f"{operation}: there is no such version of the interface",
+            operation=operation,
+            got=f"version {version!r}",
+            wanted="4, the typed interface, or 1, 2 or 3 of the one before it",
+            fix=Fix("custom_call_api_version", "pass 4", {"custom_call_api_version": 4}),
+        )
+    if config is not None and not isinstance(config, str):
+        raise WeftTypeError(
+            f"{operation}: {name} is a text",
+            operation=operation,
+            got=f"{config!r:.100} of class {type(config).__name__}",
+            wanted="a text, or None",
+            fix=Fix(name, f"pass {name}=str(...)", {}),
+        )
+    if version != 4:
+        return int(version), config or ""
+    if config is not None:
+        raise WeftValueError(
+            f"{operation}: a typed call has attributes, not {name}",
+            operation=operation,
+            got=f"{name}={config!r:.100}",
+            wanted="attributes by keyword",
+            fix=Fix(name, f"leave {name} out", {name: None}),
+        )
+    return None

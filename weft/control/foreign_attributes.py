@@ -66,9 +66,19 @@ def _shown(value: Any) -> str:
     return str(value.item()) if isinstance(value, np.generic) else repr(value)
 
 
-def foreign_attributes(target: str, values: Mapping[Any, Any], path: str = "") -> ForeignAttributes:
+def foreign_attributes(
+    target: str, values: Mapping[Any, Any], path: str = "", *, untyped: bool = False
+) -> ForeignAttributes:
     """The attributes of a call. Raises WeftTypeError, DTypeError and WeftValueError, naming the
-    attribute, for values that the interface has no form for."""
+    attribute, for values that the interface has no form for, and for all where it has none."""
+    if untyped and values:
+        raise WeftValueError(
+            f"the foreign call of {target!r} is by the interface that has no attributes",
+            operation=f"ffi_call of {target}",
+            got=", ".join(map(repr, values)),
+            wanted="a text, legacy_backend_config",
+            fix=Fix("legacy_backend_config", "pass them in legacy_backend_config", {}),
+        )
     entries: list[tuple[str, str | Numbers | ForeignAttributes]] = []
     for name, value in values.items():
         if not isinstance(name, str):

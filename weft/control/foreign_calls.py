@@ -8,6 +8,7 @@ what `vmap` is to do, and gives it a derivative with `custom_vjp` or `custom_jvp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from weft.control.foreign_arguments import (
     is_layout,
     operands,
     orders,
+    untyped_config,
 )
 from weft.control.foreign_attributes import ForeignAttributes, foreign_attributes
 from weft.control.foreign_targets import batch_partitionable, check_registered
@@ -45,7 +47,7 @@ from weft.ops.declare import join_varying
 from weft.ops.shape import broadcast_in_dim, move_dim
 from weft.runtime import foreign, stablehlo
 
-__all__ = ["ffi_call", "ffi_call_p", "ffi_lowering"]
+__all__ = ["ffi_call", "ffi_call_lower", "ffi_call_p", "foreign_operation"]
 
 # ---- for users ---------------------------------------------------------------------------------
 
@@ -61,6 +63,8 @@ def ffi_call(
     output_layouts: Any = None,
     input_output_aliases: Mapping[int, int] | None = None,
     num_batch_dims: int = 0,
+    custom_call_api_version: int = 4,
+    legacy_backend_config: str | None = None,
 ) -> Callable[..., Any]:
     """A function that calls a compiled handler (see `weft.ffi.register_ffi_target`).
 
@@ -69,17 +73,16 @@ def ffi_call(
     `weft.ShapeDtypeStruct`); None stands for no result. Attributes are bools, ints (`int64_t`),
     floats (`double`), texts, NumPy scalars and arrays of numbers (of their own type), and dicts of
     those; they are part of the program. The handler may be called any number of times, or not at
-    all where its result is not used.
+    all where its result is not used. Differentiating it is a MissingRuleError: `weft.custom_vjp`
+    and `weft.custom_jvp` give the caller a derivative.
 
     has_side_effect: it is called as often as the program says, even if nothing uses its results,
     and the program has ended when the call returns. Calls in one program that do not use one
     another's results may come in any order.
-
-    vmap_method: what `vmap` does: "sequential" calls it for one element after the other;
-    "expand_dims" and "broadcast_all" once, all operands with one more leading axis, of length one
-    where they are not mapped or repeated along it; "legacy_vectorized" leaves operands that are not
-    mapped alone.
-
+    vmap_method: what `vmap` does: "sequential" calls it for one element after the other, in a loop,
+    and "sequential_unrolled" without one; "expand_dims" and "broadcast_all" call it once, all
+    operands with one more leading axis, of length one where they are not mapped or repeated along
+    it; "legacy_vectorized" leaves operands that are not mapped alone.
     input_layouts, output_layouts: for each operand and result in which order the handler has its
     elements: a Layout, the dimensions from major to minor, or None (row-major). The layout of a
     single result may stand alone. input_output_aliases: from the numbers of operands to those
@@ -87,11 +90,11 @@ def ffi_call(
     is used later is copied first. num_batch_dims: how many leading dimensions, the same in all
     operands and results, a call may be cut along on several devices (see
     `weft.ffi.register_ffi_target_as_batch_partitionable`); otherwise each gets all of the operands.
+    custom_call_api_version, legacy_backend_config: 1, 2 or 3 for a handler that was registered with
+    `api_version=0`, and the text that it takes in place of attributes.
 
-    Raises WeftTypeError, DTypeError, ShapeError and WeftValueError for arguments that do not fit
-    one another, naming them, WeftValueError where nothing is registered under the name, and
-    WeftError with the handler's own message where it returns an error. Differentiating it is a
-    MissingRuleError: `weft.custom_vjp` and `weft.custom_jvp` give the caller a derivative.
+    Raises WeftTypeError, DTypeError, ShapeError and WeftValueError for arguments that do not fit,
+    or an unregistered name; WeftError with the handler's own message where it returns an error.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft import ffi
@@ -101,27 +104,33 @@ def ffi_call(
     >>> weft.make_jaxpr(rms_norm)(wnp.ones(3)).out_avals
     [f32[3]]
     """
+    version = (custom_call_api_version, legacy_backend_config)
     return ForeignCall(
         target_name,
         result_shape_dtypes,
-        {"has_side_effect": bool(has_side_effect), "vmap_method": checked_method(vmap_method)},
+        _checked(target_name, has_side_effect, vmap_method, version),
         layouts=(input_layouts, output_layouts),
         aliases=input_output_aliases,
         num_batch_dims=num_batch_dims,
     )
 
 
-def checked_method(vmap_method: Any) -> Any:
-    """The method, if there is one of this name. Raises WeftValueError otherwise."""
-    if vmap_method is None or vmap_method in VMAP_METHODS:
-        return vmap_method
-    raise WeftValueError(
-        f"ffi_call has no vmap_method {vmap_method!r}",
-        operation="ffi_call",
-        got=f"vmap_method={vmap_method!r}",
-        wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
-        fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
-    )
+def _checked(
+    target: Any, has_side_effect: Any, vmap_method: Any, version: tuple[Any, Any]
+) -> dict[str, Any]:
+    """The parameters of the primitive that operands and results do not decide. Raises
+    WeftValueError and WeftTypeError for values that do not exist."""
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
+        raise WeftValueError(
+            f"ffi_call has no vmap_method {vmap_method!r}",
+            operation="ffi_call",
+            got=f"vmap_method={vmap_method!r}",
+            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
+            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
+        )
+    params = {"has_side_effect": bool(has_side_effect), "vmap_method": vmap_method}
+    untyped = untyped_config(f"ffi_call of {target!r:.100}", *version)
+    return params if untyped is None else {**params, "untyped": untyped}
 
 
 class ForeignCall:
@@ -176,56 +185,15 @@ class ForeignCall:
             num_batch_dims=checked_batch_dims(
                 self.target, self.num_batch_dims, (*in_types, *self.out_types)
             ),
-            attributes=foreign_attributes(self.target, attributes),
+            attributes=foreign_attributes(
+                self.target, attributes, untyped="untyped" in self.params
+            ),
             **self.params,
         )
         return self.out_tree.unflatten(outs)
 
     def __repr__(self) -> str:
         return f"ffi_call({self.target!r})"
-
-
-def ffi_lowering(
-    call_target_name: str,
-    *,
-    operand_layouts: Sequence[Any] | None = None,
-    result_layouts: Sequence[Any] | None = None,
-    operand_output_aliases: Mapping[int, int] | None = None,
-    has_side_effect: bool = False,
-) -> Callable[..., list[Any]]:
-    """A lowering rule that calls a compiled handler, for a primitive of one's own.
-
-    The primitive's operands and results are those of the handler, and its parameters the
-    attributes. Layouts are given as in `weft.ffi.ffi_call`: from major to minor. On several devices
-    every one gets the whole operands. Raises what `ffi_call` raises, when a program is lowered.
-
-    >>> from weft import ffi
-    >>> from weft.extend.core import Primitive
-    >>> from weft.extend.interpreters import mlir
-    >>> rms_norm_p = Primitive("rms_norm")
-    >>> rule = mlir.register_lowering(rms_norm_p, ffi.ffi_lowering("rms_norm"))
-    """
-    operation = f"ffi_lowering of {call_target_name}"
-
-    def lower(context: Any, *values: Any, **params: Any) -> list[Any]:
-        types = (tuple(context.in_types), tuple(context.out_types))
-        orders_in = orders(operation, "operand_layouts", operand_layouts, types[0])
-        orders_out = orders(operation, "result_layouts", result_layouts, types[1])
-        return ffi_call_lower(
-            context,
-            *values,
-            target=call_target_name,
-            has_side_effect=has_side_effect,
-            in_orders=orders_in,
-            out_orders=orders_out,
-            aliases=checked_aliases(
-                operation, operand_output_aliases, types, (orders_in, orders_out)
-            ),
-            num_batch_dims=0,
-            attributes=foreign_attributes(call_target_name, params),
-        )
-
-    return lower
 
 
 # ---- the primitive -----------------------------------------------------------------------------
@@ -277,7 +245,9 @@ def ffi_call_vmap(
 ) -> tuple[list[Any], list[int | None]]:
     method, target = params["vmap_method"], params["target"]
     if axis.devices or (method or "").startswith("sequential"):
-        return one_by_one(axis, args, dims, lambda *xs: ffi_call_p.bind(*xs, **params), target)
+        unroll = method == "sequential_unrolled"
+        apply = partial(ffi_call_p.bind, **params)
+        return one_by_one(axis, args, dims, apply, target, unroll)
     if method is None:
         raise _no_batching(target)
     orders, aliased = list(params["in_orders"]), {i for i, _ in params["aliases"]}
@@ -326,35 +296,11 @@ def _no_batching(target: str) -> WeftNotImplementedError:
     )
 
 
-def ffi_call_lower(
-    context: Any,
-    *values: Any,
-    target: str,
-    has_side_effect: bool,
-    in_orders: Sequence[Order],
-    out_orders: Sequence[Order],
-    aliases: Sequence[tuple[int, int]],
-    num_batch_dims: int,
-    attributes: ForeignAttributes,
-    **params: Any,
-) -> list[Any]:
-    check_registered(target, context.platform, f"ffi_call of {target}")
+def ffi_call_lower(context: Any, *values: Any, has_side_effect: bool, **params: Any) -> list[Any]:
     module = context.module
-    module.foreign_calls = bool(module.foreign_calls) or has_side_effect
-    split = 0 if has_side_effect or not batch_partitionable(target) else num_batch_dims
 
     def emit(blocks: Sequence[Any], types: Sequence[Any]) -> tuple[Any, list[Any]]:
-        return foreign.call(
-            target,
-            blocks,
-            types,
-            attributes=attributes.values(),
-            operand_layouts=_full(in_orders, [x.type for x in blocks]),
-            result_layouts=_full(out_orders, types),
-            aliases=dict(aliases),
-            has_side_effect=has_side_effect,
-            num_batch_dims=split,
-        )
+        return foreign_operation(context, blocks, types, has_side_effect=has_side_effect, **params)
 
     types = context.result_ir_types()
     if not has_side_effect:
@@ -362,6 +308,43 @@ def ffi_call_lower(
     if module.manual is None and len(module.devices) > 1:
         return _on_first_device(module, emit, values, types)
     return run_once(context, emit, values, types)
+
+
+def foreign_operation(
+    context: Any,
+    values: Sequence[Any],
+    types: Sequence[Any],
+    *,
+    target: str,
+    has_side_effect: bool,
+    in_orders: Sequence[Order],
+    out_orders: Sequence[Order],
+    aliases: Sequence[tuple[int, int]],
+    num_batch_dims: int,
+    attributes: ForeignAttributes,
+    untyped: tuple[int, str] | None = None,
+    **_: Any,
+) -> tuple[Any, list[Any]]:
+    """The operation that calls a handler, and its results. Raises WeftValueError where there is no
+    handler of this name for the platform that is lowered for."""
+    version, config = untyped or (4, attributes.values())
+    check_registered(target, context.platform, f"ffi_call of {target}", version)
+    module = context.module
+    module.foreign_calls = bool(module.foreign_calls) or has_side_effect
+    module.foreign_places.setdefault(target, context.source)
+    split = 0 if has_side_effect or not batch_partitionable(target) else num_batch_dims
+    return foreign.call(
+        target,
+        values,
+        types,
+        attributes=config,
+        api_version=version,
+        operand_layouts=_full(in_orders, [x.type for x in values]),
+        result_layouts=_full(out_orders, types),
+        aliases=dict(aliases),
+        has_side_effect=has_side_effect,
+        num_batch_dims=split,
+    )
 
 
 def _on_first_device(

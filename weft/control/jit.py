@@ -30,13 +30,14 @@ from weft.transforms.programs import (
     Program,
     compile_lowered,
     compile_program,
+    is_brief,
     run_program,
 )
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.varying import retype_program
 from weft.transforms.vmap import vmap_jaxpr
 
-__all__ = ["jit_p", "jit_program", "place_cotangents", "placed_program", "scatter"]
+__all__ = ["eager_program", "jit_p", "jit_program", "place_cotangents", "placed_program", "scatter"]
 
 jit_p = Primitive("jit", multiple_results=True, memoise=False)
 
@@ -54,6 +55,7 @@ def jit_program(
     arrays: Sequence[Any],
     operation: str = "",
     options: Any = None,
+    fast_compile: bool = False,
 ) -> Program:
     """The compiled form of a program for operands that lie where these do, made once per place and
     set of options.
@@ -69,7 +71,19 @@ def jit_program(
         operand_shardings(arrays, place),
         options=options,
         in_layouts=operand_layouts(arrays),
+        fast_compile=fast_compile,
     )
+
+
+# Up to this many elements in all, what is compiled fast runs at most about twice as long, which is
+# no more than a few microseconds; it takes half as long to compile.
+_LITTLE = 1 << 12
+
+
+def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
+    """The compiled form of a library function that was called eagerly: as of one operation, fast to
+    compile where there is little to compute."""
+    return jit_program(jaxpr, name, (), arrays, name, fast_compile=is_brief(jaxpr, _LITTLE))
 
 
 def placed_program(
@@ -83,6 +97,7 @@ def placed_program(
     in_layouts: tuple[Any, ...] | None = None,
     out_layouts: tuple[Any, ...] | None = None,
     lowered: LoweredProgram | None = None,
+    fast_compile: bool = False,
 ) -> Program:
     """The compiled form of a program for a place (see `compile_program`), made once; of what was
     lowered with these arguments already, if that is given."""
@@ -100,6 +115,7 @@ def placed_program(
             out_shardings=out_shardings,
             in_layouts=in_layouts,
             out_layouts=out_layouts,
+            fast_compile=fast_compile,
         )
 
     found: Program = jaxpr.derived(
@@ -112,6 +128,7 @@ def placed_program(
             options,
             in_layouts,
             out_layouts,
+            fast_compile,
         ),
         make,
     )

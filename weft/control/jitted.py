@@ -13,7 +13,7 @@ import itertools
 import types as python_types
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from weft import config, tree
 from weft.array import Array, as_array
@@ -43,6 +43,10 @@ from weft.time_spent import charged
 from weft.transforms.staging import function_name, trace_to_jaxpr
 
 __all__ = ["Jitted", "Options", "TracedCall"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
 
 _settings = config.settings
 _trace = current_variable.get
@@ -84,10 +88,10 @@ def _signature(value: Any) -> Any:
     return type_of(user_value(value))
 
 
-class Jitted:
+class Jitted(Generic[P, R_co]):
     """A function that runs compiled; made by `weft.jit`."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(self, function: Callable[P, R_co], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._options = options
@@ -104,7 +108,7 @@ class Jitted:
         self._traced_times = 0
         self._number = next(_numbers)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         try:
             # The fast path: no transformation is active and the arguments have types seen before.
             if self._flatten is not None and _trace(None) is None:
@@ -124,6 +128,12 @@ class Jitted:
             trim(error)
             raise
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Jitted[P, R_co]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R_co], instance: object, owner: Any = None
+    ) -> Callable[Q, R_co]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else python_types.MethodType(self, instance)
 

@@ -25,6 +25,7 @@ from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
+    JaxprError,
     TreeError,
     WeftNotImplementedError,
     WeftTypeError,
@@ -259,6 +260,15 @@ def linear_solve_steps(
 
 
 def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[ArrayType]:
+    solve, b = unbind(list(types), jaxprs, num_consts)
+    got = [*solve.solve.consts, *b]
+    wanted = [(t.shape, t.dtype) for t in solve.solve.jaxpr.in_types]
+    if [(t.shape, t.dtype) for t in got] != wanted:
+        raise JaxprError(
+            "custom_linear_solve: the operands do not fit the solver",
+            got=", ".join(map(str, got)),
+            wanted=", ".join(map(str, solve.solve.jaxpr.in_types)),
+        )
     found: list[ArrayType] = jaxprs[2].out_types
     return found
 

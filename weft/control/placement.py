@@ -23,7 +23,7 @@ from weft.control.argument_names import argument_names
 from weft.control.closures import register_holder
 from weft.control.donation import result_names
 from weft.control.entries import AnyEntry, PlacedEntry, bare_entry
-from weft.control.jitted import Jitted, Options
+from weft.control.jitted import Jitted, Options, P, R_co
 from weft.control.plans import TracedCall
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import type_of, user_value
@@ -61,7 +61,7 @@ class Places:
     called: bool
 
 
-class PlacedJitted(Jitted):
+class PlacedJitted(Jitted[P, R_co]):
     """A jitted function whose arguments and results have places."""
 
     def __init__(

@@ -24,7 +24,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError
 from weft.ops import arithmetic, bits
 from weft.ops.arithmetic import add, mul
 from weft.ops.declare import primitive, result_type
@@ -290,7 +290,25 @@ def reduce_impl(*args: Any, **params: Any) -> list[Array]:
     return run_with_program(reduce_p, args, params)
 
 
+def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:
+    """Raises JaxprError where operands and initial values are not what the program combines."""
+    operands, inits = types[: len(types) // 2], types[len(types) // 2 :]
+    if (
+        len(types) != len(jaxpr.inputs)
+        or [t.dtype for t in types] != [t.dtype for t in jaxpr.in_types]
+        or any(t.shape != operands[0].shape for t in operands)
+        or any(t.shape for t in inits)
+    ):
+        raise JaxprError(
+            f"{operation}: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=f"arrays of one shape, then initial values without dimensions, of the dtypes of "
+            f"{', '.join(map(str, jaxpr.in_types))}",
+        )
+
+
 def reduce_type(*types: ArrayType, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[ArrayType]:
+    check_operands("reduce", types, jaxpr)
     operands = types[: len(types) // 2]
     shape = reduced_shape(operands[0], dimensions, "reduce")
     return [result_type(types, shape, t.dtype) for t in operands]
@@ -429,6 +447,7 @@ def reduce_window_impl(*args: Any, **params: Any) -> list[Array]:
 
 
 def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
+    check_operands("reduce_window", types, jaxpr)
     operands = types[: len(types) // 2]
     shape = window_shape(operands[0].shape, **params)
     return [result_type(types, shape, t.dtype) for t in operands]

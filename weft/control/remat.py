@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from weft import source as sources
 from weft import tree
@@ -29,7 +29,7 @@ from weft.core.primitive import Primitive
 from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, JaxprError, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import stablehlo
 from weft.transforms.dce import dce_equations, dce_jaxpr, silenced_equation
 from weft.transforms.jvp import jvp_jaxpr
@@ -44,6 +44,9 @@ from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["checkpoint", "remat_p"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
 
 
@@ -53,12 +56,12 @@ _traces = TraceCache(512, "checkpoint")
 
 
 def checkpoint(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     *,
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """`fun`, but a derivative keeps only its arguments and computes the rest again.
 
     Memory is traded for time: of a chain of n functions, each with checkpoint, a gradient keeps n
@@ -76,7 +79,7 @@ def checkpoint(
     name = function_name(fun)
 
     @api_boundary
-    def rematerialized(*args: Any, **kwargs: Any) -> Any:
+    def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
         static = {_place(i, args, name) for i in numbers}
         given = [x for i, x in enumerate(args) if i not in static]
         leaves, in_tree = tree.flatten((given, kwargs))
@@ -96,7 +99,8 @@ def checkpoint(
             tuple(args[i] for i in sorted(static)),
         )
         outs = bind_remat([*traced.consts, *leaves], traced.jaxpr, policy, prevent_cse, False)
-        return traced.out_tree.unflatten(outs)
+        result: R = traced.out_tree.unflatten(outs)
+        return result
 
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
 
@@ -155,6 +159,13 @@ def remat_steps(
 
 
 def remat_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
+    wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
+    if [(t.shape, t.dtype) for t in types] != wanted:
+        raise JaxprError(
+            "checkpoint: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=", ".join(map(str, jaxpr.in_types)),
+        )
     return jaxpr.out_types
 
 

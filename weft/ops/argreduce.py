@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
@@ -20,11 +21,12 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.reduce import check_dtype, highest, lowest
 from weft.ops.shape import canonical_axis, reduce_vmap_axes, reduction_reads
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["argmax", "argmin"]
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
     """The position of the maximum along an axis, which is dropped: the first of equal ones.
 
     NaN counts as the maximum, as in NumPy. `index_dtype` is the integer dtype of the result.
@@ -37,11 +39,14 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return bind_arg(argmax_p, operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
     """The position of the minimum along an axis, which is dropped: the first of equal ones.
 
     NaN counts as the minimum, as in NumPy. `index_dtype` is the integer dtype of the result.
     Raises AxisError, DTypeError, and ShapeError where the axis has no elements.
+
+    >>> lax.argmin(np.array([3.0, 1.0, 2.0]), 0, np.int32)
+    Array(1, dtype=int32)
     """
     return bind_arg(argmin_p, operand, axis, index_dtype)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.rules import Zero
 from weft.core.types import type_of
 from weft.ops.complex import conj, real
@@ -17,6 +18,7 @@ from weft.ops.convert import convert_element_type
 from weft.ops.families import comparison, nary, operands, unary
 from weft.ops.rounding import floor
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "abs",
@@ -55,8 +57,12 @@ def scalar(value: float, like: Any) -> Any:
     return of.dtype.type(value)
 
 
-def neg(x: Any) -> Any:
-    """Elementwise negation of numbers."""
+def neg(x: ArrayLike) -> Array:
+    """Elementwise negation of numbers.
+
+    >>> lax.neg(np.array([1.0, -2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """
     return neg_p.bind(x)
 
 
@@ -69,8 +75,12 @@ neg_p = unary(
 )
 
 
-def add(x: Any, y: Any) -> Any:
-    """Elementwise sum of two arrays of one shape and dtype; either may have no dimensions."""
+def add(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise sum of two arrays of one shape and dtype; either may have no dimensions.
+
+    >>> lax.add(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    Array([4., 6.], dtype=float32)
+    """
     return add_p.bind(*operands("add", x, y))
 
 
@@ -84,8 +94,12 @@ add_p = nary(
 )
 
 
-def sub(x: Any, y: Any) -> Any:
-    """Elementwise difference of two arrays of one shape and dtype."""
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise difference of two arrays of one shape and dtype.
+
+    >>> lax.sub(np.array([5.0, 2.0]), np.array([3.0, 4.0]))
+    Array([ 2., -2.], dtype=float32)
+    """
     return sub_p.bind(*operands("sub", x, y))
 
 
@@ -99,8 +113,12 @@ sub_p = nary(
 )
 
 
-def mul(x: Any, y: Any) -> Any:
-    """Elementwise product of two arrays of one shape and dtype."""
+def mul(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise product of two arrays of one shape and dtype.
+
+    >>> lax.mul(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    Array([3., 8.], dtype=float32)
+    """
     return mul_p.bind(*operands("mul", x, y))
 
 
@@ -114,8 +132,12 @@ mul_p = nary(
 )
 
 
-def div(x: Any, y: Any) -> Any:
-    """Elementwise quotient of two arrays of one shape and dtype; of integers, rounded to zero."""
+def div(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise quotient of two arrays of one shape and dtype; of integers, rounded to zero.
+
+    >>> lax.div(np.array([7, -7]), np.array([2, 2]))
+    Array([ 3, -3], dtype=int32)
+    """
     return div_p.bind(*operands("div", x, y))
 
 
@@ -129,8 +151,12 @@ div_p = nary(
 )
 
 
-def rem(x: Any, y: Any) -> Any:
-    """Elementwise remainder of the division rounded to zero: of the sign of x, as C's fmod."""
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise remainder of the division rounded to zero: of the sign of x, as C's fmod.
+
+    >>> lax.rem(np.array([7, -7]), np.array([3, 3]))
+    Array([ 1, -1], dtype=int32)
+    """
     return rem_p.bind(*operands("rem", x, y))
 
 
@@ -157,13 +183,21 @@ def share(x: Any, ans: Any, y: Any) -> Any:
     return mul(mine, sub(scalar(1, ans), mul(other, scalar(0.5, ans))))
 
 
-def max(x: Any, y: Any) -> Any:
-    """Elementwise larger of two ordered values; NaN where either is."""
+def max(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise larger of two ordered values; NaN where either is.
+
+    >>> lax.max(np.array([1, 4]), np.array([3, 2]))
+    Array([3, 4], dtype=int32)
+    """
     return max_p.bind(*operands("max", x, y))
 
 
-def min(x: Any, y: Any) -> Any:
-    """Elementwise smaller of two ordered values; NaN where either is."""
+def min(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise smaller of two ordered values; NaN where either is.
+
+    >>> lax.min(np.array([1, 4]), np.array([3, 2]))
+    Array([1, 2], dtype=int32)
+    """
     return min_p.bind(*operands("min", x, y))
 
 
@@ -182,8 +216,12 @@ max_p, min_p = (
 )
 
 
-def sign(x: Any) -> Any:
-    """Elementwise sign: -1, 0 or 1 (NaN stays NaN); of a complex number x / |x|, or 0."""
+def sign(x: ArrayLike) -> Array:
+    """Elementwise sign: -1, 0 or 1 (NaN stays NaN); of a complex number x / |x|, or 0.
+
+    >>> lax.sign(np.array([-2.0, 0.0, 3.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     return sign_p.bind(x)
 
 
@@ -209,8 +247,12 @@ def sign_lower(context: Any, x: Any) -> Any:
 sign_p = unary("sign", accepts=dtypes.NUMERIC, jvp=sign_jvp, lower=sign_lower)
 
 
-def abs(x: Any) -> Any:
-    """Elementwise absolute value of signed numbers; of complex ones, a real number."""
+def abs(x: ArrayLike) -> Array:
+    """Elementwise absolute value of signed numbers; of complex ones, a real number.
+
+    >>> lax.abs(np.array([-1.5, 2.0]))
+    Array([1.5, 2. ], dtype=float32)
+    """
     return abs_p.bind(x)
 
 
@@ -229,8 +271,12 @@ abs_p = unary(
 )
 
 
-def square(x: Any) -> Any:
-    """Elementwise x * x."""
+def square(x: ArrayLike) -> Array:
+    """Elementwise x * x.
+
+    >>> lax.square(np.array([2.0, -3.0]))
+    Array([4., 9.], dtype=float32)
+    """
     return square_p.bind(x)
 
 
@@ -246,8 +292,12 @@ square_p = unary(
 )
 
 
-def exp(x: Any) -> Any:
-    """Elementwise exponential."""
+def exp(x: ArrayLike) -> Array:
+    """Elementwise exponential.
+
+    >>> lax.exp(np.array([0.0, 1.0]))
+    Array([1.       , 2.7182817], dtype=float32)
+    """
     return exp_p.bind(x)
 
 
@@ -259,16 +309,24 @@ exp_p = unary(
 )
 
 
-def log(x: Any) -> Any:
-    """Elementwise natural logarithm."""
+def log(x: ArrayLike) -> Array:
+    """Elementwise natural logarithm.
+
+    >>> lax.log(np.array([1.0, 10.0]))
+    Array([0.       , 2.3025851], dtype=float32)
+    """
     return log_p.bind(x)
 
 
 log_p = unary("log", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: div(t, x), lower="stablehlo.log")
 
 
-def sin(x: Any) -> Any:
-    """Elementwise sine of an angle in radians."""
+def sin(x: ArrayLike) -> Array:
+    """Elementwise sine of an angle in radians.
+
+    >>> lax.sin(np.array([0.0, 1.0]))
+    Array([0.        , 0.84147096], dtype=float32)
+    """
     return sin_p.bind(x)
 
 
@@ -277,8 +335,12 @@ sin_p = unary(
 )
 
 
-def cos(x: Any) -> Any:
-    """Elementwise cosine of an angle in radians."""
+def cos(x: ArrayLike) -> Array:
+    """Elementwise cosine of an angle in radians.
+
+    >>> lax.cos(np.array([0.0, 1.0]))
+    Array([1.       , 0.5403023], dtype=float32)
+    """
     return cos_p.bind(x)
 
 
@@ -290,8 +352,12 @@ cos_p = unary(
 )
 
 
-def tanh(x: Any) -> Any:
-    """Elementwise hyperbolic tangent."""
+def tanh(x: ArrayLike) -> Array:
+    """Elementwise hyperbolic tangent.
+
+    >>> lax.tanh(np.array([0.0, 1.0]))
+    Array([0.       , 0.7615942], dtype=float32)
+    """
     return tanh_p.bind(x)
 
 
@@ -303,8 +369,12 @@ tanh_p = unary(
 )
 
 
-def sqrt(x: Any) -> Any:
-    """Elementwise square root."""
+def sqrt(x: ArrayLike) -> Array:
+    """Elementwise square root.
+
+    >>> lax.sqrt(np.array([4.0, 9.0]))
+    Array([2., 3.], dtype=float32)
+    """
     return sqrt_p.bind(x)
 
 
@@ -316,33 +386,57 @@ sqrt_p = unary(
 )
 
 
-def eq(x: Any, y: Any) -> Any:
-    """Elementwise x == y."""
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x == y.
+
+    >>> lax.eq(np.array([1, 2]), np.array([1, 3]))
+    Array([ True, False], dtype=bool)
+    """
     return eq_p.bind(*operands("eq", x, y))
 
 
-def ne(x: Any, y: Any) -> Any:
-    """Elementwise x != y."""
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x != y.
+
+    >>> lax.ne(np.array([1, 2]), np.array([1, 3]))
+    Array([False,  True], dtype=bool)
+    """
     return ne_p.bind(*operands("ne", x, y))
 
 
-def lt(x: Any, y: Any) -> Any:
-    """Elementwise x < y of ordered values."""
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x < y of ordered values.
+
+    >>> lax.lt(np.array([1, 2]), np.array([2, 2]))
+    Array([ True, False], dtype=bool)
+    """
     return lt_p.bind(*operands("lt", x, y))
 
 
-def le(x: Any, y: Any) -> Any:
-    """Elementwise x <= y of ordered values."""
+def le(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x <= y of ordered values.
+
+    >>> lax.le(np.array([1, 3]), np.array([2, 2]))
+    Array([ True, False], dtype=bool)
+    """
     return le_p.bind(*operands("le", x, y))
 
 
-def gt(x: Any, y: Any) -> Any:
-    """Elementwise x > y of ordered values."""
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x > y of ordered values.
+
+    >>> lax.gt(np.array([1, 3]), np.array([2, 2]))
+    Array([False,  True], dtype=bool)
+    """
     return gt_p.bind(*operands("gt", x, y))
 
 
-def ge(x: Any, y: Any) -> Any:
-    """Elementwise x >= y of ordered values."""
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x >= y of ordered values.
+
+    >>> lax.ge(np.array([1, 2]), np.array([2, 2]))
+    Array([False,  True], dtype=bool)
+    """
     return ge_p.bind(*operands("ge", x, y))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft import dtypes
+from weft.array import Array
 from weft.ops.families import nary, operands, unary
+from weft.typing import ArrayLike
 
 __all__ = [
     "bitwise_and",
@@ -20,64 +20,96 @@ __all__ = [
 ]
 
 
-def bitwise_not(x: Any) -> Any:
-    """Elementwise complement of all bits; of booleans, the other one."""
+def bitwise_not(x: ArrayLike) -> Array:
+    """Elementwise complement of all bits; of booleans, the other one.
+
+    >>> lax.bitwise_not(np.array([0, 5]))
+    Array([-1, -6], dtype=int32)
+    """
     return not_p.bind(x)
 
 
 not_p = unary("not", accepts=dtypes.BITS, lower="stablehlo.not")
 
 
-def bitwise_and(x: Any, y: Any) -> Any:
-    """Elementwise bits that both operands have."""
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise bits that both operands have.
+
+    >>> lax.bitwise_and(np.array([6, 5]), np.array([3, 4]))
+    Array([2, 4], dtype=int32)
+    """
     return and_p.bind(*operands("and", x, y))
 
 
 and_p = nary("and", arity=2, accepts=dtypes.BITS, lower="stablehlo.and")
 
 
-def bitwise_or(x: Any, y: Any) -> Any:
-    """Elementwise bits that either operand has."""
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise bits that either operand has.
+
+    >>> lax.bitwise_or(np.array([6, 5]), np.array([3, 4]))
+    Array([7, 5], dtype=int32)
+    """
     return or_p.bind(*operands("or", x, y))
 
 
 or_p = nary("or", arity=2, accepts=dtypes.BITS, lower="stablehlo.or")
 
 
-def bitwise_xor(x: Any, y: Any) -> Any:
-    """Elementwise bits in which the operands differ."""
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise bits in which the operands differ.
+
+    >>> lax.bitwise_xor(np.array([6, 5]), np.array([3, 4]))
+    Array([5, 1], dtype=int32)
+    """
     return xor_p.bind(*operands("xor", x, y))
 
 
 xor_p = nary("xor", arity=2, accepts=dtypes.BITS, lower="stablehlo.xor")
 
 
-def population_count(x: Any) -> Any:
-    """Elementwise number of bits that are set, in the dtype of the integers."""
+def population_count(x: ArrayLike) -> Array:
+    """Elementwise number of bits that are set, in the dtype of the integers.
+
+    >>> lax.population_count(np.array([7, 8]))
+    Array([3, 1], dtype=int32)
+    """
     return population_count_p.bind(x)
 
 
 population_count_p = unary("population_count", accepts=dtypes.INTEGER, lower="stablehlo.popcnt")
 
 
-def clz(x: Any) -> Any:
-    """Elementwise number of zero bits before the first that is set, in the integers' dtype."""
+def clz(x: ArrayLike) -> Array:
+    """Elementwise number of zero bits before the first that is set, in the integers' dtype.
+
+    >>> lax.clz(np.array([1, 8], np.int32))
+    Array([31, 28], dtype=int32)
+    """
     return clz_p.bind(x)
 
 
 clz_p = unary("clz", accepts=dtypes.INTEGER, lower="stablehlo.count_leading_zeros")
 
 
-def shift_left(x: Any, y: Any) -> Any:
-    """Elementwise x with its bits moved y places up; 0 where y is the width or more."""
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x with its bits moved y places up; 0 where y is the width or more.
+
+    >>> lax.shift_left(np.array([1, 3]), np.array([2, 1]))
+    Array([4, 6], dtype=int32)
+    """
     return shift_left_p.bind(*operands("shift_left", x, y))
 
 
 shift_left_p = nary("shift_left", arity=2, accepts=dtypes.INTEGER, lower="stablehlo.shift_left")
 
 
-def shift_right_arithmetic(x: Any, y: Any) -> Any:
-    """Elementwise x with its bits moved y places down, filled up with its sign bit."""
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x with its bits moved y places down, filled up with its sign bit.
+
+    >>> lax.shift_right_arithmetic(np.array([-8, 8]), np.array([1, 1]))
+    Array([-4,  4], dtype=int32)
+    """
     return shift_right_arithmetic_p.bind(*operands("shift_right_arithmetic", x, y))
 
 
@@ -89,8 +121,12 @@ shift_right_arithmetic_p = nary(
 )
 
 
-def shift_right_logical(x: Any, y: Any) -> Any:
-    """Elementwise x with its bits moved y places down, filled up with zeros."""
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x with its bits moved y places down, filled up with zeros.
+
+    >>> lax.shift_right_logical(np.array([8, 9]), np.array([1, 1]))
+    Array([4, 4], dtype=int32)
+    """
     return shift_right_logical_p.bind(*operands("shift_right_logical", x, y))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft.array import Array
 from weft.core import rules
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
@@ -76,6 +77,9 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     equal size that are summed apart. Raises UnboundAxisError for a name that is not bound, and
     AxisError for a value that is equal on all devices along a mesh axis: it may have been summed
     already.
+
+    >>> weft.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([3., 3.], dtype=float32)
     """
     names = axis_names("psum", axis_name)
     sizes = axis_sizes_of(names)
@@ -101,6 +105,9 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The mean of a value over a named axis, or several; integers are converted first.
 
     Arguments and errors are those of `psum`.
+
+    >>> weft.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([1.5, 1.5], dtype=float32)
     """
     names = axis_names("pmean", axis_name)
     sizes = axis_sizes_of(names)
@@ -320,12 +327,19 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     Its derivative is shared equally among the elements that attain the maximum. Arguments and
     errors are those of `psum`.
+
+    >>> weft.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([2., 2.], dtype=float32)
     """
     return _extremum(pmax_p, x, axis_name, axis_index_groups)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The minimum of a value over a named axis, or several; see `pmax`."""
+    """The minimum of a value over a named axis, or several; see `pmax`.
+
+    >>> weft.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([1., 1.], dtype=float32)
+    """
     return _extremum(pmin_p, x, axis_name, axis_index_groups)
 
 
@@ -418,10 +432,13 @@ pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
 # ---- axis_index ------------------------------------------------------------------------------
 
 
-def axis_index(axis_name: Any) -> Any:
+def axis_index(axis_name: Any) -> Array:
     """The position along a named axis, as an int32; several names count row-major.
 
     Raises UnboundAxisError for a name that is not bound.
+
+    >>> weft.vmap(lambda x: lax.axis_index("i"), axis_name="i")(np.zeros(3))
+    Array([0, 1, 2], dtype=int32)
     """
     names = axis_names("axis_index", axis_name)
     sizes = axis_sizes_of(names)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.ops.convert import convert_element_type
 from weft.ops.families import nary, operands, repeat_scalars, unary
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["complex", "conj", "imag", "real"]
 
@@ -22,8 +24,12 @@ def _zero(x: Any) -> Any:
     return type_of(x).dtype.type(0)
 
 
-def real(x: Any) -> Any:
-    """Elementwise real part of complex numbers."""
+def real(x: ArrayLike) -> Array:
+    """Elementwise real part of complex numbers.
+
+    >>> lax.real(np.array([1 + 2j]))
+    Array([1.], dtype=float32)
+    """
     return real_p.bind(x)
 
 
@@ -41,8 +47,12 @@ real_p = unary(
 )
 
 
-def imag(x: Any) -> Any:
-    """Elementwise imaginary part of complex numbers, as real ones."""
+def imag(x: ArrayLike) -> Array:
+    """Elementwise imaginary part of complex numbers, as real ones.
+
+    >>> lax.imag(np.array([1 + 2j]))
+    Array([2.], dtype=float32)
+    """
     return imag_p.bind(x)
 
 
@@ -60,8 +70,12 @@ imag_p = unary(
 )
 
 
-def complex(x: Any, y: Any) -> Any:
-    """Elementwise complex number x + iy from two arrays of float32 or float64."""
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise complex number x + iy from two arrays of float32 or float64.
+
+    >>> lax.complex(np.array([1.0]), np.array([2.0]))
+    Array([1.+2.j], dtype=complex64)
+    """
     return complex_p.bind(*operands("complex", x, y))
 
 
@@ -83,7 +97,7 @@ complex_p = nary(
 )
 
 
-def conj(x: Any) -> Any:
+def conj(x: ArrayLike) -> Array:
     """Elementwise complex conjugate; real numbers become complex ones.
 
     >>> import weft.lax as lax

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
+from weft.array import Array
 from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
@@ -16,6 +17,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.families import unary
 from weft.ops.shape import move_dim
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
 
@@ -25,7 +27,7 @@ _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 # ---- convert_element_type ----------------------------------------------------------------------
 
 
-def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Array:
     """The same numbers in another dtype, as nearly as it can hold them.
 
     Complex numbers lose their imaginary part in a real dtype; numbers become booleans by comparing
@@ -115,7 +117,7 @@ convert_element_type_p = primitive(
 # ---- bitcast_convert_type ----------------------------------------------------------------------
 
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """The same bits read as another dtype.
 
     Where the new dtype is k times narrower, a last dimension of length k appears (the least
@@ -191,7 +193,7 @@ bitcast_convert_type_p = primitive(
 # ---- reduce_precision --------------------------------------------------------------------------
 
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Rounds to the numbers of a narrower floating-point format, keeping the dtype.
 
     Derivatives are rounded likewise. Raises WeftValueError where a number of bits is out of range.

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
@@ -31,8 +32,9 @@ from weft.ops.dot import (
 from weft.ops.joining import rev
 from weft.ops.padding_sizes import Pads, dilated, padtype_to_pads, windows
 from weft.ops.shape import move_dim, reshape
-from weft.ops.tangents import add_tangents
+from weft.ops.tangents import add_tangents, zeros
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "ConvDimensionNumbers",
@@ -124,8 +126,8 @@ def conv_general_permutations(
 
 
 def conv_general_dilated(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None = None,
@@ -137,7 +139,7 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     *,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Slides the kernel `rhs` over the array `lhs` and sums products over window and features.
 
     window_strides: one step per spatial dimension; padding: "SAME", "SAME_LOWER", "VALID", or (low,
@@ -299,7 +301,11 @@ def conv_shape_tuple(
     batch_group_count: int = 1,
 ) -> Ints:
     """The shape of a convolution's result, dimensions in the standard order (None of
-    `conv_dimension_numbers`)."""
+    `conv_dimension_numbers`).
+
+    >>> lax.conv_shape_tuple((1, 1, 5), (1, 1, 2), (1,), "VALID")
+    (1, 1, 4)
+    """
     if isinstance(pads, str):
         pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     spatial = windows("conv", lhs_shape[2:], rhs_shape[2:], strides, pads)
@@ -497,7 +503,17 @@ def conv_vmap(
     (lhs, rhs), (dim_l, dim_r) = args, dims
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     params["dimension_numbers"] = dimension_numbers
-    groups = {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
+    groups: dict[str, Any] = {
+        "feature_group_count": feature_group_count,
+        "batch_group_count": batch_group_count,
+    }
+    if not axis.size:  # Dimensions of which it became a part could not be taken apart again.
+        elements = [
+            t if dim is None else t.update(shape=(*t.shape[:dim], *t.shape[dim + 1 :]))
+            for t, dim in zip(map(type_of, args), dims, strict=True)
+        ]
+        element = conv_type(elements[0], elements[1], **groups, **params)
+        return zeros(element.update(shape=(0, *element.shape))), 0
     if dim_l is not None and dim_r is not None:
         # One group of features, or of the batch, per element.
         split, place = (

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.convolution import conv_dimension_numbers, conv_general_dilated
@@ -19,6 +20,7 @@ from weft.ops.dot import dot_general
 from weft.ops.joining import rev
 from weft.ops.padding_sizes import dilated
 from weft.ops.shape import broadcast_in_dim, inverse_permutation, reshape, transpose
+from weft.typing import ArrayLike
 
 __all__ = [
     "conv",
@@ -30,15 +32,19 @@ __all__ = [
 
 
 def conv(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """A convolution with dimensions in the standard order: (batch, feature, spatial …) and
-    (output feature, input feature, spatial …). See `conv_general_dilated`."""
+    (output feature, input feature, spatial …). See `conv_general_dilated`.
+
+    >>> lax.conv(np.ones((1, 1, 4, 4)), np.ones((1, 1, 2, 2)), (1, 1), "VALID").shape
+    (1, 1, 3, 3)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -50,15 +56,15 @@ def conv(
 
 
 def conv_with_general_padding(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """A dilated convolution with dimensions in the standard order. See `conv_general_dilated`."""
     return conv_general_dilated(
         lhs,
@@ -94,8 +100,8 @@ def transposed_pads(reach: int, stride: int, padding: str) -> tuple[int, int]:
 
 
 def conv_transpose(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     rhs_dilation: Sequence[int] | None = None,
@@ -104,7 +110,7 @@ def conv_transpose(
     precision: Any = None,
     preferred_element_type: Any = None,
     use_consistent_padding: bool = False,
-) -> Any:
+) -> Array:
     """The convolution of an array stretched by `strides`: the transpose of a strided convolution.
 
     padding: "SAME", "VALID", or (low, high) per spatial dimension, of the stretched array; with
@@ -112,6 +118,9 @@ def conv_transpose(
     dimension_numbers: by default channels last, ("NHWC", "HWIO", "NHWC").
     transpose_kernel: reverses the kernel and exchanges its features, so that the result is the
     gradient of the convolution with that kernel. Raises as `conv_general_dilated` does.
+
+    >>> lax.conv_transpose(np.ones((1, 3, 1)), np.ones((2, 1, 1)), (2,), "SAME").shape
+    (1, 6, 1)
     """
     lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
     if dimension_numbers is None:
@@ -148,7 +157,7 @@ def conv_transpose(
 
 
 def conv_general_dilated_patches(
-    lhs: Any,
+    lhs: ArrayLike,
     filter_shape: Sequence[int],
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
@@ -157,7 +166,7 @@ def conv_general_dilated_patches(
     dimension_numbers: Any = None,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """The windows that a convolution with a kernel of shape `filter_shape` would see.
 
     The result's feature dimension has features * prod(filter_shape) elements: for each feature of
@@ -193,8 +202,8 @@ def repeat_first(x: Any, times: int) -> Any:
 
 
 def conv_general_dilated_local(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     window_strides: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
     filter_shape: Sequence[int],
@@ -202,7 +211,7 @@ def conv_general_dilated_local(
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: Any = None,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """A convolution whose kernel differs from place to place.
 
     The kernel's spatial dimensions are those of the result, and its input feature dimension has

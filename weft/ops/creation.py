@@ -21,6 +21,7 @@ from weft.ops.declare import primitive
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim_p
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "broadcasted_iota",
@@ -36,7 +37,7 @@ __all__ = [
 _NUMBERS = (bool, int, float, complex)
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
     """An array of one value.
 
     `fill_value` is a number or an array without dimensions; `dtype` is by default its own, and then
@@ -91,24 +92,31 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
 
 
 def full_like(
-    x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
-) -> Any:
+    x: ArrayLike, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
+) -> Array:
     """An array of one value, of the shape and dtype of `x` where none are given.
 
     Raises DTypeError where that would be an array of random keys.
+
+    >>> lax.full_like(np.array([1.0, 2.0]), 7)
+    Array([7., 7.], dtype=float32)
     """
     of = type_of(x)
     target = of.dtype if dtype is None else dtypes.parse(dtype)
     return full(of.shape if shape is None else shape, _as_dtype(fill_value, target, "full_like"))
 
 
-def zeros_like_array(x: Any) -> Any:
+def zeros_like_array(x: ArrayLike) -> Array:
     """An array of zeros of the shape and dtype of `x`."""
     return full_like(x, 0)
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array whose elements may be anything; here they are zeros."""
+def empty(shape: Sequence[int], dtype: Any) -> Array:
+    """An array whose elements may be anything; here they are zeros.
+
+    >>> lax.empty((2, 3), np.float32).shape
+    (2, 3)
+    """
     return full(shape, 0, dtype)
 
 
@@ -122,7 +130,7 @@ def eye(dtype: Any, shape: Sequence[int], offset: int = 0) -> Any:
 # ---- iota ------------------------------------------------------------------------------------
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: Any, size: int) -> Array:
     """0, 1, 2, … as an array of `size` numbers.
 
     >>> iota(np.int32, 3)
@@ -131,10 +139,14 @@ def iota(dtype: Any, size: int) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
     """0, 1, 2, … along one dimension of an array, the same along the others.
 
     Raises AxisError for a dimension that the shape does not have, DTypeError for booleans.
+
+    >>> lax.broadcasted_iota(np.int32, (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
     """
     lengths = _lengths("broadcasted_iota", shape)
     return iota_p.bind(dtype=dtypes.parse(dtype), shape=lengths, dimension=dimension.__index__())

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
@@ -31,6 +32,7 @@ from weft.ops.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.slicing import pad
 from weft.ops.tangents import zeros
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
 
@@ -337,7 +339,7 @@ def bind_cumulative(made: Primitive, x: Any, axis: int, reverse: bool) -> Any:
 # ---- sum and product ---------------------------------------------------------------------------
 
 
-def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The sums of the elements up to each one along an axis (with `reverse`: from each one on).
 
     Takes numbers. Raises AxisError and DTypeError.
@@ -349,10 +351,13 @@ def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
     return bind_cumulative(cumsum_p, operand, axis, reverse)
 
 
-def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The products of the elements up to each one along an axis (`reverse`: from each one on).
 
     Takes numbers. Raises AxisError and DTypeError.
+
+    >>> lax.cumprod(np.array([1, 2, 3]))
+    Array([1, 2, 6], dtype=int32)
     """
     return bind_cumulative(cumprod_p, operand, axis, reverse)
 
@@ -393,20 +398,26 @@ cumprod_p = cumulative(
 # ---- extrema -----------------------------------------------------------------------------------
 
 
-def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The maximum of the elements up to each one along an axis (`reverse`: from each one on).
 
     Takes numbers; NaN propagates. The derivative is shared equally among the elements that attain
     the maximum. Raises AxisError and DTypeError.
+
+    >>> lax.cummax(np.array([1, 3, 2]))
+    Array([1, 3, 3], dtype=int32)
     """
     return bind_cumulative(cummax_p, operand, axis, reverse)
 
 
-def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The minimum of the elements up to each one along an axis (`reverse`: from each one on).
 
     Takes numbers; NaN propagates. The derivative is shared equally among the elements that attain
     the minimum. Raises AxisError and DTypeError.
+
+    >>> lax.cummin(np.array([3, 1, 2]))
+    Array([3, 1, 1], dtype=int32)
     """
     return bind_cumulative(cummin_p, operand, axis, reverse)
 
@@ -441,10 +452,13 @@ cummin_p = cumulative(
 # ---- logarithm of the sum of exponentials ------------------------------------------------------
 
 
-def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
     """The logarithms of the sums of exponentials up to each element along an axis.
 
     Takes floating-point numbers; large ones do not overflow. Raises AxisError and DTypeError.
+
+    >>> lax.cumlogsumexp(np.array([0.0, 0.0, 0.0]))
+    Array([0.       , 0.6931472, 1.0986123], dtype=float32)
     """
     return bind_cumulative(cumlogsumexp_p, operand, axis, reverse)
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import config, dtypes
+from weft.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, full_read
@@ -24,6 +25,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.shape import canonical_axes, canonical_axis, transpose
 from weft.ops.tangents import add_tangents
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
 
@@ -164,14 +166,14 @@ def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, 
 
 
 def dot_general(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     dimension_numbers: Any,
     precision: Any = None,
     preferred_element_type: Any = None,
     *,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Sums products over the contracted dimensions.
 
     dimension_numbers: ((contracted of lhs, of rhs), (batch of lhs, of rhs)), each a sequence of
@@ -417,14 +419,14 @@ primitive(
 
 
 def dot(
-    lhs: Any,
-    rhs: Any,
+    lhs: ArrayLike,
+    rhs: ArrayLike,
     *,
     dimension_numbers: Any = None,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """The product of vectors and matrices; with `dimension_numbers`, `dot_general`.
 
     Raises ShapeError for operands of other ranks, or whose inner lengths differ.
@@ -454,10 +456,13 @@ def dot(
     )
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
     """Products of matrices: the last two dimensions are theirs, all before are batch dimensions.
 
     The operands have equal ranks, of 2 or more, and equal batch dimensions. Raises ShapeError.
+
+    >>> lax.batch_matmul(np.ones((2, 1, 3)), np.ones((2, 3, 1))).shape
+    (2, 1, 1)
     """
     left, right = type_of(lhs), type_of(rhs)
     if left.ndim != right.ndim or left.ndim < 2:

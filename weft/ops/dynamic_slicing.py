@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
@@ -29,6 +30,7 @@ from weft.ops.shape import canonical_axis, expand_dims, move_dim, reshape, squee
 from weft.ops.slicing import slice_in_dim
 from weft.ops.tangents import instantiate, zeros
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "dynamic_index_in_dim",
@@ -149,12 +151,12 @@ def _index_vectors(
 
 
 def dynamic_slice(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     slice_sizes: Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """The block of shape `slice_sizes` at a computed position.
 
     `start_indices` has an integer per dimension, negative ones counting from the end; a block that
@@ -263,12 +265,12 @@ dynamic_slice_p = primitive(
 
 
 def dynamic_update_slice(
-    operand: Any,
+    operand: ArrayLike,
     update: Any,
     start_indices: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """The operand with the block at a computed position replaced by `update`.
 
     Positions are read as by `dynamic_slice`. Raises ShapeError for an update of another rank or
@@ -384,14 +386,18 @@ dynamic_update_slice_p = primitive(
 
 
 def dynamic_slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     start_index: Any,
     slice_size: int,
     axis: int = 0,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
-    """`slice_size` elements along one dimension, from a computed position."""
+) -> Array:
+    """`slice_size` elements along one dimension, from a computed position.
+
+    >>> lax.dynamic_slice_in_dim(np.arange(5), 2, 2)
+    Array([2, 3], dtype=int32)
+    """
     shape = type_of(operand).shape
     place = canonical_axis(axis, len(shape), "dynamic_slice_in_dim")
     starts: list[Any] = [np.int32(0)] * len(shape)
@@ -401,16 +407,19 @@ def dynamic_slice_in_dim(
 
 
 def dynamic_update_slice_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     update: Any,
     start_index: Any,
     axis: int,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """The operand with elements along one dimension replaced, from a computed position on.
 
     The update has the operand's length in the other dimensions.
+
+    >>> lax.dynamic_update_slice_in_dim(np.zeros(4), np.ones(2), 1, 0)
+    Array([0., 1., 1., 0.], dtype=float32)
     """
     shape = type_of(operand).shape
     place = canonical_axis(axis, len(shape), "dynamic_update_slice_in_dim")
@@ -420,13 +429,13 @@ def dynamic_update_slice_in_dim(
 
 
 def dynamic_index_in_dim(
-    operand: Any,
+    operand: ArrayLike,
     index: Any,
     axis: int = 0,
     keepdims: bool = True,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """The elements at one computed position along a dimension, which is dropped or kept.
 
     >>> dynamic_index_in_dim(np.arange(6).reshape(3, 2), 1, keepdims=False)
@@ -439,11 +448,14 @@ def dynamic_index_in_dim(
 
 
 def dynamic_update_index_in_dim(
-    operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+    operand: ArrayLike, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
+) -> Array:
     """The operand with the elements at one computed position along a dimension replaced.
 
     The update may have that dimension, with length 1, or lack it.
+
+    >>> lax.dynamic_update_index_in_dim(np.zeros(3), 5.0, 1, 0)
+    Array([0., 5., 0.], dtype=float32)
     """
     ndim = type_of(operand).ndim
     place = canonical_axis(axis, ndim, "dynamic_update_index_in_dim")
@@ -454,10 +466,13 @@ def dynamic_update_index_in_dim(
     )
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The elements at one fixed position along a dimension, which is dropped or kept.
 
     A negative index counts from the end. Raises WeftIndexError where it is out of bounds.
+
+    >>> lax.index_in_dim(np.array([[1, 2], [3, 4]]), 1, keepdims=False)
+    Array([3, 4], dtype=int32)
     """
     shape = type_of(operand).shape
     place = canonical_axis(axis, len(shape), "index_in_dim")
@@ -474,7 +489,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return out if keepdims else squeeze(out, (place,))
 
 
-def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Any:
+def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     """The blocks at positions that vectors of indices give along some dimensions.
 
     `idxs` has one array of integers per dimension in `axes`, all of one shape with one dimension,

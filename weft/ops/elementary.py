@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.ops import formulas
 from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
 from weft.ops.families import nary, operands, unary
 from weft.ops.formulas import Term, lowered, where
 from weft.ops.powers import rsqrt
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "acos",
@@ -53,8 +55,12 @@ def one(x: Any) -> Any:
 # ---- exponentials and logarithms ---------------------------------------------------------------
 
 
-def exp2(x: Any) -> Any:
-    """Elementwise 2 to the power x."""
+def exp2(x: ArrayLike) -> Array:
+    """Elementwise 2 to the power x.
+
+    >>> lax.exp2(np.array([0.0, 3.0]))
+    Array([1., 8.], dtype=float32)
+    """
     return exp2_p.bind(x)
 
 
@@ -74,8 +80,12 @@ exp2_p = unary(
 )
 
 
-def expm1(x: Any) -> Any:
-    """Elementwise exp(x) - 1, accurate near 0."""
+def expm1(x: ArrayLike) -> Array:
+    """Elementwise exp(x) - 1, accurate near 0.
+
+    >>> lax.expm1(np.array([0.0, 1.0]))
+    Array([0.       , 1.7182817], dtype=float32)
+    """
     return expm1_p.bind(x)
 
 
@@ -87,8 +97,12 @@ expm1_p = unary(
 )
 
 
-def log1p(x: Any) -> Any:
-    """Elementwise log(1 + x), accurate near 0."""
+def log1p(x: ArrayLike) -> Array:
+    """Elementwise log(1 + x), accurate near 0.
+
+    >>> lax.log1p(np.array([0.0, 1.0]))
+    Array([0.       , 0.6931472], dtype=float32)
+    """
     return log1p_p.bind(x)
 
 
@@ -107,8 +121,12 @@ log1p_p = unary(
 )
 
 
-def logistic(x: Any) -> Any:
-    """Elementwise 1 / (1 + exp(-x))."""
+def logistic(x: ArrayLike) -> Array:
+    """Elementwise 1 / (1 + exp(-x)).
+
+    >>> lax.logistic(np.array([0.0, 2.0]))
+    Array([0.5     , 0.880797], dtype=float32)
+    """
     return logistic_p.bind(x)
 
 
@@ -123,8 +141,12 @@ logistic_p = unary(
 # ---- trigonometric functions -------------------------------------------------------------------
 
 
-def tan(x: Any) -> Any:
-    """Elementwise tangent of an angle in radians."""
+def tan(x: ArrayLike) -> Array:
+    """Elementwise tangent of an angle in radians.
+
+    >>> lax.tan(np.array([0.0, 1.0]))
+    Array([0.       , 1.5574077], dtype=float32)
+    """
     return tan_p.bind(x)
 
 
@@ -141,8 +163,12 @@ def root_of_one_minus_square(x: Any) -> Any:
     return mul(rsqrt(sub(one(x), x)), rsqrt(add(one(x), x)))
 
 
-def asin(x: Any) -> Any:
-    """Elementwise inverse sine, in radians."""
+def asin(x: ArrayLike) -> Array:
+    """Elementwise inverse sine, in radians.
+
+    >>> lax.asin(np.array([0.0, 1.0]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """
     return asin_p.bind(x)
 
 
@@ -154,8 +180,12 @@ asin_p = unary(
 )
 
 
-def acos(x: Any) -> Any:
-    """Elementwise inverse cosine, in radians."""
+def acos(x: ArrayLike) -> Array:
+    """Elementwise inverse cosine, in radians.
+
+    >>> lax.acos(np.array([1.0, 0.0]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """
     return acos_p.bind(x)
 
 
@@ -167,8 +197,12 @@ acos_p = unary(
 )
 
 
-def atan(x: Any) -> Any:
-    """Elementwise inverse tangent, in radians."""
+def atan(x: ArrayLike) -> Array:
+    """Elementwise inverse tangent, in radians.
+
+    >>> lax.atan(np.array([0.0, 1.0]))
+    Array([0.       , 0.7853982], dtype=float32)
+    """
     return atan_p.bind(x)
 
 
@@ -180,8 +214,12 @@ atan_p = unary(
 )
 
 
-def atan2(x: Any, y: Any) -> Any:
-    """Elementwise angle of the point with ordinate x and abscissa y, in radians."""
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise angle of the point with ordinate x and abscissa y, in radians.
+
+    >>> lax.atan2(np.array([1.0, -1.0]), np.array([1.0, 1.0]))
+    Array([ 0.7853982, -0.7853982], dtype=float32)
+    """
     return atan2_p.bind(*operands("atan2", x, y))
 
 
@@ -204,8 +242,12 @@ atan2_p = nary(
 # ---- hyperbolic functions ----------------------------------------------------------------------
 
 
-def sinh(x: Any) -> Any:
-    """Elementwise hyperbolic sine."""
+def sinh(x: ArrayLike) -> Array:
+    """Elementwise hyperbolic sine.
+
+    >>> lax.sinh(np.array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """
     return sinh_p.bind(x)
 
 
@@ -217,8 +259,12 @@ sinh_p = unary(
 )
 
 
-def cosh(x: Any) -> Any:
-    """Elementwise hyperbolic cosine."""
+def cosh(x: ArrayLike) -> Array:
+    """Elementwise hyperbolic cosine.
+
+    >>> lax.cosh(np.array([0.0, 1.0]))
+    Array([1.       , 1.5430806], dtype=float32)
+    """
     return cosh_p.bind(x)
 
 
@@ -230,8 +276,12 @@ cosh_p = unary(
 )
 
 
-def asinh(x: Any) -> Any:
-    """Elementwise inverse hyperbolic sine."""
+def asinh(x: ArrayLike) -> Array:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> lax.asinh(np.array([0.0, 1.0]))
+    Array([0.        , 0.88137364], dtype=float32)
+    """
     return asinh_p.bind(x)
 
 
@@ -243,8 +293,12 @@ asinh_p = unary(
 )
 
 
-def acosh(x: Any) -> Any:
-    """Elementwise inverse hyperbolic cosine."""
+def acosh(x: ArrayLike) -> Array:
+    """Elementwise inverse hyperbolic cosine.
+
+    >>> lax.acosh(np.array([1.0, 2.0]))
+    Array([0.      , 1.316958], dtype=float32)
+    """
     return acosh_p.bind(x)
 
 
@@ -256,8 +310,12 @@ acosh_p = unary(
 )
 
 
-def atanh(x: Any) -> Any:
-    """Elementwise inverse hyperbolic tangent."""
+def atanh(x: ArrayLike) -> Array:
+    """Elementwise inverse hyperbolic tangent.
+
+    >>> lax.atanh(np.array([0.0, 0.5]))
+    Array([0.        , 0.54930615], dtype=float32)
+    """
     return atanh_p.bind(x)
 
 

@@ -41,6 +41,15 @@ class KeyDType:
         self.itemsize = 4 * prod(key_shape)
         self.implementation = implementation
 
+    @property
+    def type(self) -> Any:
+        """The class of NumPy's scalars of a dtype, of which there are none. Raises DTypeError."""
+        raise DTypeError(
+            "random keys are no numbers",
+            got=f"dtype {self.name}",
+            wanted="a dtype of numbers or booleans",
+        )
+
     def __repr__(self) -> str:
         return self.name
 

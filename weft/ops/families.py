@@ -7,6 +7,7 @@ a cotangent to such an operand's shape follow from the declaration.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from weft.core.primitive import Primitive
 from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.shape import broadcast_in_dim, move_dim, reduce_sum
 from weft.ops.tangents import add_tangents
@@ -84,11 +85,20 @@ _KEYS = Fix(
 
 
 def elementwise_type(
-    name: str, accepts: DTypes, result_dtype: Rule | None = None, arity: int = 1
+    name: str,
+    accepts: DTypes,
+    result_dtype: Rule | None = None,
+    arity: int = 1,
+    lower: str | Rule | None = None,
 ) -> Rule:
-    """The type rule of an elementwise primitive; `result_dtype` maps the operand dtype."""
+    """The type rule of an elementwise primitive; `result_dtype` maps the operand dtype.
+
+    With `lower`, the parameters are those that the lowering rule names, and no others.
+    """
 
     def rule(*types: ArrayType, **params: Any) -> ArrayType:
+        if params and lower is not None:
+            _check_parameters(name, params, lower)
         if len(types) != arity:
             raise TypeError(f"{name} takes {arity} operands, not {len(types)}")
         dtype = types[0].dtype
@@ -133,6 +143,21 @@ def elementwise_type(
         return result_type(types, shape, out, all(t.weak_type for t in types) and out == dtype)
 
     return rule
+
+
+def _check_parameters(name: str, params: dict[str, Any], lower: str | Rule) -> None:
+    found = {} if isinstance(lower, str) else inspect.signature(lower).parameters
+    known = [key for key, value in found.items() if value.kind is value.KEYWORD_ONLY]
+    any_name = any(value.kind is value.VAR_KEYWORD for value in found.values())
+    wrong = [key for key in params if key not in known]
+    if wrong and not any_name:
+        raise WeftTypeError(
+            f"{name} has no parameter {wrong[0]!r}",
+            operation=name,
+            got=f"{wrong[0]}={params[wrong[0]]!r:.80}",
+            wanted=", ".join(known) or "no parameters",
+            fix=Fix("parameter", f"leave out {wrong[0]}", {"parameter": wrong[0]}),
+        )
 
 
 def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], int]:
@@ -269,7 +294,7 @@ def nary(
     bind = made.bind
     return primitive(
         made,
-        type_rule=elementwise_type(name, accepts, result_dtype, arity),
+        type_rule=elementwise_type(name, accepts, result_dtype, arity, lower),
         jvp=nary_jvp(bind, jvp or (None,) * arity),
         transpose=nary_transpose(transpose) if transpose else None,
         vmap=elementwise_vmap(bind),

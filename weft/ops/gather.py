@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.reads import Inner, Reads, Step, full_read
 from weft.core.rules import AxisData, Zero
@@ -27,6 +28,7 @@ from weft.ops import extended
 from weft.ops.declare import primitive, result_type
 from weft.ops.shape import move_dim
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
 
@@ -92,7 +94,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 def gather(
-    operand: Any,
+    operand: ArrayLike,
     start_indices: Any,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int],
@@ -101,7 +103,7 @@ def gather(
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Blocks of shape `slice_sizes`, at the positions that the last dimension of the indices gives.
 
     `mode` is by default "clip". `fill_value` is what mode "fill" writes: by default NaN, the lowest
@@ -250,8 +252,11 @@ def gather_type(
         indices_batching=numbers.start_indices_batching_dims,
     )
     if wrong is None:
+        # Where no positions are listed, no block has to fit.
+        least = 0 if math.prod(indices.shape[:-1]) else 1
         if len(slice_sizes) != operand.ndim or any(
-            not 0 <= size <= length for size, length in zip(slice_sizes, operand.shape, strict=True)
+            not 0 <= size <= max(length, least)
+            for size, length in zip(slice_sizes, operand.shape, strict=True)
         ):
             wrong = "there must be a block length for each dimension, at most the operand's length"
         elif any(slice_sizes[d] > 1 for d in dropped):
@@ -375,6 +380,8 @@ def gather_lower(
     fill_value: Any,
 ) -> Any:
     operand_type, indices_type = context.in_types
+    if 0 in context.out_types[0].shape:
+        return stablehlo.full(0, context.out_types[0].shape, operand_type.dtype)
     indices, dtype = widened_indices(indices, indices_type)
     # Out of bounds, XLA moves the block inside: mode CLIP as it stands.
     out = stablehlo.gather(
@@ -390,7 +397,7 @@ def gather_lower(
     inside = _blocks_inside(indices, indices_type.shape, last, dtype)
     out_shape = context.out_types[0].shape
     batch = [d for d in range(len(out_shape)) if d not in dimension_numbers.offset_dims]
-    fill = _default_fill(operand_type.dtype) if fill_value is None else fill_value
+    fill = default_fill(operand_type.dtype) if fill_value is None else fill_value
     value = np.asarray(fill).astype(operand_type.dtype)
     return stablehlo.select(
         stablehlo.broadcast_in_dim(inside, out_shape, batch),
@@ -441,7 +448,7 @@ def gather_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[
     return [reads, (full_read(indices),)]
 
 
-def _default_fill(dtype: Any) -> Any:
+def default_fill(dtype: Any) -> Any:
     """What mode "fill" writes: a value that is as conspicuous as the dtype allows."""
     if dtype in dtypes.INEXACT:
         return math.nan

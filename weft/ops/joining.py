@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from weft.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, same_dims, same_moves
@@ -26,6 +27,7 @@ from weft.ops.shape import (
 )
 from weft.ops.tangents import instantiate
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "broadcast_shapes",
@@ -42,7 +44,7 @@ __all__ = [
 # ---- concatenate -----------------------------------------------------------------------------
 
 
-def concatenate(operands: Sequence[Any], dimension: int) -> Any:
+def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     """Joins arrays of one dtype along a dimension; in the other dimensions they have one length.
 
     Raises WeftValueError for no arrays, DTypeError and ShapeError where they do not fit together.
@@ -168,7 +170,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 # ---- split -----------------------------------------------------------------------------------
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """The consecutive parts of an array along a dimension, of the given lengths.
 
     Raises ShapeError where the lengths do not add up to that of the dimension.
@@ -253,8 +255,12 @@ split_p = primitive(
 # ---- rev -------------------------------------------------------------------------------------
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of the elements along the given dimensions."""
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
+    """Reverses the order of the elements along the given dimensions.
+
+    >>> lax.rev(np.array([1, 2, 3]), (0,))
+    Array([3, 2, 1], dtype=int32)
+    """
     axes = tuple(d.__index__() for d in dimensions)
     if extended.is_key(operand):
         return extended.through_bits(operand, lambda bits: rev(bits, axes))
@@ -303,10 +309,13 @@ rev_p = primitive(
 # ---- shapes ----------------------------------------------------------------------------------
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeats an array as a whole `reps[i]` times along each dimension i.
 
     Raises ShapeError where there is not one number for each dimension.
+
+    >>> lax.tile(np.array([1, 2]), (2,))
+    Array([1, 2, 1, 2], dtype=int32)
     """
     counts, of = tuple(count.__index__() for count in reps), type_of(operand)
     if len(counts) != of.ndim or any(count < 0 for count in counts):
@@ -322,11 +331,14 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     return reshape(spread, tuple(c * s for c, s in zip(counts, of.shape, strict=True)))
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Merges the dimensions from start up to (not including) stop into one.
 
     Dimensions count as in a slice of the shape: negative from the end, None for the end. Raises
     AxisError where stop lies before start.
+
+    >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
+    (2, 12)
     """
     shape = type_of(operand).shape
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
@@ -340,8 +352,12 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:low], prod(shape[low:high]), *shape[high:]))
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """Adds leading dimensions of length 1 up to `rank` dimensions. Raises ShapeError for fewer."""
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """Adds leading dimensions of length 1 up to `rank` dimensions. Raises ShapeError for fewer.
+
+    >>> lax.broadcast_to_rank(np.array([1, 2]), 3).shape
+    (1, 1, 2)
+    """
     shape = type_of(x).shape
     if len(shape) > rank:
         raise ShapeError(

@@ -122,6 +122,9 @@ def axis_size(axis_name: Any) -> int:
     """The length of a bound axis, or the product of the lengths of several.
 
     Raises UnboundAxisError for a name that is not bound.
+
+    >>> weft.vmap(lambda x: x * lax.axis_size("i"), axis_name="i")(np.ones(3))
+    Array([3., 3., 3.], dtype=float32)
     """
     return prod(axis_sizes_of(axis_names("axis_size", axis_name)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.reads import elementwise_reads
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
@@ -24,12 +25,17 @@ from weft.ops.families import (
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["cbrt", "integer_pow", "pow", "reciprocal", "rsqrt"]
 
 
-def cbrt(x: Any) -> Any:
-    """Elementwise real cube root of floating-point numbers."""
+def cbrt(x: ArrayLike) -> Array:
+    """Elementwise real cube root of floating-point numbers.
+
+    >>> lax.cbrt(np.array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """
     return cbrt_p.bind(x)
 
 
@@ -41,8 +47,12 @@ cbrt_p = unary(
 )
 
 
-def rsqrt(x: Any) -> Any:
-    """Elementwise 1 / sqrt(x)."""
+def rsqrt(x: ArrayLike) -> Array:
+    """Elementwise 1 / sqrt(x).
+
+    >>> lax.rsqrt(np.array([4.0, 16.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
     return rsqrt_p.bind(x)
 
 
@@ -57,7 +67,7 @@ rsqrt_p = unary(
 # ---- integer_pow -------------------------------------------------------------------------------
 
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: Any, y: int) -> Array:
     """Elementwise x to a fixed whole power, by repeated multiplication.
 
     Raises DTypeError for a negative power of integers, WeftTypeError for a power that is not a
@@ -141,15 +151,19 @@ integer_pow_p = primitive(
 )
 
 
-def reciprocal(x: Any) -> Any:
-    """Elementwise 1 / x of floating-point or complex numbers."""
+def reciprocal(x: ArrayLike) -> Array:
+    """Elementwise 1 / x of floating-point or complex numbers.
+
+    >>> lax.reciprocal(np.array([2.0, 4.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
     return integer_pow(x, -1)
 
 
 # ---- pow ---------------------------------------------------------------------------------------
 
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise x to the power y.
 
     x is floating-point or complex; y has its dtype, or an integer dtype. Where x is 0 the

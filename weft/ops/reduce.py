@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
@@ -34,6 +35,7 @@ from weft.ops.shape import (
 from weft.ops.slicing import pad, slice_in_dim
 from weft.ops.tangents import zeros
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "reduce_and",
@@ -170,7 +172,7 @@ def bind_axes(made: Primitive, x: Any, axes: Sequence[int]) -> Any:
 # ---- maximum and minimum -----------------------------------------------------------------------
 
 
-def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The maximum over the given axes, which are dropped; NaN where an element is NaN.
 
     Of no elements it is the lowest value of the dtype. Raises AxisError and DTypeError.
@@ -182,10 +184,13 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Any:
     return bind_axes(reduce_max_p, operand, axes)
 
 
-def reduce_min(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The minimum over the given axes, which are dropped; NaN where an element is NaN.
 
     Of no elements it is the highest value of the dtype. Raises AxisError and DTypeError.
+
+    >>> lax.reduce_min(np.array([[1, 2], [3, 0]]), (1,))
+    Array([1, 0], dtype=int32)
     """
     return bind_axes(reduce_min_p, operand, axes)
 
@@ -215,7 +220,7 @@ reduce_min_p = reduction(
 # ---- product -----------------------------------------------------------------------------------
 
 
-def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The product over the given axes, which are dropped. Raises AxisError and DTypeError.
 
     >>> import numpy as np
@@ -267,18 +272,30 @@ reduce_prod_p = reduction(
 # ---- bitwise -----------------------------------------------------------------------------------
 
 
-def reduce_and(operand: Any, axes: Sequence[int]) -> Any:
-    """The bitwise (of booleans: logical) and over the given axes, which are dropped."""
+def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The bitwise (of booleans: logical) and over the given axes, which are dropped.
+
+    >>> lax.reduce_and(np.array([[True, False], [True, True]]), (0,))
+    Array([ True, False], dtype=bool)
+    """
     return bind_axes(reduce_and_p, operand, axes)
 
 
-def reduce_or(operand: Any, axes: Sequence[int]) -> Any:
-    """The bitwise (of booleans: logical) or over the given axes, which are dropped."""
+def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The bitwise (of booleans: logical) or over the given axes, which are dropped.
+
+    >>> lax.reduce_or(np.array([[True, False], [False, False]]), (0,))
+    Array([ True, False], dtype=bool)
+    """
     return bind_axes(reduce_or_p, operand, axes)
 
 
-def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
-    """The bitwise (of booleans: logical) exclusive or over the given axes, which are dropped."""
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The bitwise (of booleans: logical) exclusive or over the given axes, which are dropped.
+
+    >>> lax.reduce_xor(np.array([1, 3]), (0,))
+    Array(2, dtype=int32)
+    """
     return bind_axes(reduce_xor_p, operand, axes)
 
 

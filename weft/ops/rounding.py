@@ -6,9 +6,11 @@ import enum
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.errors import Fix, WeftValueError
 from weft.ops.families import nary, operands, repeat_scalars, unary
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["RoundingMethod", "ceil", "floor", "is_finite", "nextafter", "round"]
 
@@ -20,23 +22,31 @@ class RoundingMethod(enum.IntEnum):
     TO_NEAREST_EVEN = 1
 
 
-def floor(x: Any) -> Any:
-    """Elementwise largest whole number that is not larger, of floating-point numbers."""
+def floor(x: ArrayLike) -> Array:
+    """Elementwise largest whole number that is not larger, of floating-point numbers.
+
+    >>> lax.floor(np.array([1.2, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """
     return floor_p.bind(x)
 
 
 floor_p = unary("floor", accepts=dtypes.FLOATING, lower="stablehlo.floor")
 
 
-def ceil(x: Any) -> Any:
-    """Elementwise smallest whole number that is not smaller, of floating-point numbers."""
+def ceil(x: ArrayLike) -> Array:
+    """Elementwise smallest whole number that is not smaller, of floating-point numbers.
+
+    >>> lax.ceil(np.array([1.2, -1.2]))
+    Array([ 2., -1.], dtype=float32)
+    """
     return ceil_p.bind(x)
 
 
 ceil_p = unary("ceil", accepts=dtypes.FLOATING, lower="stablehlo.ceil")
 
 
-def round(x: Any, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Elementwise nearest whole number, of floating-point numbers.
 
     `rounding_method` says where halves go. Raises WeftValueError for an unknown method.
@@ -67,8 +77,12 @@ def round_lower(context: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
 round_p = unary("round", accepts=dtypes.FLOATING, lower=round_lower)
 
 
-def is_finite(x: Any) -> Any:
-    """Elementwise whether a floating-point number is neither infinite nor NaN."""
+def is_finite(x: ArrayLike) -> Array:
+    """Elementwise whether a floating-point number is neither infinite nor NaN.
+
+    >>> lax.is_finite(np.array([1.0, np.inf, np.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
     return is_finite_p.bind(x)
 
 
@@ -84,8 +98,12 @@ is_finite_p = unary(
 )
 
 
-def nextafter(x: Any, y: Any) -> Any:
-    """Elementwise neighbour of x, in its dtype, on the side of y."""
+def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise neighbour of x, in its dtype, on the side of y.
+
+    >>> lax.nextafter(np.float32(1.0), np.float32(2.0)) - np.float32(1.0)
+    Array(1.1920929e-07, dtype=float32)
+    """
     return nextafter_p.bind(*operands("nextafter", x, y))
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -42,6 +43,7 @@ from weft.ops.selection import select
 from weft.ops.shape import move_dim, reshape
 from weft.ops.tangents import add_tangents, instantiate, zeros
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "ScatterDimensionNumbers",
@@ -75,7 +77,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 def scatter(
-    operand: Any,
+    operand: ArrayLike,
     scatter_indices: Any,
     updates: Any,
     dimension_numbers: ScatterDimensionNumbers,
@@ -83,7 +85,7 @@ def scatter(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """The operand with the updates written at the listed positions.
 
     Where a position is listed more than once, which update remains is not specified. Updates out
@@ -271,7 +273,7 @@ def _wrong_numbers(
     sizes = window_sizes(operand.shape, updates.shape, numbers)
     # Along a batching dimension, of any length, blocks are single by definition.
     own = [d for d in range(operand.ndim) if d not in numbers.operand_batching_dims]
-    if any(sizes[d] > operand.shape[d] for d in own):
+    if updates.size and any(sizes[d] > operand.shape[d] for d in own):
         return f"blocks of shape {sizes} are larger than the operand"
     return None
 
@@ -324,6 +326,8 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         mode: GatherScatterMode,
     ) -> Any:
         operand_type, indices_type, updates_type = context.in_types
+        if not operand_type.size or not updates_type.size:
+            return operand
         numbers = dimension_numbers
         indices, dtype = widened_indices(indices, indices_type)
         if mode is GatherScatterMode.CLIP and numbers.scatter_dims_to_operand_dims:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
@@ -20,14 +21,18 @@ from weft.ops.families import align, nary, operands, repeat_scalars
 from weft.ops.shape import broadcast_in_dim
 from weft.ops.tangents import instantiate, zeros
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["clamp", "select", "select_n"]
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """`on_true` where `pred` holds, `on_false` elsewhere.
 
     The two have one shape and dtype; the boolean `pred` has their shape, or no dimensions.
+
+    >>> lax.select(np.array([True, False]), np.array([1, 2]), np.array([3, 4]))
+    Array([1, 4], dtype=int32)
     """
     if extended.is_key(on_true) and extended.is_key(on_false):
         dtype = type_of(on_true).dtype
@@ -117,7 +122,7 @@ select_p = primitive(
 # ---- select_n ----------------------------------------------------------------------------------
 
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: Any, *cases: Any) -> Array:
     """Elementwise the case whose number `which` holds.
 
     `which` is boolean with two cases (False picks the first), or int32 with any number; it has the
@@ -168,7 +173,7 @@ def _select_between(which: Any, cases: Sequence[Any], first: int) -> Any:
 # ---- clamp -------------------------------------------------------------------------------------
 
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
     """Elementwise x, or the bound that it is beyond: `min(max(x, min), max)`.
 
     The bounds have the shape of x or no dimensions, and its dtype. The derivative is that of x

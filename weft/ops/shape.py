@@ -11,14 +11,16 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.reads import Inner, Reads, full_read, regrouped
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops import extended
 from weft.ops.declare import linear_jvp, primitive, result_type
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "broadcast",
@@ -36,7 +38,15 @@ __all__ = [
 
 def canonical_axis(axis: int, ndim: int, operation: str) -> int:
     """An axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
-    index = axis.__index__()
+    try:
+        index = axis.__index__()
+    except AttributeError:
+        raise WeftTypeError(
+            f"{operation}: an axis is an integer",
+            operation=operation,
+            got=f"axis={axis!r:.80}",
+            wanted="an integer",
+        ) from None
     if not -ndim <= index < ndim:
         raise AxisError(
             f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions",
@@ -66,10 +76,14 @@ def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) 
 # ---- broadcast_in_dim ------------------------------------------------------------------------
 
 
-def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
     """Broadcasts to `shape`; dimension i of the operand becomes `broadcast_dimensions[i]`.
 
     Operand dimensions have length 1 or that of their target. Raises ShapeError otherwise.
+
+    >>> lax.broadcast_in_dim(np.array([1, 2]), (2, 3), (0,))
+    Array([[1, 1, 1],
+           [2, 2, 2]], dtype=int32)
     """
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     if type_of(x).shape == shape and dims == tuple(range(len(shape))):
@@ -92,8 +106,13 @@ def _extend(dims: tuple[int, ...], shape: tuple[int, ...], bits: Any) -> tuple[i
     return dims + tuple(range(len(shape), len(shape) + len(bits.shape) - len(dims)))
 
 
-def broadcast(x: Any, sizes: Sequence[int]) -> Any:
-    """Adds leading dimensions of the given sizes."""
+def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
+    """Adds leading dimensions of the given sizes.
+
+    >>> lax.broadcast(np.array([1, 2]), (2,))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
     ndim, sizes = type_of(x).ndim, tuple(sizes)
     return broadcast_in_dim(
         x, (*sizes, *type_of(x).shape), tuple(range(len(sizes), len(sizes) + ndim))
@@ -160,10 +179,14 @@ def broadcast_in_dim_lower(
 # ---- reshape ---------------------------------------------------------------------------------
 
 
-def reshape(x: Any, shape: Sequence[int]) -> Any:
+def reshape(x: Any, shape: Sequence[int]) -> Array:
     """The same elements, in row-major order, in another shape of the same size.
 
     Raises ShapeError where the sizes differ.
+
+    >>> lax.reshape(np.arange(4), (2, 2))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
     """
     shape = tuple(shape)
     if type_of(x).shape == shape:
@@ -175,8 +198,12 @@ def reshape(x: Any, shape: Sequence[int]) -> Any:
     return reshape_p.bind(x, shape=shape)
 
 
-def expand_dims(x: Any, axes: Sequence[int]) -> Any:
-    """Inserts dimensions of length 1, at the given places of the result."""
+def expand_dims(x: ArrayLike, axes: Sequence[int]) -> Array:
+    """Inserts dimensions of length 1, at the given places of the result.
+
+    >>> lax.expand_dims(np.array([1, 2]), (0, 2)).shape
+    (1, 2, 1)
+    """
     old = type_of(x).shape
     ndim = len(old) + len(tuple(axes))
     places = set(canonical_axes(tuple(axes), ndim, "expand_dims"))
@@ -184,8 +211,12 @@ def expand_dims(x: Any, axes: Sequence[int]) -> Any:
     return reshape(x, tuple(1 if i in places else next(lengths) for i in range(ndim)))
 
 
-def squeeze(x: Any, axes: Sequence[int]) -> Any:
-    """Drops dimensions of length 1. Raises ShapeError where one is longer."""
+def squeeze(x: ArrayLike, axes: Sequence[int]) -> Array:
+    """Drops dimensions of length 1. Raises ShapeError where one is longer.
+
+    >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
+    (3,)
+    """
     shape = type_of(x).shape
     dropped = set(canonical_axes(tuple(axes), len(shape), "squeeze"))
     if any(shape[d] != 1 for d in dropped):
@@ -244,10 +275,14 @@ def reshape_lower(context: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
 # ---- transpose -------------------------------------------------------------------------------
 
 
-def transpose(x: Any, permutation: Sequence[int]) -> Any:
+def transpose(x: Any, permutation: Sequence[int]) -> Array:
     """Permutes the dimensions: dimension i of the result is `permutation[i]` of the operand.
 
     Raises ShapeError where `permutation` is none.
+
+    >>> lax.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     permutation = tuple(permutation)
     if permutation == tuple(range(type_of(x).ndim)):
@@ -322,8 +357,12 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
 # ---- reduce_sum ------------------------------------------------------------------------------
 
 
-def reduce_sum(x: Any, axes: Sequence[int]) -> Any:
-    """The sum over the given axes, which are dropped."""
+def reduce_sum(x: Any, axes: Sequence[int]) -> Array:
+    """The sum over the given axes, which are dropped.
+
+    >>> lax.reduce_sum(np.array([[1, 2], [3, 4]]), (0,))
+    Array([4, 6], dtype=int32)
+    """
     axes = tuple(axes)
     return reduce_sum_p.bind(x, axes=axes) if axes else x
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.reads import Inner, Reads, same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -19,17 +20,21 @@ from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, canonical_axis, move_dim, reduce_sum
 from weft.ops.tangents import instantiate
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["pad", "slice", "slice_in_dim"]
 
 
 def slice(
     x: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None
-) -> Any:
+) -> Array:
     """The elements start, start + stride, … below limit of every dimension; bounds are static.
 
     Raises ShapeError where 0 <= start <= limit <= length does not hold, or a stride is not
     positive.
+
+    >>> lax.slice(np.arange(6), (1,), (5,), (2,))
+    Array([1, 3], dtype=int32)
     """
     start, limit = tuple(start_indices), tuple(limit_indices)
     steps = (1,) * len(start) if strides is None else tuple(strides)
@@ -46,9 +51,13 @@ def slice(
 
 
 def slice_in_dim(
-    x: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
-) -> Any:
-    """A slice along one dimension; negative bounds count from the end, None is the whole."""
+    x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
+    """A slice along one dimension; negative bounds count from the end, None is the whole.
+
+    >>> lax.slice_in_dim(np.arange(6), 1, 5, 2)
+    Array([1, 3], dtype=int32)
+    """
     shape = type_of(x).shape
     axis = canonical_axis(axis, len(shape), "slice_in_dim")
     length = shape[axis]
@@ -166,11 +175,14 @@ slice_p = primitive(
 # ---- pad -------------------------------------------------------------------------------------
 
 
-def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """Adds a value before, after and between the elements of each dimension.
 
     `padding_config` has (low, high, interior) per dimension; negative low and high cut off. The
     value has no dimensions and the dtype of the operand.
+
+    >>> lax.pad(np.array([1, 2, 3]), np.int32(0), [(1, 0, 1)])
+    Array([0, 1, 0, 2, 0, 3], dtype=int32)
     """
     try:
         config = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
@@ -29,6 +30,7 @@ from weft.ops.reduce import check_dtype
 from weft.ops.shape import canonical_axis, move_dim, reshape
 from weft.ops.tangents import instantiate
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
 
@@ -63,8 +65,12 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 def sort_key_val(
     keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
-) -> tuple[Any, Any]:
-    """Sorts `keys` along a dimension, and permutes `values` of the same shape alike."""
+) -> tuple[Array, Array]:
+    """Sorts `keys` along a dimension, and permutes `values` of the same shape alike.
+
+    >>> lax.sort_key_val(np.array([3, 1, 2]), np.array([10, 20, 30]))
+    (Array([1, 2, 3], dtype=int32), Array([20, 30, 10], dtype=int32))
+    """
     found = sort((keys, values), dimension, is_stable, num_keys=1)
     return found[0], found[1]
 
@@ -172,6 +178,8 @@ def sort_lower(
     context: Any, *values: Any, dimension: int, is_stable: bool, num_keys: int
 ) -> list[Any]:
     types = context.in_types
+    if types[0].shape[dimension] < 2 or not types[0].size:
+        return list(values)
     key = types[0].dtype
     if context.platform == "cpu" and num_keys == 1 and key not in dtypes.COMPLEX:
         if len(values) == 1 and key in dtypes.FLOATING:
@@ -302,7 +310,7 @@ primitive(sort_p, type_rule=sort_type, jvp=sort_jvp, vmap=sort_vmap, lower=sort_
 # ---- the largest elements ----------------------------------------------------------------------
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     """The `k` largest elements along an axis, largest first, and their positions (int32).
 
     NaN counts as largest; equal elements come in their order. Takes real numbers and booleans.
@@ -378,31 +386,38 @@ primitive(top_k_p, type_rule=top_k_type, jvp=top_k_jvp, vmap=top_k_vmap, lower=t
 
 
 def approx_max_k(
-    operand: Any,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The `k` largest elements along a dimension and their positions, exactly.
 
     The arguments after `reduction_dimension` are those by which an accelerator may trade exactness
     for speed; here every element counts, whatever they say.
+
+    >>> lax.approx_max_k(np.array([1.0, 3.0, 2.0]), 2)
+    (Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32))
     """
     check_recall(recall_target)
     return top_k(operand, k, axis=reduction_dimension)
 
 
 def approx_min_k(
-    operand: Any,
+    operand: ArrayLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Any, Any]:
-    """The `k` smallest elements along a dimension and their positions; see `approx_max_k`."""
+) -> tuple[Array, Array]:
+    """The `k` smallest elements along a dimension and their positions; see `approx_max_k`.
+
+    >>> lax.approx_min_k(np.array([1.0, 3.0, 2.0]), 2)
+    (Array([1., 2.], dtype=float32), Array([0, 2], dtype=int32))
+    """
     check_recall(recall_target)
     values, places = top_k(neg(operand), k, axis=reduction_dimension)
     return neg(values), places

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops import incomplete
@@ -21,6 +22,7 @@ from weft.ops.elementary import emit_with, log1p
 from weft.ops.families import nary, operands, repeat_scalars, unary
 from weft.ops.formulas import Term, chebyshev, lowered, where
 from weft.runtime import stablehlo
+from weft.typing import ArrayLike
 
 __all__ = [
     "bessel_i0e",
@@ -78,8 +80,12 @@ def gaussian(x: Any, factor: float, sign_of_square: float) -> Any:
     return mul(scalar(factor, x), exp(mul(mul(x, x), scalar(sign_of_square, x))))
 
 
-def erf(x: Any) -> Any:
-    """Elementwise error function."""
+def erf(x: ArrayLike) -> Array:
+    """Elementwise error function.
+
+    >>> lax.erf(np.array([0.0, 1.0]))
+    Array([0.        , 0.84270084], dtype=float32)
+    """
     return erf_p.bind(x)
 
 
@@ -91,8 +97,12 @@ erf_p = unary(
 )
 
 
-def erfc(x: Any) -> Any:
-    """Elementwise complementary error function, 1 - erf(x)."""
+def erfc(x: ArrayLike) -> Array:
+    """Elementwise complementary error function, 1 - erf(x).
+
+    >>> lax.erfc(np.array([0.0, 1.0]))
+    Array([1.        , 0.15729924], dtype=float32)
+    """
     return erfc_p.bind(x)
 
 
@@ -104,8 +114,12 @@ erfc_p = unary(
 )
 
 
-def erf_inv(x: Any) -> Any:
-    """Elementwise inverse of the error function, between -1 and 1."""
+def erf_inv(x: ArrayLike) -> Array:
+    """Elementwise inverse of the error function, between -1 and 1.
+
+    >>> lax.erf_inv(np.array([0.0, 0.5]))
+    Array([0.        , 0.47693628], dtype=float32)
+    """
     return erf_inv_p.bind(x)
 
 
@@ -120,8 +134,12 @@ erf_inv_p = unary(
 # ---- the gamma function ------------------------------------------------------------------------
 
 
-def lgamma(x: Any) -> Any:
-    """Elementwise logarithm of the absolute value of the gamma function."""
+def lgamma(x: ArrayLike) -> Array:
+    """Elementwise logarithm of the absolute value of the gamma function.
+
+    >>> lax.lgamma(np.array([1.0, 4.0]))
+    Array([4.7683716e-07, 1.7917603e+00], dtype=float32)
+    """
     return lgamma_p.bind(x)
 
 
@@ -133,8 +151,12 @@ lgamma_p = unary(
 )
 
 
-def digamma(x: Any) -> Any:
-    """Elementwise derivative of `lgamma`."""
+def digamma(x: ArrayLike) -> Array:
+    """Elementwise derivative of `lgamma`.
+
+    >>> lax.digamma(np.array([1.0, 2.0]))
+    Array([-0.5772154 ,  0.42278463], dtype=float32)
+    """
     return digamma_p.bind(x)
 
 
@@ -146,8 +168,12 @@ digamma_p = unary(
 )
 
 
-def polygamma(m: Any, x: Any) -> Any:
-    """Elementwise m-th derivative of `digamma` at x; m holds whole numbers in the dtype of x."""
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise m-th derivative of `digamma` at x; m holds whole numbers in the dtype of x.
+
+    >>> lax.polygamma(np.array(1.0), np.array(2.0))
+    Array(0.64493406, dtype=float32)
+    """
     return polygamma_p.bind(*operands("polygamma", m, x))
 
 
@@ -163,8 +189,12 @@ polygamma_p = nary(
 )
 
 
-def zeta(x: Any, q: Any) -> Any:
-    """Elementwise Hurwitz zeta function: the sum of (k + q)^(-x) over k = 0, 1, …"""
+def zeta(x: ArrayLike, q: Any) -> Array:
+    """Elementwise Hurwitz zeta function: the sum of (k + q)^(-x) over k = 0, 1, …
+
+    >>> lax.zeta(np.array(2.0), np.array(1.0))
+    Array(1.644934, dtype=float32)
+    """
     return zeta_p.bind(*operands("zeta", x, q))
 
 
@@ -188,8 +218,12 @@ def gamma_density(a: Any, x: Any) -> Any:
     return exp(sub(sub(mul(sub(a, scalar(1, a)), log(x)), x), lgamma(a)))
 
 
-def igamma(a: Any, x: Any) -> Any:
-    """Elementwise regularised lower incomplete gamma function P(a, x)."""
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise regularised lower incomplete gamma function P(a, x).
+
+    >>> lax.igamma(np.array(1.0), np.array(2.0))
+    Array(0.8646648, dtype=float32)
+    """
     return igamma_p.bind(*operands("igamma", a, x))
 
 
@@ -205,8 +239,12 @@ igamma_p = nary(
 )
 
 
-def igammac(a: Any, x: Any) -> Any:
-    """Elementwise regularised upper incomplete gamma function, 1 - P(a, x)."""
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise regularised upper incomplete gamma function, 1 - P(a, x).
+
+    >>> lax.igammac(np.array(1.0), np.array(2.0))
+    Array(0.13533524, dtype=float32)
+    """
     return igammac_p.bind(*operands("igammac", a, x))
 
 
@@ -222,7 +260,7 @@ igammac_p = nary(
 )
 
 
-def igamma_grad_a(a: Any, x: Any) -> Any:
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative of `igamma` in a."""
     return igamma_grad_a_p.bind(*operands("igamma_grad_a", a, x))
 
@@ -239,7 +277,7 @@ igamma_grad_a_p = nary(
 )
 
 
-def random_gamma_grad(a: Any, x: Any) -> Any:
+def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative in a of a sample x of the gamma distribution with parameter a.
 
     What makes gamma samples differentiable: dx/da at a fixed quantile.
@@ -259,8 +297,12 @@ random_gamma_grad_p = nary(
 # ---- the incomplete beta function --------------------------------------------------------------
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
-    """Elementwise regularised incomplete beta function I_x(a, b), for x between 0 and 1."""
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise regularised incomplete beta function I_x(a, b), for x between 0 and 1.
+
+    >>> lax.betainc(np.array(1.0), np.array(2.0), np.array(0.5))
+    Array(0.75000006, dtype=float32)
+    """
     return betainc_p.bind(*operands("betainc", a, b, x))
 
 
@@ -303,8 +345,12 @@ _I0_FAR = (
 )  # fmt: skip
 
 
-def bessel_i0e(x: Any) -> Any:
-    """Elementwise exp(-|x|) I0(x), the scaled modified Bessel function of order 0."""
+def bessel_i0e(x: ArrayLike) -> Array:
+    """Elementwise exp(-|x|) I0(x), the scaled modified Bessel function of order 0.
+
+    >>> lax.bessel_i0e(np.array([0.0, 1.0]))
+    Array([1.0000001, 0.4657596], dtype=float32)
+    """
     return bessel_i0e_p.bind(x)
 
 
@@ -324,8 +370,12 @@ bessel_i0e_p = unary(
 )
 
 
-def bessel_i1e(x: Any) -> Any:
-    """Elementwise exp(-|x|) I1(x), the scaled modified Bessel function of order 1."""
+def bessel_i1e(x: ArrayLike) -> Array:
+    """Elementwise exp(-|x|) I1(x), the scaled modified Bessel function of order 1.
+
+    >>> lax.bessel_i1e(np.array([0.0, 1.0]))
+    Array([0.        , 0.20791042], dtype=float32)
+    """
     return bessel_i1e_p.bind(x)
 
 

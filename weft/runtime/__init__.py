@@ -16,6 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if TYPE_CHECKING:
     from weft.runtime import (
         foreign,
+        foreign_registry,
+        lapack,
         layouts,
         mlir,
         pjrt,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     )
 else:
     foreign = LazyModule("weft.runtime.foreign")
+    foreign_registry = LazyModule("weft.runtime.foreign_registry")
+    lapack = LazyModule("weft.runtime.lapack")
     layouts = LazyModule("weft.runtime.layouts")
     mlir = LazyModule("weft.runtime.mlir")
     pjrt = LazyModule("weft.runtime.pjrt")

@@ -1,91 +1,18 @@
-"""Compiled code that programs call: registering it with XLA, and the operation that calls it.
-
-XLA finds a handler by name and platform and calls it through its typed foreign function interface,
-whose headers jaxlib ships (https://openxla.org/xla/custom_call). A handler that works on a batch
-can be split over devices along leading dimensions; XLA is told once per name.
-"""
+"""The operation that calls compiled code, which XLA finds by name and platform
+(https://openxla.org/xla/custom_call). A handler that works on a batch can be split over devices
+along leading dimensions."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jaxlib
-
-from weft.errors import WeftError
 from weft.runtime import stablehlo_attributes as attrs
 from weft.runtime.dialects import sdy
 from weft.runtime.mlir import context, ir
-from weft.runtime.native import extension
-from weft.runtime.pjrt_buffers import RuntimeFault
 from weft.runtime.stablehlo_numerical import custom_call
 
-__all__ = [
-    "address",
-    "call",
-    "capsule",
-    "include_dir",
-    "register",
-    "registered",
-    "split_along_batch",
-]
-
-_TYPED = 1  # the version of the registration; the operation counts from another number
-
-
-def include_dir() -> str:
-    """The folder with the headers of the foreign function interface, `xla/ffi/api/ffi.h` among
-    them."""
-    return os.path.join(list(jaxlib.__path__)[0], "include")
-
-
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_capsule_name = ctypes.pythonapi.PyCapsule_GetName
-_capsule_name.restype = ctypes.c_char_p
-_capsule_name.argtypes = (ctypes.py_object,)
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-
-
-def capsule(pointer: int) -> Any:
-    """A PyCapsule without a name around an address."""
-    return _new_capsule(pointer, None, None)
-
-
-def address(of: Any) -> int:
-    """The address in a PyCapsule. Raises ValueError for what is none."""
-    return int(_capsule_pointer(of, _capsule_name(of)))
-
-
-def register(name: str, platform: str, stages: Mapping[str, int]) -> None:
-    """Registers the handler of each stage. Raises WeftError where XLA refuses one, such as one that
-    was compiled against headers that this release no longer takes."""
-    handlers = {stage: capsule(pointer) for stage, pointer in stages.items()}
-    try:
-        extension.register_custom_call_target(name, handlers, platform, _TYPED, 0)
-    except RuntimeFault as error:
-        raise WeftError(
-            f"XLA refuses the handler of {name!r}: {error}",
-            operation="register_ffi_target",
-            wanted=f"a handler compiled against the headers in {include_dir()}",
-        ) from None
-
-
-def registered(name: str, platform: str) -> bool:
-    """Whether there is a handler of this name, whoever registered it."""
-    return name in extension.custom_call_targets(platform)
-
-
-@functools.cache
-def split_along_batch(name: str) -> None:
-    """Tells XLA that calls of this name may be split along leading dimensions."""
-    extension.register_custom_call_as_batch_partitionable(name)
+__all__ = ["call"]
 
 
 def call(
@@ -93,24 +20,27 @@ def call(
     operands: Sequence[ir.Value],
     result_types: Sequence[ir.Type],
     *,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Any] | str,
     operand_layouts: Sequence[Sequence[int]],
     result_layouts: Sequence[Sequence[int]],
     aliases: Mapping[int, int],
     has_side_effect: bool,
     num_batch_dims: int = 0,
+    api_version: int = 4,
 ) -> tuple[ir.Operation, list[ir.Value]]:
     """The operation that calls a handler, and its results.
 
     Layouts are major to minor; `aliases` maps operands to the results that lie in their memory. The
     first `num_batch_dims` dimensions are the same in all operands and results, and along those the
-    compiler may split the call over devices.
+    compiler may split the call over devices. Below version 4 of the interface a text stands in
+    place of the attributes.
     """
     results = custom_call(
         target,
         operands,
         result_types,
-        backend_config=dict(attributes),
+        backend_config=attributes if isinstance(attributes, str) else dict(attributes),
+        api_version=api_version,
         has_side_effect=has_side_effect,
         operand_layouts=[tuple(reversed(order)) for order in operand_layouts],
         result_layouts=[tuple(reversed(order)) for order in result_layouts],

@@ -26,7 +26,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.passmanager import PassManager
 
-from weft.errors import DTypeError, WeftError
+from weft.errors import DTypeError, Fix, WeftError, WeftTypeError
 from weft.runtime.dialects import chlo, sdy, stablehlo
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ __all__ = [
     "parse",
     "private_copy",
     "ranked",
+    "refused",
     "tensor_type",
     "token_type",
     "unknown_location",
@@ -247,7 +248,10 @@ def op1(
     attributes: Attributes | None = None,
 ) -> ir.Value:
     """Emits an operation with one result at the current insertion point."""
-    return _create(name, (result_type,), operands, attributes).result
+    try:
+        return _create(name, (result_type,), operands, attributes).result
+    except TypeError as error:
+        raise refused(name, operands, error) from None
 
 
 def op(
@@ -258,7 +262,10 @@ def op(
     regions: Sequence[Region] = (),
 ) -> list[ir.Value]:
     """Emits an operation, with the bodies of its regions, at the current insertion point."""
-    made = _create(name, result_types, operands, attributes, None, len(regions))
+    try:
+        made = _create(name, result_types, operands, attributes, None, len(regions))
+    except TypeError as error:
+        raise refused(name, operands, error) from None
     for position, (argument_types, body) in enumerate(regions):
         fill(made.regions[position], argument_types, body, "stablehlo.return")
     return list(made.results)
@@ -276,7 +283,33 @@ def fill(
     )
     with ir.InsertionPoint(block):
         results = body(list(block.arguments))
-        _create(terminator, (), results)
+        try:
+            _create(terminator, (), results)
+        except TypeError as error:
+            raise refused(
+                terminator, results, error, f" in the body of {region.owner.name}"
+            ) from None
+
+
+def refused(name: str, operands: Any, error: Exception, where: str = "") -> Exception:
+    """The error for an operation that could not be made: `error`, unless operands are to blame."""
+    if isinstance(operands, ir.Value):
+        wanted, got, fix = "a list of MLIR values", "one value, not in a list", "write [value]"
+    else:
+        wrong = [value for value in operands or () if not isinstance(value, ir.Value)]
+        if not wrong:
+            return error
+        wanted, got = "MLIR values", f"{wrong[0]!r:.80} of class {type(wrong[0]).__name__}"
+        fix = "make a number or an array a value with constant(it, shape, dtype)"
+        if isinstance(wrong[0], (list, tuple)):
+            got, fix = f"a {type(wrong[0]).__name__}", "take the values out of the list"
+    return WeftTypeError(
+        f"{name}{where} takes {wanted}",
+        operation=name,
+        got=got,
+        wanted=wanted,
+        fix=Fix("value", fix, {"operation": name}),
+    )
 
 
 # ---- functions and modules -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from weft.errors import Fix, WeftValueError
-from weft.runtime import hlo, pjrt_buffers, pjrt_compile, placement
+from weft.runtime import foreign_registry, hlo, pjrt_buffers, pjrt_compile, placement
 from weft.runtime.backend import Backend, CompileOptions, Executable
 from weft.runtime.layouts import register_partitioner
 from weft.runtime.mlir import ArrayTypeLike, ir
@@ -251,6 +251,7 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
         plugin_apis.append(extension.load_pjrt_plugin("cuda", str(plugin), None))
     if not extension.pjrt_plugin_initialized("cuda"):
         extension.initialize_pjrt_plugin("cuda")
+    foreign_registry.attach("cuda", str(plugin))
     options: dict[str, Any] = {"platform_name": "cuda", **_memory_options()}
     if distributed is not None:
         options |= {"node_id": distributed.node_id, "num_nodes": distributed.num_nodes}

@@ -25,6 +25,7 @@ __all__ = [
     "custom_calls",
     "entry_types",
     "from_portable_artifact",
+    "of_lapack",
     "portable_artifact",
     "splice",
     "target_versions",
@@ -115,6 +116,11 @@ def custom_calls(module: ir.Module) -> list[tuple[str, str]]:
         for op in _operations(module.operation)
         if op.name == "stablehlo.custom_call"
     ]
+
+
+def of_lapack(target: str) -> bool:
+    """Whether a custom call is one of LAPACK, or of what jaxlib binds beside it."""
+    return target.endswith("_ffi") and target.startswith(("lapack_", "tridiagonal_solve_"))
 
 
 def entry_types(module: ir.Module) -> tuple[list[Any], list[Any]] | None:

@@ -36,6 +36,7 @@ from weft.runtime.mlir import (
     unknown_location,
     verify,
 )
+from weft.runtime.stablehlo_attributes import boolean, integers, to_attribute
 from weft.runtime.stablehlo_collectives import (
     all_gather,
     all_reduce,
@@ -188,6 +189,7 @@ __all__ = [
     "atanh",
     "bessel_i1e",
     "bitcast_convert",
+    "boolean",
     "broadcast_in_dim",
     "call",
     "callback",
@@ -229,6 +231,7 @@ __all__ = [
     "hlo",
     "if_",
     "imag",
+    "integers",
     "iota",
     "ir",
     "is_finite",
@@ -292,6 +295,7 @@ __all__ = [
     "tan",
     "tanh",
     "tensor_type",
+    "to_attribute",
     "top_k",
     "transpose",
     "triangular_solve",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from weft.errors import WeftTypeError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.runtime.dialects import stablehlo as hlo
 from weft.runtime.mlir import context, element_type, unknown_location
 
@@ -26,6 +26,7 @@ __all__ = [
     "booleans",
     "dictionary",
     "elements",
+    "enumerated",
     "integer",
     "integers",
     "precision_config",
@@ -90,11 +91,38 @@ def table(rows: tuple[tuple[int, ...], ...], width: int) -> ir.Attribute:
     return elements(array, array.shape)
 
 
+# The values of StableHLO's enumerations. MLIR ends the process for one that it does not know.
+_VALUES = {
+    "ComparisonDirection": ("EQ", "NE", "LT", "LE", "GT", "GE"),
+    "ComparisonType": ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+    "FftType": ("FFT", "IFFT", "RFFT", "IRFFT"),
+    "Precision": ("DEFAULT", "HIGH", "HIGHEST"),
+    "RngAlgorithm": ("DEFAULT", "THREE_FRY", "PHILOX"),
+    "Transpose": ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
+}
+
+
+@functools.cache
+def enumerated(kind: str, value: str) -> ir.Attribute:
+    """A value of an enumeration of StableHLO. Raises WeftValueError for what is none."""
+    known = _VALUES[kind]
+    if value not in known:
+        upper = str(value).upper()
+        likely = upper if upper in known else known[0]
+        raise WeftValueError(
+            f"there is no {kind} {value!r} in StableHLO",
+            operation=kind,
+            got=repr(value),
+            wanted="one of " + ", ".join(map(repr, known)),
+            fix=Fix("choose", f"write {likely!r}, for example", {"value": likely}),
+        )
+    return getattr(hlo, f"{kind}Attr").get(value, context=context())
+
+
 @functools.cache
 def precision_config(left: str, right: str) -> ir.Attribute:
     """How exactly each operand of a product is used: DEFAULT, HIGH or HIGHEST."""
-    with context():
-        return ir.ArrayAttr.get([hlo.PrecisionAttr.get(left), hlo.PrecisionAttr.get(right)])
+    return ir.ArrayAttr.get([enumerated("Precision", text) for text in (left, right)], context())
 
 
 def elements(array: np.ndarray[Any, Any], shape: Sequence[int]) -> ir.Attribute:

@@ -14,8 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.runtime import stablehlo_attributes as attrs
-from weft.runtime.dialects import stablehlo as hlo
-from weft.runtime.mlir import context, dtype_of, element_type, ir, op1, ranked
+from weft.runtime.mlir import dtype_of, element_type, ir, op1, ranked, refused
 
 Unary = Callable[[ir.Value], ir.Value]
 Binary = Callable[[ir.Value, ir.Value], ir.Value]
@@ -27,7 +26,10 @@ def _unary(name: str) -> Unary:
     """An operation whose result has the type of its operand."""
 
     def emit(x: ir.Value) -> ir.Value:
-        return _create(name, (x.type,), (x,)).result
+        try:
+            return _create(name, (x.type,), (x,)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x,), error) from None
 
     return _named(emit, name)
 
@@ -36,7 +38,10 @@ def _binary(name: str) -> Binary:
     """An operation of two operands of one type, with a result of that type."""
 
     def emit(x: ir.Value, y: ir.Value) -> ir.Value:
-        return _create(name, (x.type,), (x, y)).result
+        try:
+            return _create(name, (x.type,), (x, y)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x, y), error) from None
 
     return _named(emit, name)
 
@@ -45,7 +50,10 @@ def _predicate(name: str) -> Unary:
     """An operation whose result is boolean, in the shape of its operand."""
 
     def emit(x: ir.Value) -> ir.Value:
-        return _create(name, (ranked(x.type.shape, element_type(np.bool_)),), (x,)).result
+        try:
+            return _create(name, (ranked(x.type.shape, element_type(np.bool_)),), (x,)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x,), error) from None
 
     return _named(emit, name)
 
@@ -54,7 +62,10 @@ def _real_part(name: str) -> Unary:
     """An operation whose result has the real type that belongs to its operand's type."""
 
     def emit(x: ir.Value) -> ir.Value:
-        return _create(name, (_real_type(x.type),), (x,)).result
+        try:
+            return _create(name, (_real_type(x.type),), (x,)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x,), error) from None
 
     return _named(emit, name)
 
@@ -155,11 +166,10 @@ def reduce_precision(x: ir.Value, exponent_bits: int, mantissa_bits: int) -> ir.
 
 @functools.cache
 def _comparison(direction: str, kind: str) -> dict[str, ir.Attribute]:
-    with context():
-        return {
-            "comparison_direction": hlo.ComparisonDirectionAttr.get(direction),
-            "compare_type": hlo.ComparisonTypeAttr.get(kind),
-        }
+    return {
+        "comparison_direction": attrs.enumerated("ComparisonDirection", direction),
+        "compare_type": attrs.enumerated("ComparisonType", kind),
+    }
 
 
 def compare(x: ir.Value, y: ir.Value, direction: str, kind: str | None = None) -> ir.Value:

@@ -117,11 +117,6 @@ def convolution(
 # ---- numerical algorithms ----------------------------------------------------------------------
 
 
-@functools.cache
-def _enumerated(kind: str, value: str) -> ir.Attribute:
-    return getattr(hlo, kind).get(value, context=context())
-
-
 def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
     """FFT, IFFT, RFFT or IRFFT over the last dimensions, of the given (real) lengths."""
     shape, element = list(x.type.shape), x.type.element_type
@@ -132,7 +127,7 @@ def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
         shape[-1] = lengths[-1]
         element = element.element_type
     config = {
-        "fft_type": _enumerated("FftTypeAttr", kind),
+        "fft_type": attrs.enumerated("FftType", kind),
         "fft_length": attrs.integers(lengths),
     }
     return op1("stablehlo.fft", (x,), ranked(shape, element), config)
@@ -157,7 +152,7 @@ def triangular_solve(
         "left_side": attrs.boolean(left_side),
         "lower": attrs.boolean(lower),
         "unit_diagonal": attrs.boolean(unit_diagonal),
-        "transpose_a": _enumerated("TransposeAttr", transpose_a),
+        "transpose_a": attrs.enumerated("Transpose", transpose_a),
     }
     return op1("stablehlo.triangular_solve", (a, b), b.type, config)
 
@@ -166,7 +161,7 @@ def rng_bit_generator(
     state: ir.Value, shape: Sequence[int], dtype: DTypeLike, algorithm: str = "THREE_FRY"
 ) -> tuple[ir.Value, ir.Value]:
     """The next state (a vector of 64-bit words) and random bits; or PHILOX, or DEFAULT."""
-    config = {"rng_algorithm": _enumerated("RngAlgorithmAttr", algorithm)}
+    config = {"rng_algorithm": attrs.enumerated("RngAlgorithm", algorithm)}
     types = (state.type, tensor_type(shape, dtype))
     new_state, bits = op("stablehlo.rng_bit_generator", (state,), types, config)
     return new_state, bits

@@ -35,7 +35,11 @@ def _scalars(values: Values) -> list[ir.Type]:
 def reduce(
     operands: Values, inits: Values, dimensions: Sequence[int], body: Combine
 ) -> list[ir.Value]:
-    """Combines the elements along dimensions, which disappear; all operands have one shape."""
+    """Combines the elements along dimensions, which disappear; all operands have one shape.
+
+    `body(accumulated, new)` is given two lists of scalars, one of each operand, and answers with
+    the list of combined ones. It has to be associative, with `inits` (scalars) neutral.
+    """
     gone = set(dimensions)
     shape = [n for axis, n in enumerate(operands[0].type.shape) if axis not in gone]
     types = [ranked(shape, init.type.element_type) for init in inits]
@@ -60,7 +64,10 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> list[ir.Value]:
-    """Combines the elements of each window; padding adds the initial value around the operands."""
+    """Combines the elements of each window; padding adds the initial value around the operands.
+
+    The body is that of `reduce`.
+    """
     ones = (1,) * len(window)
     steps = tuple(strides) if strides is not None else ones
     pads = tuple((p[0], p[1]) for p in padding) if padding is not None else ((0, 0),) * len(window)
@@ -116,7 +123,7 @@ def sort(operands: Values, dimension: int, stable: bool, comparator: Combine) ->
     """Sorts along a dimension, all operands alike.
 
     The comparator gets the elements of the left and of the right position (one of each operand) and
-    returns one boolean: whether left goes before right.
+    answers with a list of one boolean: whether left goes before right.
     """
     types = [kind for kind in _scalars(operands) for _ in range(2)]
     config = {"dimension": attrs.integer(dimension), "is_stable": attrs.boolean(stable)}
@@ -152,7 +159,7 @@ def scatter(
     unique_indices: bool = False,
 ) -> list[ir.Value]:
     """The operands with updates combined in at the listed positions; those out of bounds are
-    dropped."""
+    dropped. `body(elements, updates)` is given two lists of scalars and answers with one."""
     config = {
         "scatter_dimension_numbers": _scatter_numbers(dimensions),
         "indices_are_sorted": attrs.boolean(indices_are_sorted),
@@ -175,7 +182,7 @@ def case(
 ) -> list[ir.Value]:
     """Runs branch number `index` (an int32 scalar); out of range, the last one.
 
-    Branches take no arguments: they use the values around them.
+    Branches take no arguments: they use the values around them, and answer with lists of values.
     """
     regions = [((), _without_arguments(branch)) for branch in branches]
     return op("stablehlo.case", (index,), result_types, None, regions)
@@ -187,7 +194,7 @@ def if_(
     on_false: Callable[[], Values],
     result_types: Sequence[ir.Type],
 ) -> list[ir.Value]:
-    """Runs one of two branches, which take no arguments."""
+    """Runs one of two branches, which take no arguments and answer with lists of values."""
     regions = [((), _without_arguments(branch)) for branch in (on_true, on_false)]
     return op("stablehlo.if", (predicate,), result_types, None, regions)
 
@@ -197,7 +204,10 @@ def while_(
     condition: Callable[[list[ir.Value]], ir.Value],
     body: Callable[[list[ir.Value]], Values],
 ) -> list[ir.Value]:
-    """Runs the body while the condition (a boolean scalar) holds; types stay the same."""
+    """Runs the body while the condition (a boolean scalar) holds; types stay the same.
+
+    Both are given the list of values; the body answers with the list of the next ones.
+    """
     types = [value.type for value in operands]
     regions = [(types, lambda state: [condition(state)]), (types, body)]
     return op("stablehlo.while", operands, types, None, regions)

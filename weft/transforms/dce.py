@@ -6,12 +6,11 @@ What a program prints is dropped from one that computes something a second time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG
-from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks, map_jaxprs
 
 __all__ = ["dce_equations", "dce_jaxpr", "silenced", "silenced_equation"]
 
@@ -57,6 +56,7 @@ def dce_jaxpr(
     """
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
+        check_marks("dce_jaxpr", "result", used, len(jaxpr.outputs))
         outputs = [atom for atom, use in zip(jaxpr.outputs, used, strict=True) if use]
         eqns, read = dce_equations(jaxpr.eqns, outputs)
         reads = tuple(var in read for var in jaxpr.inputs)
@@ -92,10 +92,4 @@ def silenced_equation(eqn: Equation) -> Equation | None:
         return eqn
     if not eqn.outputs and eqn.effects <= _WATCHING:
         return None
-
-    def quiet(value: Any) -> Any:
-        if isinstance(value, Jaxpr):
-            return silenced(value)
-        return tuple(map(quiet, value)) if type(value) is tuple else value
-
-    return eqn.replace(params={name: quiet(value) for name, value in eqn.params.items()})
+    return eqn.replace(params=map_jaxprs(silenced, eqn.params))

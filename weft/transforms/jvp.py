@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import source as sources
 from weft.core import rules
-from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import (
@@ -139,6 +139,7 @@ def jvp_jaxpr(
     """
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
+        check_marks("jvp_jaxpr", "input", nonzero, len(jaxpr.inputs))
         nonzero_out: list[bool] = []
 
         def function(*values: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from weft import source as sources
 from weft.core import rules
 from weft.core.check import checked, result_types
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import (
@@ -39,6 +39,7 @@ from weft.transforms.staging import StagingTrace, StagingTracer
 __all__ = [
     "LinearizeTrace",
     "Linearized",
+    "depends_on_tangents",
     "linear_program",
     "linearize_flat",
     "linearize_jaxpr",
@@ -130,6 +131,16 @@ def user_rule() -> Any:
     if type(trace) is _RuleTrace:
         return using_trace(_UserRuleTrace(trace.parent, trace.linear))
     return contextlib.nullcontext()
+
+
+def depends_on_tangents(value: Any) -> bool:
+    """Whether a value was computed from tangents by the rule that `linearize` is running."""
+    trace = current_trace()
+    return (
+        isinstance(trace, _RuleTrace)
+        and type(value) is StagingTracer
+        and value._trace is trace.linear
+    )
 
 
 class LinearizeTrace(Trace):
@@ -330,6 +341,7 @@ def linearize_jaxpr(
 def _linearize_jaxpr(
     jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None
 ) -> Linearized:
+    check_marks("linearize_jaxpr", "input", nonzero, len(jaxpr.inputs))
     primal = StagingTrace(None, "linearize", jaxpr.name)
     inputs = [primal.new_input(type) for type in jaxpr.in_types]
     token = set_current(primal)

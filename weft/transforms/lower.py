@@ -58,6 +58,7 @@ class ModuleContext:
         "channels",
         "devices",
         "foreign_calls",
+        "foreign_places",
         "functions",
         "locations",
         "manual",
@@ -79,6 +80,8 @@ class ModuleContext:
         self.callbacks: list[Any] = []
         # Whether compiled code that the module calls has side effects; None where it calls none.
         self.foreign_calls: bool | None = None
+        # The names that it calls, each with the line of the first call, for errors of that code.
+        self.foreign_places: dict[str, sources.Source | None] = {}
         # The number that the next effect takes; None before the first one of a function.
         self.order: Any = None
         # The mesh whose axes are manual where operations are written now, if any are.
@@ -145,13 +148,13 @@ class LoweringContext:
     in_types, out_types: the `ArrayType`s of the operands and results; `result_ir_types()` are those
     of the results in MLIR; platform: "cpu" or "cuda"; primitive, effects: of the equation;
     module: the `ModuleContext` (meshes, functions, channels, callbacks);
-    scope: the names around the equation, for locations.
+    scope: the names around the equation, for locations; source: the line that it was recorded at.
 
     A rule emits where the equation stands, with `mlir.builders` or `mlir.hlo`; a constant is
     `mlir.constant(value, shape, dtype)`, a kernel that is not StableHLO `mlir.custom_call`.
     """
 
-    __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope")
+    __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope", "source")
 
     def __init__(
         self,
@@ -161,8 +164,10 @@ class LoweringContext:
         out_types: Sequence[ArrayType],
         scope: str,
         effects: frozenset[Any] = frozenset(),
+        source: sources.Source | None = None,
     ) -> None:
         self.effects = effects
+        self.source = source
         self.module = module
         self.primitive = primitive
         self.in_types = in_types
@@ -407,6 +412,7 @@ def lower_equations(
                 [var.type for var in eqn.outputs],
                 around,
                 eqn.effects,
+                source,
             )
             rule = for_platform.get((primitive, platform)) if for_platform else None
             out = (rule or lower_rules[primitive])(rule_context, *inputs, **eqn.params)

@@ -7,12 +7,12 @@ the rule. Here each operation of the rule is verified as soon as the rule has ru
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.core.rule_results import rule_error
+from weft.core.rule_results import rule_error, run_rule
 from weft.errors import JaxprError, MissingRuleError
-from weft.runtime.stablehlo import ir
+from weft.runtime import stablehlo
 
 __all__ = ["checked_lowering"]
 
@@ -22,17 +22,18 @@ Rule = Callable[..., Any]
 def checked_lowering(primitive: Any, rule: Rule) -> Rule:
     """A lowering rule that emits valid operations and answers with values of the right types."""
 
+    def error(what: str, got: Any, wanted: str) -> JaxprError:
+        verb = "emit" if what.startswith("emits") else "answer with"
+        return rule_error(primitive, "lowering", rule, what, got, wanted, verb)
+
     @functools.wraps(rule)
     def checked(context: Any, /, *values: Any, **params: Any) -> list[Any]:
-        point = ir.InsertionPoint.current
-        block = point.block
+        block = stablehlo.ir.InsertionPoint.current.block
         before = len(block.operations)
-
-        def error(what: str, got: Any, wanted: str) -> JaxprError:
-            return rule_error(primitive, "lowering", rule, what, got, wanted)
-
         try:
-            found = rule(context, *values, **params)
+            found = run_rule(
+                primitive, "lowering", rule, (context, *values), params, context.source
+            )
         except (JaxprError, MissingRuleError):
             raise
         except Exception as failure:
@@ -40,44 +41,62 @@ def checked_lowering(primitive: Any, rule: Rule) -> Rule:
                 raise
             raise error(
                 "emits an operation that MLIR does not take",
-                f"{type(failure).__name__}: {str(failure)[:400]}",
+                f"{_builder(failure)}{type(failure).__name__}: {str(failure)[:400]}",
                 "operations of registered dialects, with the operands that they take",
             ) from failure
         outs = _values(found, error)
         emitted = [block.operations[i] for i in range(before, len(block.operations))]
-        near = {*values, *(value for op in emitted for value in op.operation.results)}
-        wanted = context.result_ir_types()
-        if len(outs) != len(wanted):
-            raise error("answers with the wrong number of values", len(outs), f"{len(wanted)}")
-        for i, (value, expected) in enumerate(zip(outs, wanted, strict=True)):
-            if not isinstance(value, ir.Value):
-                raise error(
-                    f"answers with no MLIR value as result {i}",
-                    f"{value!r:.80} of class {value.__class__.__name__}",
-                    "the values of the operations that it emits",
-                )
-            if value not in near and not _visible(value, block):
-                raise error(
-                    f"answers with a value of another function as result {i}",
-                    "a value that no operation in front of it computes",
-                    "values that are computed from its operands, where it runs",
-                )
-            if value.type != expected:
-                raise error(
-                    f"answers with a value of the wrong type as result {i}",
-                    f"{value.type}, of {_shown(value.owner)}",
-                    str(expected),
-                )
+        _check_answers(outs, context.result_ir_types(), {*values}, emitted, block, error)
+        seen, near = {*values}, {*values, *_results(emitted)}
         for op in emitted:
-            _verify(op, near, block, error)
+            _verify(op, seen, near, block, error)
+            seen.update(op.operation.results)
         return outs
 
     return checked
 
 
+def _results(emitted: Sequence[Any]) -> set[Any]:
+    return {value for op in emitted for value in op.operation.results}
+
+
+def _check_answers(
+    outs: Sequence[Any],
+    wanted: Sequence[Any],
+    given: set[Any],
+    emitted: Sequence[Any],
+    block: Any,
+    error: Callable[..., JaxprError],
+) -> None:
+    """Raises JaxprError unless a rule answers with values of the types wanted that can be read
+    where it stands."""
+    if len(outs) != len(wanted):
+        raise error("answers with the wrong number of values", len(outs), f"{len(wanted)}")
+    near = given | _results(emitted)
+    for i, (value, expected) in enumerate(zip(outs, wanted, strict=True)):
+        if not isinstance(value, stablehlo.ir.Value):
+            raise error(
+                f"answers with no MLIR value as result {i}",
+                f"{value!r:.80} of class {value.__class__.__name__}",
+                "the values of the operations that it emits",
+            )
+        if value not in near and not _visible(value, block):
+            raise error(
+                f"answers with a value of another function or region as result {i}",
+                "a value that no operation in front of it computes",
+                "values that are computed from its operands, where it runs",
+            )
+        if value.type != expected:
+            raise error(
+                f"answers with a value of the wrong type as result {i}",
+                f"{value.type}, of {_shown(value.owner)}",
+                str(expected),
+            )
+
+
 def _of_mlir(failure: Exception) -> bool:
     """Whether an exception came from building operations, not from the rule's own code."""
-    if isinstance(failure, ir.MLIRError):
+    if isinstance(failure, stablehlo.ir.MLIRError):
         return True
     last = failure.__traceback__
     while last is not None and last.tb_next is not None:
@@ -88,11 +107,23 @@ def _of_mlir(failure: Exception) -> bool:
     return "/jaxlib/mlir/" in name or "unregistered" in str(failure)
 
 
+def _builder(failure: Exception) -> str:
+    """Which operation could not be built, where a class of the bindings was to build it."""
+    last = failure.__traceback__
+    name = ""
+    while last is not None:
+        name = getattr(last.tb_frame.f_locals.get("self"), "OPERATION_NAME", name)
+        last = last.tb_next
+    return f"{name}: " if isinstance(name, str) and name else ""
+
+
 def _values(found: Any, error: Callable[..., JaxprError]) -> list[Any]:
-    if isinstance(found, ir.Value):
+    if isinstance(found, stablehlo.ir.Value):
         return [found]
     results = getattr(found, "results", found)
-    if found is None or not isinstance(results, Sequence) and not hasattr(results, "__iter__"):
+    # The lists of the bindings are sequences that have no `__iter__`.
+    several = isinstance(results, Sequence) or hasattr(results, "__iter__")
+    if not several or isinstance(results, (str, Mapping, stablehlo.ir.Block)):
         raise error(
             "answers with no MLIR value",
             f"{found!r:.80} of class {type(found).__name__}",
@@ -117,23 +148,55 @@ def _visible(value: Any, block: Any) -> bool:
         block = owner.block
 
 
-def _verify(op: Any, near: set[Any], block: Any, error: Callable[..., JaxprError]) -> None:
-    """Raises JaxprError unless an operation that a rule emitted is valid."""
+def _verify(
+    op: Any, seen: set[Any], near: set[Any], block: Any, error: Callable[..., JaxprError]
+) -> None:
+    """Raises JaxprError unless an operation that a rule emitted is valid. `seen`: what is computed
+    in front of it, `near`: what the rule's operations compute and were given."""
     for i, operand in enumerate(op.operation.operands):
         if operand not in near and not _visible(operand, block):
             raise error(
-                f"emits an operation with a value of another function as operand {i}",
+                f"emits an operation with a value of another function or region as operand {i}",
                 _shown(op),
                 "operations on the values that it is given",
             )
+        if operand in near and operand not in seen:
+            raise error(
+                f"emits an operation in front of the one that computes its operand {i}",
+                _shown(op),
+                "operations in the order in which they compute",
+            )
+    name = op.operation.name
+    if name.endswith(".return"):
+        raise error(
+            "emits an operation that ends the function around it",
+            _shown(op),
+            "no such operation: the one that ends a function comes by itself",
+        )
     try:
         op.operation.verify()
-    except ir.MLIRError as failure:
+    except stablehlo.ir.MLIRError as failure:
         raise error(
             "emits an operation that is not valid",
             f"{_shown(op)}\n{_reason(failure)}",
             "operations that keep the rules of their dialect",
         ) from None
+    if name == "func.call" and not _is_declared(op):
+        raise error(
+            "emits a call of a function that the module does not have",
+            _shown(op),
+            "a call that context.call_jaxpr emits, with the function",
+        )
+
+
+def _is_declared(call: Any) -> bool:
+    """Whether the function that an operation calls stands in its module."""
+    module = call.operation.parent
+    while module.operation.name != "builtin.module":
+        module = module.operation.parent
+    return stablehlo.ir.FlatSymbolRefAttr(
+        call.operation.attributes["callee"]
+    ).value in stablehlo.ir.SymbolTable(module.operation)
 
 
 def _reason(failure: Any) -> str:
@@ -142,6 +205,6 @@ def _reason(failure: Any) -> str:
 
 
 def _shown(op: Any) -> str:
-    if isinstance(op, ir.Block):
+    if isinstance(op, stablehlo.ir.Block):
         return "an argument of another block"
     return str(op.operation.get_asm(print_generic_op_form=True, use_local_scope=True))[:400]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import any_ordered
-from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks
 from weft.core.types import ArrayType
 from weft.transforms.dce import dce_equations
 
@@ -55,10 +55,9 @@ def partial_eval_jaxpr(
     """Splits a program by which inputs are unknown.
 
     Results marked in `force_unknown` belong to the unknown part even where they are known. Raises
-    ValueError where the marks do not fit the inputs.
+    WeftTypeError where the marks do not fit the inputs.
     """
-    if len(unknown) != len(jaxpr.inputs):
-        raise ValueError(f"{len(unknown)} marks for {len(jaxpr.inputs)} inputs")
+    check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
     found: PartiallyEvaluated = jaxpr.derived(
         ("partial_eval", unknown, force_unknown),
         lambda: _partial_eval(jaxpr, unknown, force_unknown or (False,) * len(jaxpr.outputs)),

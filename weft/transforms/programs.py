@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft import source as sources
 from weft.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
-from weft.errors import DeletedArrayError
+from weft.errors import DeletedArrayError, WeftError
 from weft.ops.extended import physical_type
 from weft.runtime import buffers, client, compile
 from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
@@ -285,7 +286,7 @@ def compile_lowered(
     executable = backend.compile(lowered.context.module.ir, options, out_types, devices)
     layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
     program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
-    program.execute = outside_calls(lowered.context, executable) or program.execute
+    program.execute = outside_calls(lowered, executable) or program.execute
     if devices[0] is not backend.default_device:
         in_types = [physical_type(type) for type in jaxpr.in_types]
         program.execute = moving(program.execute, in_types, lowered.place)
@@ -296,14 +297,15 @@ def compile_lowered(
 _BRIEF = 1 << 15
 
 
-def is_brief(jaxpr: Jaxpr) -> bool:
-    """Whether a program is sure to end within a moment: no programs inside, and little to do."""
+def is_brief(jaxpr: Jaxpr, most: int = _BRIEF) -> bool:
+    """Whether a program is sure to end within a moment: no programs inside, and at most so many
+    elements read and written."""
     size = sum(type.size for type in jaxpr.in_types)
     for eqn in jaxpr.eqns:
         if jaxprs_in(eqn.params):
             return False
         size += sum(var.type.size for var in eqn.outputs)
-    return size <= _BRIEF
+    return size <= most
 
 
 def compile_program(
@@ -368,7 +370,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
             strict=True,
         )
     ]
-    program.direct = outside_calls(lowered.context, executable) or program.direct
+    program.direct = outside_calls(lowered, executable) or program.direct
     program.execute = program.execute_for(program.there)
     return program
 
@@ -446,6 +448,9 @@ def in_order(buffer: Any, type: ArrayType, how: Sharding, devices: tuple[Any, ..
 
 # ---- running -------------------------------------------------------------------------------------
 
+ForeignPlaces = dict[str, sources.Source | None]
+"""The names of the foreign code that a program calls, with the lines of the calls."""
+
 
 class Finished:
     """The results of a program that has ended, in the form of one that has started."""
@@ -460,22 +465,30 @@ class Finished:
         return self.results
 
 
-def waiting(executable: Any) -> Callable[[Sequence[Any]], Finished]:
+def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]], Finished]:
     """What runs a program with callbacks: it comes back when everything has happened.
 
     So effects of one call come before those of the next, and exceptions reach the caller.
     """
 
     def run(operands: Sequence[Any]) -> Finished:
-        return Finished(executable.run_to_end(operands))
+        try:
+            return Finished(executable.run_to_end(operands))
+        except WeftError as error:
+            _say_what_was_called(error, called)
+            raise
 
     return run
 
 
-def outside_calls(context: ModuleContext, executable: Any) -> Execute | None:
+def outside_calls(lowered: LoweredProgram, executable: Any) -> Execute | None:
     """What runs a program that calls Python functions or foreign code; None for other programs."""
+    context, called = lowered.context, lowered.context.foreign_places
+    if len(lowered.jaxpr.eqns) == 1 and not jaxprs_in(lowered.jaxpr.eqns[0].params):
+        # Applied without `jit`, one operation is compiled for all lines at which it stands.
+        called = dict.fromkeys(called)
     if context.callbacks or context.foreign_calls:
-        return waiting(executable)
+        return waiting(executable, called)
     if context.foreign_calls is None:
         return None
     backend = client.backend()
@@ -484,9 +497,23 @@ def outside_calls(context: ModuleContext, executable: Any) -> Execute | None:
         try:
             return executable.execute(operands)
         except backend.runtime_fault as error:  # the foreign code's own
-            raise backend.fault(error, operands) from error
+            fault = backend.fault(error, operands)
+            _say_what_was_called(fault, called)
+            raise fault from error
 
     return run
+
+
+def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
+    """Names the foreign code of a program in an error of its run: XLA hands on that code's own text
+    without the name that it is called by."""
+    if type(error) is not WeftError or error.operation is not None or not called:
+        return
+    calls = [
+        repr(target) if source is None else f"{target!r} ({sources.describe(source)})"
+        for target, source in called.items()
+    ]
+    error.operation = f"ffi_call of {' or '.join(calls)}"
 
 
 def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:

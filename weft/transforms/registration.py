@@ -12,9 +12,10 @@ from typing import Any
 
 from weft.core import rules
 from weft.core.primitive import Primitive
-from weft.core.rule_results import checked_jvp, checked_transpose, checked_vmap
+from weft.errors import Fix, WeftValueError
+from weft.transforms.array_results import checked_jvp, checked_transpose, checked_vmap
 from weft.transforms.lowering_results import checked_lowering
-from weft.transforms.program_results import checked_dce, checked_partial_eval
+from weft.transforms.program_results import checked_dce, checked_effects, checked_partial_eval
 
 __all__ = [
     "register_again",
@@ -36,6 +37,17 @@ __all__ = [
 ]
 
 Rule = Callable[..., Any]
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+def _register(
+    table: rules.Table, primitive: Primitive, rule: Rule, checked: Callable[..., Rule], *more: str
+) -> Rule:
+    """Registers a rule behind the check of its answers."""
+    if not callable(rule) or isinstance(primitive, str):
+        raise rules.no_rule(table, primitive, rule)
+    table.register(primitive, checked(primitive, rule, *more))
+    return rule
 
 
 def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
@@ -59,8 +71,7 @@ def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.jvp(triple_p.bind, (2.0,), (1.0,))
     (Array(6., dtype=float32, weak_type=True), Array(3., dtype=float32, weak_type=True))
     """
-    rules.jvp.register(primitive, checked_jvp(primitive, rule))
-    return rule
+    return _register(rules.jvp, primitive, rule, checked_jvp)
 
 
 def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
@@ -69,8 +80,7 @@ def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
     For where one wants to compute what is not linear in another way than forward mode does, such as
     keeping less for the backward pass. Without one, the jvp rule serves. Raises as `register_jvp`.
     """
-    rules.linearize.register(primitive, checked_jvp(primitive, rule, "linearize"))
-    return rule
+    return _register(rules.linearize, primitive, rule, checked_jvp, "linearize")
 
 
 def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
@@ -94,8 +104,7 @@ def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.grad(triple_p.bind)(2.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    rules.transpose.register(primitive, checked_transpose(primitive, rule))
-    return rule
+    return _register(rules.transpose, primitive, rule, checked_transpose)
 
 
 def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
@@ -117,8 +126,7 @@ def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.vmap(triple_p.bind)(np.array([1.0, 2.0]))
     Array([3., 6.], dtype=float32)
     """
-    rules.vmap.register(primitive, checked_vmap(primitive, rule))
-    return rule
+    return _register(rules.vmap, primitive, rule, checked_vmap)
 
 
 def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
@@ -129,8 +137,7 @@ def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
     without a rule is computed now where all operands are known, and later where one is not.
     Raises WeftValueError where there is such a rule already.
     """
-    rules.partial_eval.register(primitive, checked_partial_eval(primitive, rule))
-    return rule
+    return _register(rules.partial_eval, primitive, rule, checked_partial_eval)
 
 
 def register_dce(primitive: Primitive, rule: Rule) -> Rule:
@@ -141,8 +148,7 @@ def register_dce(primitive: Primitive, rule: Rule) -> Rule:
     nothing is left). A primitive without a rule is dropped where no result is used and it has no
     effects, and kept whole otherwise. Raises WeftValueError where there is such a rule already.
     """
-    rules.dce.register(primitive, checked_dce(primitive, rule))
-    return rule
+    return _register(rules.dce, primitive, rule, checked_dce)
 
 
 def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = None) -> Rule:
@@ -161,18 +167,41 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
     >>> weft.jit(double_p.bind)(2.0)
     Array(4., dtype=float32)
     """
-    checked = checked_lowering(primitive, rule)
     if platform is None:
-        rules.lower.register(primitive, checked)
-        return rule
+        return _register(rules.lower, primitive, rule, checked_lowering)
+    if platform not in _PLATFORMS:
+        raise WeftValueError(
+            f"a lowering of {primitive} for a platform that there is not",
+            operation="register_lowering",
+            got=f"platform={platform!r}",
+            wanted=", ".join(map(repr, _PLATFORMS)),
+            fix=Fix("platform", "leave it out for a rule that serves all", {"platform": None}),
+        )
     if (primitive, platform) in rules.lower_for_platform:
         raise rules.registered_twice(primitive, f"lowering ({platform})")
-    rules.lower_for_platform[primitive, platform] = checked
+    rules.lower_for_platform[primitive, platform] = checked_lowering(primitive, rule)
     return rule
 
 
 # ---- primitives that hold programs or Python functions ------------------------------------------
-# Only primitives that are made with `memoise=False` are asked for these.
+# Most of these are asked of primitives only that are made with `memoise=False`.
+
+
+def _check_asked(primitive: Primitive, table: rules.Table) -> None:
+    """Raises WeftValueError for a primitive that is never asked for a rule of this kind."""
+    if primitive.memoise:
+        raise WeftValueError(
+            f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "
+            "types and programs are remembered by operands and parameters alone",
+            operation=primitive.name,
+            got=f"{table.kind} rule of a primitive made with memoise=True",
+            wanted="a primitive made with memoise=False",
+            fix=Fix(
+                "memoise",
+                f"make it with Primitive({primitive.name!r}, memoise=False)",
+                {"primitive": primitive.name, "rule": table.kind, "memoise": False},
+            ),
+        )
 
 
 def register_stage(primitive: Primitive, rule: Rule) -> Rule:
@@ -182,8 +211,9 @@ def register_stage(primitive: Primitive, rule: Rule) -> Rule:
     Called before an application is recorded: it traces `params["function"]`, and answers with the
     parameters of the equation, which hold the program instead, and with the operands, which the
     values that the function closes over have joined. Raises WeftValueError where there is such a
-    rule already.
+    rule already, and for a primitive that was made without `memoise=False`.
     """
+    _check_asked(primitive, rules.stage)
     return rules.stage.register(primitive, rule)
 
 
@@ -203,8 +233,10 @@ def register_retype(primitive: Primitive, rule: Rule) -> Rule:
 
     The operands have `types`, which may vary along more mesh axes than the programs say, or along
     fewer. The answer: the types that operands are cast to, and the parameters with programs that
-    take them. Raises WeftValueError where there is such a rule already.
+    take them. Raises WeftValueError where there is such a rule already, and for a primitive that
+    was made without `memoise=False`.
     """
+    _check_asked(primitive, rules.retype)
     return rules.retype.register(primitive, rule)
 
 
@@ -223,7 +255,7 @@ def register_effects(primitive: Primitive, rule: Rule) -> Rule:
 
     The effects of programs among the parameters are added by themselves. No transformation drops,
     repeats or reorders an equation with effects. Raises WeftValueError where there is such a rule
-    already.
+    already, and for a primitive that was made without `memoise=False`.
 
     >>> from weft.extend.core import IO, Primitive
     >>> from weft.extend.interpreters import partial_eval
@@ -233,7 +265,8 @@ def register_effects(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.make_jaxpr(lambda x: send_p.bind(x))(1.0).effects
     frozenset({Effect(name='io', ordered=False)})
     """
-    return rules.effects.register(primitive, rule)
+    _check_asked(primitive, rules.effects)
+    return _register(rules.effects, primitive, rule, checked_effects)
 
 
 # ---- layouts -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import source as sources
 from weft.core import rules
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks
 from weft.core.rules import LinearOperand, Zero
 from weft.ops.collectives import vary
 from weft.ops.constants import embedded
@@ -111,6 +111,8 @@ def transpose_jaxpr(
     """
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
+        check_marks("transpose_jaxpr", "input", linear, len(jaxpr.inputs))
+        check_marks("transpose_jaxpr", "result", nonzero, len(jaxpr.outputs))
         known_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if not flag]
         linear_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if flag]
         nonzero_in: list[bool] = []

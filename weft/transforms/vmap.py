@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import source as sources
 from weft.core import axes, rules
-from weft.core.jaxpr import Jaxpr, effects_of, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, check_marks, effects_of, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.trace import (
@@ -167,6 +167,7 @@ def vmap_jaxpr(
     """
 
     def make() -> tuple[Jaxpr, tuple[Dim, ...]]:
+        check_marks("vmap_jaxpr", "input", dims, len(jaxpr.inputs))
         dims_out: list[Dim] = []
 
         def function(*values: Any) -> list[Any]:

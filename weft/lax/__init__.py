@@ -1,0 +1,379 @@
+"""The operations that everything else is made of: strict about types, silent about nothing.
+
+Operands have one shape and one dtype (Python numbers take the dtype of the others); `weft.numpy`
+promotes and broadcasts on top of these. Control flow stands here too.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from weft.control.associative_scan import associative_scan
+from weft.control.cond import cond, switch
+from weft.control.linear_solve import custom_linear_solve
+from weft.control.loops import map, scan
+from weft.control.reduction import reduce, reduce_window
+from weft.control.while_loop import fori_loop, while_loop
+from weft.implicit import custom_root
+from weft.ops.argreduce import argmax, argmin
+from weft.ops.arithmetic import (
+    abs,
+    add,
+    cos,
+    div,
+    eq,
+    exp,
+    ge,
+    gt,
+    le,
+    log,
+    lt,
+    max,
+    min,
+    mul,
+    ne,
+    neg,
+    rem,
+    sign,
+    sin,
+    sqrt,
+    square,
+    sub,
+    tanh,
+)
+from weft.ops.bits import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    clz,
+    population_count,
+    shift_left,
+    shift_right_arithmetic,
+    shift_right_logical,
+)
+from weft.ops.collective_invariant import all_gather_invariant, pscatter
+from weft.ops.collective_movement import (
+    all_gather,
+    all_to_all,
+    ppermute,
+    pshuffle,
+    psum_scatter,
+    pswapaxes,
+)
+from weft.ops.collectives import axis_index, pbroadcast, pcast, pmax, pmean, pmin, psum
+from weft.ops.collectives import pbroadcast as pvary
+from weft.ops.complex import complex, conj, imag, real
+from weft.ops.convert import (
+    bitcast_convert_type,
+    convert_element_type,
+    reduce_precision,
+    stop_gradient,
+)
+from weft.ops.convolution import (
+    ConvDimensionNumbers,
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_general_permutations,
+    conv_shape_tuple,
+)
+from weft.ops.convolution_forms import (
+    conv,
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    conv_transpose,
+    conv_with_general_padding,
+)
+from weft.ops.creation import broadcasted_iota, empty, full, full_like, iota, zeros_like_array
+from weft.ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
+from weft.ops.dot import DotDimensionNumbers, Precision, batch_matmul, dot, dot_general
+from weft.ops.dynamic_slicing import (
+    dynamic_index_in_dim,
+    dynamic_slice,
+    dynamic_slice_in_dim,
+    dynamic_update_index_in_dim,
+    dynamic_update_slice,
+    dynamic_update_slice_in_dim,
+    index_in_dim,
+    index_take,
+)
+from weft.ops.elementary import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cosh,
+    exp2,
+    expm1,
+    log1p,
+    logistic,
+    sinh,
+    tan,
+)
+from weft.ops.fft import FftType, fft
+from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.joining import (
+    broadcast_shapes,
+    broadcast_to_rank,
+    collapse,
+    concatenate,
+    rev,
+    split,
+    tile,
+)
+from weft.ops.named_axes import axis_size
+from weft.ops.padding_sizes import padtype_to_pads
+from weft.ops.powers import cbrt, integer_pow, pow, reciprocal, rsqrt
+from weft.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_xor
+from weft.ops.rounding import RoundingMethod, ceil, floor, is_finite, nextafter, round
+from weft.ops.scatter import (
+    ScatterDimensionNumbers,
+    scatter,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
+)
+from weft.ops.selection import clamp, select, select_n
+from weft.ops.shape import (
+    broadcast,
+    broadcast_in_dim,
+    expand_dims,
+    reduce_sum,
+    reshape,
+    squeeze,
+    transpose,
+)
+from weft.ops.sharding_constraint import with_sharding_constraint
+from weft.ops.slicing import pad, slice, slice_in_dim
+from weft.ops.sorting import approx_max_k, approx_min_k, sort, sort_key_val, top_k
+from weft.ops.special import (
+    bessel_i0e,
+    bessel_i1e,
+    betainc,
+    digamma,
+    erf,
+    erf_inv,
+    erfc,
+    igamma,
+    igamma_grad_a,
+    igammac,
+    lgamma,
+    polygamma,
+    random_gamma_grad,
+    zeta,
+)
+
+if TYPE_CHECKING:
+    from weft.lax import linalg
+
+__all__ = [
+    "ConvDimensionNumbers",
+    "DotDimensionNumbers",
+    "FftType",
+    "GatherDimensionNumbers",
+    "GatherScatterMode",
+    "Precision",
+    "RoundingMethod",
+    "ScatterDimensionNumbers",
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "all_gather",
+    "all_gather_invariant",
+    "all_to_all",
+    "approx_max_k",
+    "approx_min_k",
+    "argmax",
+    "argmin",
+    "asin",
+    "asinh",
+    "associative_scan",
+    "atan",
+    "atan2",
+    "atanh",
+    "axis_index",
+    "axis_size",
+    "batch_matmul",
+    "bessel_i0e",
+    "bessel_i1e",
+    "betainc",
+    "bitcast_convert_type",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast",
+    "broadcast_in_dim",
+    "broadcast_shapes",
+    "broadcast_to_rank",
+    "broadcasted_iota",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "clz",
+    "collapse",
+    "complex",
+    "concatenate",
+    "cond",
+    "conj",
+    "conv",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_general_dilated_local",
+    "conv_general_dilated_patches",
+    "conv_general_permutations",
+    "conv_shape_tuple",
+    "conv_transpose",
+    "conv_with_general_padding",
+    "convert_element_type",
+    "cos",
+    "cosh",
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "custom_linear_solve",
+    "custom_root",
+    "digamma",
+    "div",
+    "dot",
+    "dot_general",
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "dynamic_update_index_in_dim",
+    "dynamic_update_slice",
+    "dynamic_update_slice_in_dim",
+    "empty",
+    "eq",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "exp",
+    "exp2",
+    "expand_dims",
+    "expm1",
+    "fft",
+    "floor",
+    "fori_loop",
+    "full",
+    "full_like",
+    "gather",
+    "ge",
+    "gt",
+    "igamma",
+    "igamma_grad_a",
+    "igammac",
+    "imag",
+    "index_in_dim",
+    "index_take",
+    "integer_pow",
+    "iota",
+    "is_finite",
+    "le",
+    "lgamma",
+    "linalg",
+    "log",
+    "log1p",
+    "logistic",
+    "lt",
+    "map",
+    "max",
+    "min",
+    "mul",
+    "ne",
+    "neg",
+    "nextafter",
+    "pad",
+    "padtype_to_pads",
+    "pbroadcast",
+    "pcast",
+    "pmax",
+    "pmean",
+    "pmin",
+    "polygamma",
+    "population_count",
+    "pow",
+    "ppermute",
+    "pscatter",
+    "pshuffle",
+    "psum",
+    "psum_scatter",
+    "pswapaxes",
+    "pvary",
+    "random_gamma_grad",
+    "real",
+    "reciprocal",
+    "reduce",
+    "reduce_and",
+    "reduce_max",
+    "reduce_min",
+    "reduce_or",
+    "reduce_precision",
+    "reduce_prod",
+    "reduce_sum",
+    "reduce_window",
+    "reduce_xor",
+    "rem",
+    "reshape",
+    "rev",
+    "round",
+    "rsqrt",
+    "scan",
+    "scatter",
+    "scatter_add",
+    "scatter_max",
+    "scatter_min",
+    "scatter_mul",
+    "scatter_sub",
+    "select",
+    "select_n",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sin",
+    "sinh",
+    "slice",
+    "slice_in_dim",
+    "sort",
+    "sort_key_val",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stop_gradient",
+    "sub",
+    "switch",
+    "tan",
+    "tanh",
+    "tile",
+    "top_k",
+    "transpose",
+    "while_loop",
+    "with_sharding_constraint",
+    "zeros_like_array",
+    "zeta",
+]
+
+# Imported when they are first used, so that `import weft.lax` stays cheap.
+_LAZY_MODULES = ("linalg",)
+
+
+# A type checker sees the names above, and that there are no others.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY_MODULES:
+            return importlib.import_module(f"weft.lax.{name}")
+        raise AttributeError(f"module 'weft.lax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY_MODULES})

@@ -1,0 +1,41 @@
+"""Factorizations of matrices and what solves equations with triangular and tridiagonal ones.
+
+Strict as `weft.lax` is; `weft.numpy.linalg` and `weft.scipy.linalg` promote and broadcast on top.
+All dimensions but the last two are batch dimensions. On CPUs LAPACK computes them.
+"""
+
+from weft.linalg.polar import qdwh
+from weft.ops.cholesky import cholesky
+from weft.ops.eig import EigImplementation, eig
+from weft.ops.eigh import EighImplementation, eigh
+from weft.ops.householder import householder_product, ormqr
+from weft.ops.lu import lu, lu_pivots_to_permutation
+from weft.ops.qr import qr
+from weft.ops.rank_updates import cholesky_update, symmetric_product
+from weft.ops.schur import hessenberg, schur
+from weft.ops.svd import SvdAlgorithm, svd
+from weft.ops.triangular_solve import triangular_solve
+from weft.ops.tridiagonal import tridiagonal, tridiagonal_solve
+
+__all__ = [
+    "EigImplementation",
+    "EighImplementation",
+    "SvdAlgorithm",
+    "cholesky",
+    "cholesky_update",
+    "eig",
+    "eigh",
+    "hessenberg",
+    "householder_product",
+    "lu",
+    "lu_pivots_to_permutation",
+    "ormqr",
+    "qdwh",
+    "qr",
+    "schur",
+    "svd",
+    "symmetric_product",
+    "triangular_solve",
+    "tridiagonal",
+    "tridiagonal_solve",
+]

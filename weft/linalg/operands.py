@@ -1,0 +1,77 @@
+"""What functions of matrices do with their operands: checks, and the dtype they compute in.
+
+Integers are computed in the float dtype that has their width. float16 and bfloat16, for which
+LAPACK has no routines, are computed in float32, and results are given back in their dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError
+from weft.numpy.arguments import check_arrays, convert, inexact
+
+__all__ = ["check_matrices", "check_square", "computing_dtype", "is_complex", "returned", "widened"]
+
+
+def check_matrices(operation: str, argument: str, a: Any, least: int = 2) -> None:
+    """Raises WeftTypeError, DTypeError or ShapeError unless an argument is an array of matrices."""
+    check_arrays(operation, a)
+    of = type_of(a)
+    if of.dtype not in dtypes.ANY:
+        raise DTypeError(
+            f"{operation} does not take {dtypes.short_name(of.dtype)}",
+            operation=operation,
+            got=f"{argument}: {of}",
+            wanted="numbers or booleans",
+            fix=Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"}),
+        )
+    if of.ndim < least:
+        what = "matrices" if least == 2 else "vectors or matrices"
+        raise ShapeError(
+            f"{operation} takes {what}",
+            operation=operation,
+            got=f"{argument}: {of} with {of.ndim} dimensions",
+            wanted=f"{least} dimensions or more",
+            fix=Fix("expand_dims", f"add dimensions: {argument}[:, None]", {}),
+        )
+
+
+def check_square(operation: str, argument: str, a: Any) -> None:
+    """Raises as `check_matrices`, and ShapeError for matrices that are not square."""
+    check_matrices(operation, argument, a)
+    of = type_of(a)
+    if of.shape[-1] != of.shape[-2]:
+        raise ShapeError(
+            f"{operation} takes square matrices",
+            operation=operation,
+            got=f"{argument}: {of}",
+            wanted="last two dimensions of equal size",
+            fix=Fix("pinv", "for other matrices there are pinv, lstsq, svd and qr", {}),
+        )
+
+
+def computing_dtype(dtype: Any) -> Any:
+    """The dtype in which LAPACK computes for operands of a dtype."""
+    found = inexact(dtype)
+    return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
+
+
+def widened(x: Any) -> Any:
+    """The operand in the dtype in which it is computed."""
+    return convert(x, computing_dtype(type_of(x).dtype))
+
+
+def returned(x: Any, given: Any) -> Any:
+    """A result in the dtype that belongs to operands of the dtype `given`: real where it is."""
+    wanted, found = inexact(given), type_of(x).dtype
+    if found in dtypes.COMPLEX:
+        return x
+    return convert(x, dtypes.to_real(wanted) if wanted in dtypes.COMPLEX else wanted)
+
+
+def is_complex(x: Any) -> bool:
+    """Whether the elements are complex numbers."""
+    return type_of(x).dtype in dtypes.COMPLEX
