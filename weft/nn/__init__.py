@@ -1,5 +1,8 @@
 """Functions that neural networks are made of."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from weft.nn.activations import (
     celu,
     elu,
@@ -27,6 +30,7 @@ from weft.nn.activations import (
     swish,
     tanh,
 )
+from weft.nn.attention import dot_product_attention
 from weft.nn.normalization import (
     log_softmax,
     logmeanexp,
@@ -36,8 +40,12 @@ from weft.nn.normalization import (
     standardize,
 )
 
+if TYPE_CHECKING:
+    from weft.nn import initializers
+
 __all__ = [
     "celu",
+    "dot_product_attention",
     "elu",
     "gelu",
     "glu",
@@ -46,6 +54,7 @@ __all__ = [
     "hard_swish",
     "hard_tanh",
     "identity",
+    "initializers",
     "leaky_relu",
     "log1mexp",
     "log_sigmoid",
@@ -69,3 +78,13 @@ __all__ = [
     "swish",
     "tanh",
 ]
+
+
+# A type checker sees the names above, and that there are no others.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        # Loaded when it is asked for: it needs the random numbers, which activations do not.
+        if name == "initializers":
+            return importlib.import_module("weft.nn.initializers")
+        raise AttributeError(f"module 'weft.nn' has no attribute {name!r}")

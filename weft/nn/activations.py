@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.numpy.arguments import axis_of, inexact
@@ -23,6 +24,7 @@ from weft.ops import elementary, special
 from weft.ops.convert import convert_element_type
 from weft.ops.selection import select
 from weft.ops.slicing import slice_in_dim
+from weft.typing import ArrayLike
 
 __all__ = [
     "celu",
@@ -104,9 +106,20 @@ relu: Unary = unary(
     """max(x, 0), with derivative 0 at 0.
 
     Nair and Hinton, "Rectified linear units improve restricted Boltzmann machines" (2010).
+
+    >>> relu(np.array([-1.0, 2.0]))
+    Array([0., 2.], dtype=float32)
     """,
 )
-relu6: Unary = _real("relu6", _relu6, """min(max(x, 0), 6), with derivative 0 at both corners.""")
+relu6: Unary = _real(
+    "relu6",
+    _relu6,
+    """min(max(x, 0), 6), with derivative 0 at both corners.
+
+    >>> relu6(np.array([-1.0, 2.0, 7.0]))
+    Array([0., 2., 6.], dtype=float32)
+    """,
+)
 
 
 @compiled
@@ -114,7 +127,7 @@ def _leaky_relu(x: Any, *, parameter: Any) -> Any:
     return where(lax.ge(x, constant(0, x)), x, multiply(parameter, x))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
+def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Array:
     """x where it is not negative, `negative_slope * x` elsewhere.
 
     >>> leaky_relu(np.array([-1.0, 2.0]), 0.5)
@@ -136,7 +149,7 @@ def _elu(x: Any, *, parameter: Any) -> Any:
     return where(lax.gt(x, constant(0, x)), x, curve)
 
 
-def elu(x: Any, alpha: Any = 1.0) -> Any:
+def elu(x: ArrayLike, alpha: Any = 1.0) -> Array:
     """x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
 
     Clevert, Unterthiner and Hochreiter, "Fast and accurate deep network learning by exponential
@@ -154,7 +167,7 @@ def _celu(x: Any, *, parameter: Any) -> Any:
     return where(lax.gt(x, constant(0, x)), x, multiply(parameter, curve))
 
 
-def celu(x: Any, alpha: Any = 1.0) -> Any:
+def celu(x: ArrayLike, alpha: Any = 1.0) -> Array:
     """x where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth for every alpha.
 
     Barron, "Continuously differentiable exponential linear units" (2017).
@@ -178,6 +191,9 @@ selu: Unary = _real(
     """The exponential linear unit that normalises itself.
 
     Klambauer, Unterthiner, Mayr and Hochreiter, "Self-normalizing neural networks" (2017).
+
+    >>> selu(np.array([-1.0, 1.0]))
+    Array([-1.1113307,  1.050701 ], dtype=float32)
     """,
 )
 
@@ -187,7 +203,11 @@ selu: Unary = _real(
 sigmoid: Unary = unary(
     "sigmoid",
     {INEXACT: elementary.logistic_p.bind},
-    """The logistic function 1 / (1 + exp(-x)).""",
+    """The logistic function 1 / (1 + exp(-x)).
+
+    >>> sigmoid(np.array([0.0, 2.0]))
+    Array([0.5     , 0.880797], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -203,6 +223,9 @@ silu: Unary = unary(
     """x * sigmoid(x), also known as swish.
 
     Elfwing, Uchibe and Doya, "Sigmoid-weighted linear units" (2017).
+
+    >>> silu(np.array([-1.0, 1.0]))
+    Array([-0.26894143,  0.7310586 ], dtype=float32)
     """,
     inexact=True,
 )
@@ -224,9 +247,23 @@ def _mish(x: Any) -> Any:
     return lax.mul(x, lax.tanh(logaddexp(x, constant(0, x))))
 
 
-softplus: Unary = _real("softplus", _softplus, """log(1 + exp(x)), without overflow.""")
+softplus: Unary = _real(
+    "softplus",
+    _softplus,
+    """log(1 + exp(x)), without overflow.
+
+    >>> softplus(np.array([-1.0, 0.0, 100.0]))
+    Array([  0.3132617,   0.6931472, 100.       ], dtype=float32)
+    """,
+)
 log_sigmoid: Unary = _real(
-    "log_sigmoid", _log_sigmoid, """The logarithm of the logistic function, -softplus(-x)."""
+    "log_sigmoid",
+    _log_sigmoid,
+    """The logarithm of the logistic function, -softplus(-x).
+
+    >>> log_sigmoid(np.array([-1.0, 0.0]))
+    Array([-1.3132617, -0.6931472], dtype=float32)
+    """,
 )
 mish: Unary = _real(
     "mish",
@@ -234,6 +271,9 @@ mish: Unary = _real(
     """x * tanh(softplus(x)).
 
     Misra, "Mish: a self regularized non-monotonic activation function" (2019).
+
+    >>> mish(np.array([-1.0, 1.0]))
+    Array([-0.30340144,  0.8650985 ], dtype=float32)
     """,
 )
 
@@ -250,7 +290,7 @@ def _gelu(x: Any, *, approximate: bool) -> Any:
     return lax.mul(lax.mul(half, x), tail)
 
 
-def gelu(x: Any, approximate: bool = True) -> Any:
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """x times the probability that a normal variable is less than x.
 
     approximate: by the formula with tanh; otherwise by the error function. Hendrycks and Gimpel,
@@ -267,7 +307,15 @@ def _soft_sign(x: Any) -> Any:
     return lax.div(x, lax.add(lax.abs(x), constant(1, x)))
 
 
-soft_sign: Unary = _real("soft_sign", _soft_sign, """x / (1 + abs(x)).""")
+soft_sign: Unary = _real(
+    "soft_sign",
+    _soft_sign,
+    """x / (1 + abs(x)).
+
+    >>> soft_sign(np.array([-1.0, 3.0]))
+    Array([-0.5 ,  0.75], dtype=float32)
+    """,
+)
 
 
 @compiled
@@ -275,7 +323,7 @@ def _squareplus(x: Any, *, parameter: Any) -> Any:
     return multiply(add(x, sqrt(add(square(x), parameter))), 0.5)
 
 
-def squareplus(x: Any, b: Any = 4) -> Any:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0.
 
     Barron, "Squareplus: a softplus-like algebraic rectifier" (2021).
@@ -322,20 +370,48 @@ def _sparse_sigmoid(x: Any) -> Any:
 hard_tanh: Unary = unary(
     "hard_tanh",
     {dtypes.SIGNED | FLOATING: _hard_tanh},
-    """x held between -1 and 1; the derivative is 1 at both corners.""",
+    """x held between -1 and 1; the derivative is 1 at both corners.
+
+    >>> hard_tanh(np.array([-2.0, 0.5, 2.0]))
+    Array([-1. ,  0.5,  1. ], dtype=float32)
+    """,
 )
-hard_sigmoid: Unary = _real("hard_sigmoid", _hard_sigmoid, """relu6(x + 3) / 6.""")
-hard_silu: Unary = _real("hard_silu", _hard_silu, """x * hard_sigmoid(x).""")
+hard_sigmoid: Unary = _real(
+    "hard_sigmoid",
+    _hard_sigmoid,
+    """relu6(x + 3) / 6.
+
+    >>> hard_sigmoid(np.array([-4.0, 0.0, 4.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """,
+)
+hard_silu: Unary = _real(
+    "hard_silu",
+    _hard_silu,
+    """x * hard_sigmoid(x).
+
+    >>> hard_silu(np.array([-4.0, 1.0, 4.0]))
+    Array([-0.       ,  0.6666667,  4.       ], dtype=float32)
+    """,
+)
 hard_swish: Unary = hard_silu
 sparse_plus: Unary = _real(
     "sparse_plus",
     _sparse_plus,
-    """0 up to -1, (x + 1)**2 / 4 up to 1, x above: a softplus that is exactly 0 and exactly x.""",
+    """0 up to -1, (x + 1)**2 / 4 up to 1, x above: a softplus that is exactly 0 and exactly x.
+
+    >>> sparse_plus(np.array([-2.0, 0.0, 3.0]))
+    Array([0.  , 0.25, 3.  ], dtype=float32)
+    """,
 )
 sparse_sigmoid: Unary = _real(
     "sparse_sigmoid",
     _sparse_sigmoid,
-    """(x + 1) / 2 held between 0 and 1: the derivative of `sparse_plus`.""",
+    """(x + 1) / 2 held between 0 and 1: the derivative of `sparse_plus`.
+
+    >>> sparse_sigmoid(np.array([-2.0, 0.0, 0.5]))
+    Array([0.  , 0.5 , 0.75], dtype=float32)
+    """,
 )
 
 
@@ -357,9 +433,20 @@ log1mexp: Unary = _real(
     """log(1 - exp(-x)) for positive x, exact for small and for large ones.
 
     Maechler, "Accurately computing log(1 - exp(-|a|))" (2012).
+
+    >>> log1mexp(np.array([0.5, 2.0]))
+    Array([-0.93275213, -0.14541346], dtype=float32)
     """,
 )
-identity: Unary = unary("identity", {dtypes.ANY: same}, """The values themselves.""")
+identity: Unary = unary(
+    "identity",
+    {dtypes.ANY: same},
+    """The values themselves.
+
+    >>> identity(np.array([1.0, 2.0]))
+    Array([1., 2.], dtype=float32)
+    """,
+)
 
 
 @compiled
@@ -369,7 +456,7 @@ def _glu(x: Any, *, axis: int) -> Any:
     return lax.mul(slice_in_dim(x, 0, half, 1, axis), gate)
 
 
-def glu(x: Any, axis: int = -1) -> Any:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """The first half along an axis times the logistic function of the second half.
 
     Dauphin, Fan, Auli and Grangier, "Language modeling with gated convolutional networks" (2017).

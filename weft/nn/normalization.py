@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
@@ -35,6 +36,7 @@ from weft.ops.powers import rsqrt
 from weft.ops.reduce import reduce_max
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum
+from weft.typing import ArrayLike
 
 __all__ = [
     "log_softmax",
@@ -97,7 +99,7 @@ def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     return lax.div(weights, _kept(reduce_sum(weights, axes), shape, axes))
 
 
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, several, or all (None).
 
     where: a mask of the elements that count; the others are 0.
@@ -124,7 +126,7 @@ def _log_softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     return select(mask[0], out, filled(-math.inf, x)) if mask else out
 
 
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     """The logarithm of `softmax`, exact where that is close to 0.
 
     where: a mask of the elements that count; the others are minus infinity.
@@ -223,7 +225,7 @@ def logsumexp(
     )
 
 
-def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool = False) -> Array:
     """log(mean(exp(x))) along an axis, several, or all (None), without overflow.
 
     where: a mask of the elements that count.
@@ -264,7 +266,7 @@ def _standardized(x: Any, center: Any, spread: Any, epsilon: Any) -> Any:
 
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: Any = -1,
     mean: Any = None,
     variance: Any = None,
@@ -272,7 +274,7 @@ def standardize(
     where: Any = None,
     *,
     algorithm: str = "fast",
-) -> Any:
+) -> Array:
     """(x - mean) / sqrt(variance + epsilon), with the moments along an axis where none are given.
 
     where: a mask of the elements that count for the moments. algorithm: "fast" takes the variance
@@ -313,7 +315,7 @@ def _one_hot(x: Any, *, classes: int, axis: int, dtype: Any) -> Any:
     return convert_element_type(lax.eq(broadcast_in_dim(x, whole, kept), codes), dtype)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
     """Vectors that are 1 at the place each integer names and 0 elsewhere; all 0 for an integer out
     of range.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.types import type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.convert import convert_element_type
 from weft.ops.shape import broadcast_in_dim, canonical_axes, canonical_axis
 
@@ -24,6 +24,8 @@ __all__ = [
     "broadcast_shape",
     "broadcasted",
     "check_arrays",
+    "check_choice",
+    "check_number",
     "combined",
     "convert",
     "expanded",
@@ -32,6 +34,7 @@ __all__ = [
     "promoted",
     "refuse_out",
     "refuse_sharding",
+    "sequence_of",
     "shape_of",
     "strong",
 ]
@@ -43,6 +46,9 @@ def check_arrays(operation: str, *values: Any) -> None:
         if getattr(value, "type", None) is not None:
             continue
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
+            dtype = getattr(value, "dtype", _FLOAT)
+            if dtype.kind in "OSUMm":
+                raise _no_numbers(operation, dtype, position)
             continue
         if not isinstance(value, (list, tuple, str, set, dict)) and value is not None:
             try:
@@ -62,6 +68,18 @@ def check_arrays(operation: str, *values: Any) -> None:
             wanted="an array, a NumPy array or a number",
             fix=fix,
         )
+
+
+_FLOAT = np.dtype(float)
+
+
+def _no_numbers(operation: str, dtype: Any, position: int) -> WeftTypeError:
+    return WeftTypeError(
+        f"{operation}: a NumPy array of dtype {dtype} holds no numbers (argument {position})",
+        operation=operation,
+        got=f"dtype {dtype}",
+        wanted="a numeric or boolean dtype",
+    )
 
 
 def refuse_out(operation: str, out: Any) -> None:
@@ -130,6 +148,48 @@ def integer_of(value: Any, operation: str, argument: str) -> int:
             got=f"{argument}={value!r:.80}",
             wanted="an integer that is known while tracing",
         ) from None
+
+
+def check_number(value: Any, operation: str, argument: str) -> None:
+    """Raises WeftTypeError where a value is no number and no array without dimensions."""
+    if isinstance(value, (bool, int, float, complex, np.generic)):
+        return
+    if getattr(value, "type", None) is None and not isinstance(value, np.ndarray):
+        shape = None
+    else:
+        shape = type_of(value).shape
+    if shape != ():
+        raise WeftTypeError(
+            f"{operation}: {argument} is a number",
+            operation=operation,
+            got=f"{argument}={value!r:.80}",
+            wanted="a number",
+        )
+
+
+def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
+    """Raises WeftValueError where a value is not one of the choices."""
+    if not any(value is choice or value == choice for choice in choices):
+        raise WeftValueError(
+            f"{operation}: there is no {argument} {value!r:.80}",
+            operation=operation,
+            got=f"{argument}={value!r:.80}",
+            wanted=" or ".join(map(repr, choices)),
+        )
+
+
+def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
+    """A sequence, or a NumPy array of one dimension. Raises WeftTypeError for anything else."""
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return tuple(value)
+    raise WeftTypeError(
+        f"{operation}: {argument} is a sequence",
+        operation=operation,
+        got=f"{argument}={value!r:.80}",
+        wanted="a sequence, such as a tuple",
+    )
 
 
 def shape_of(shape: Any, operation: str) -> tuple[int, ...]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from weft import dtypes
-from weft.array import as_array
+from weft.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
@@ -22,6 +22,7 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_arrays,
+    check_number,
     convert,
     integer_of,
     promoted,
@@ -41,6 +42,7 @@ from weft.ops.joining import concatenate
 from weft.ops.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.selection import select as choose_elements
 from weft.ops.shape import broadcast_in_dim, reshape
+from weft.typing import ArrayLike
 
 __all__ = [
     "argwhere",
@@ -55,6 +57,7 @@ __all__ = [
 ]
 
 INT32 = np.dtype(np.int32)
+_NUMBERS = (bool, int, float, complex)
 
 
 def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
@@ -88,19 +91,28 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return choose_elements(condition, broadcasted(x, shape), broadcasted(y, shape))
 
 
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+@overload
 def where(
-    condition: Any,
-    x: Any = None,
-    y: Any = None,
+    condition: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, ...]: ...
+def where(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     /,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """`x` where `condition` holds and `y` elsewhere; without them, the positions where it holds.
 
     The three broadcast together. For the derivative the other branch counts as zero, unless it is
     infinite or NaN: guard its input, not its result. size, fill_value: as in `nonzero`.
+
+    >>> jnp.where(jnp.array([True, False]), jnp.array([1.0, 2.0]), 0.0)
+    Array([1., 0.], dtype=float32)
     """
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
@@ -113,16 +125,25 @@ def where(
             "where: size and fill_value belong to the form without x and y", operation="where"
         )
     check_arrays("where", condition, x, y)
+    if (type(x) in _NUMBERS or type(y) in _NUMBERS) and is_eager():
+        # The look-up of the compiled program succeeds at once where every operand is an array.
+        return _where(condition, as_array(x), as_array(y))
     return _where(condition, x, y)
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The positions of the elements that differ from zero: one array per dimension.
 
     size: how many positions to return; more are cut off and missing ones are `fill_value` (0, one
     number, or one per dimension). Without it the values must be known.
+
+    >>> jnp.nonzero(jnp.array([[0, 1], [2, 0]]))
+    (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
     check_arrays("nonzero", a)
+    for fill in fill_value if isinstance(fill_value, tuple) else (fill_value,):
+        if fill is not None:
+            check_number(fill, "nonzero", "fill_value")
     of = type_of(a)
     if size is None:
         value = known(a, "nonzero", "pass size=, a bound on the number of elements")
@@ -180,15 +201,24 @@ def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
     return places, reshape(slicing.slice(counts, (n - 1,), (n,)), ())
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The positions, in the flattened array, of the elements that differ from zero."""
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions, in the flattened array, of the elements that differ from zero.
+
+    >>> jnp.flatnonzero(jnp.array([0, 3, 4]))
+    Array([1, 2], dtype=int32)
+    """
     check_arrays("flatnonzero", a)
     flat = reshape(a, (type_of(a).size,))
     return nonzero(flat, size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The positions of the elements that differ from zero, one row each."""
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions of the elements that differ from zero, one row each.
+
+    >>> jnp.argwhere(jnp.array([[0, 1], [2, 0]]))
+    Array([[0, 1],
+           [1, 0]], dtype=int32)
+    """
     check_arrays("argwhere", a)
     if not type_of(a).ndim:
         count = (
@@ -199,10 +229,15 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
     return concatenate([reshape(p, (*type_of(p).shape, 1)) for p in places], 1)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0
+) -> Array:
     """The elements of `arr` where the condition holds, as one dimension.
 
     size: as in `nonzero`; missing elements are `fill_value`.
+
+    >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
     """
     return compress(
         reshape(condition, (type_of(condition).size,)), arr, size=size, fill_value=fill_value
@@ -210,20 +245,24 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike,
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
     fill_value: Any = 0,
     out: None = None,
-) -> Any:
+) -> Array:
     """The slices along `axis` (None: elements of the flattened array) where the condition holds.
 
     size: how many there are at most, where the condition is traced; missing ones are `fill_value`.
+
+    >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+    Array([1, 3], dtype=int32)
     """
     refuse_out("compress", out)
     check_arrays("compress", a)
+    check_number(fill_value, "compress", "fill_value")
     if isinstance(condition, (list, tuple)):
         condition = np.asarray(condition)
     check_arrays("compress", condition)
@@ -258,8 +297,12 @@ def _compress(condition: Any, a: Any, fill_value: Any, *, axis: int, size: int) 
     return choose_elements(broadcast_in_dim(missing, of.shape, (axis,)), fill, out)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """Elementwise, the choice that belongs to the first condition that holds, or `default`."""
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+    """Elementwise, the choice that belongs to the first condition that holds, or `default`.
+
+    >>> jnp.select([jnp.array([True, False, False])], [jnp.array([1, 2, 3])], -1)
+    Array([ 1, -1, -1], dtype=int32)
+    """
     if len(condlist) != len(choicelist) or not condlist:
         raise WeftValueError(
             f"select got {len(condlist)} conditions and {len(choicelist)} choices",
@@ -280,10 +323,13 @@ def _select(*operands: Any) -> Any:
     return out
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """Elementwise, the element of the choice whose number `a` gives.
 
     mode: "clip" or "wrap" for numbers out of range; "raise" needs known numbers.
+
+    >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), jnp.array([7, 8, 9])])
+    Array([1, 8, 3], dtype=int32)
     """
     refuse_out("choose", out)
     check_arrays("choose", a)
@@ -322,11 +368,15 @@ def _choose(a: Any, *choices: Any, mode: str) -> Any:
     return out
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Elementwise, the function (or number) that belongs to the last condition that holds.
 
     With one function more than conditions, the last is for where none holds; without, that is 0.
     Every function is evaluated everywhere.
+
+    >>> x = jnp.array([-1.0, 2.0])
+    >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])
+    Array([ 1., 20.], dtype=float32)
     """
     check_arrays("piecewise", x)
     conditions = [condlist] if not isinstance(condlist, (list, tuple)) else list(condlist)
@@ -345,6 +395,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     def value(function: Callable[..., Any] | Any) -> Any:
         return convert(function(x, *args, **kw) if callable(function) else function, dtype)
 
+    for condition in conditions:
+        broadcasted(condition, type_of(x).shape, "piecewise")
     out = value(functions[-1])
     for condition, function in zip(conditions, functions, strict=False):
         out = where(condition, value(function), out)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import as_array
+from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.numpy.arguments import broadcast_shape, broadcasted, inexact, promoted
 from weft.numpy.compiled import compiled
@@ -18,11 +18,14 @@ from weft.ops import arithmetic as lax
 from weft.ops import bits
 from weft.ops.convert import convert_element_type
 from weft.ops.reduce import reduce_and
+from weft.typing import ArrayLike
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether two values are equal within a tolerance, elementwise: |a - b| <= atol + rtol * |b|.
 
     Infinities are close where they are equal; NaN is close to NaN with `equal_nan`.
@@ -70,7 +73,9 @@ def _every(x: Any) -> Any:
     return reduce_and(x, tuple(range(type_of(x).ndim)))
 
 
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether all elements of two arrays are equal within a tolerance, as `isclose` finds.
 
     >>> allclose(np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-7]))
@@ -94,7 +99,7 @@ def _equal_elements(a: Any, b: Any, equal_nan: bool) -> Any:
     return _every(same_elements)
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether two arrays have one shape and equal elements.
 
     >>> array_equal(np.array([1, 2]), np.array([1, 2]))
@@ -106,7 +111,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return _equal_elements(a1, a2, equal_nan)
 
 
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether two arrays, broadcast to one shape, have equal elements.
 
     >>> array_equiv(np.array([1, 1]), 1)

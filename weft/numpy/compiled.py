@@ -16,7 +16,7 @@ from typing import Any
 
 from weft import config
 from weft.array import Array, as_array
-from weft.control.jit import jit_p, jit_program
+from weft.control.jit import eager_program, jit_p
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
@@ -136,7 +136,7 @@ class Compiled:
             assert not traced.consts, f"{self.function.__name__} closes over arrays"
             name = self.function.__name__
             # A copy: the `jit` primitive runs the same program and wants a list of results.
-            found = copy.copy(jit_program(traced.jaxpr, name, (), arrays, name))
+            found = copy.copy(eager_program(traced.jaxpr, name, arrays))
             found.single = traced.single
             if traced.single:
                 found.out_type = found.out_types[0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from weft import dtypes
-from weft.array import as_array
+from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
@@ -35,6 +35,7 @@ from weft.ops.creation import broadcasted_iota
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reshape, transpose
 from weft.ops.slicing import pad, slice_in_dim
+from weft.typing import ArrayLike
 
 __all__ = [
     "diag",
@@ -83,10 +84,13 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
     return reshape(slice_in_dim(rows, 0, 1, axis=rank + 1), (*left, size))
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of the matrices in two axes, as the last dimension of the result.
 
     offset: how many places above the main diagonal. Raises ShapeError for fewer than 2 dimensions.
+
+    >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
     """
     check_arrays("diagonal", a)
     ndim = type_of(a).ndim
@@ -111,8 +115,13 @@ def _diag(v: Any, *, k: int) -> Any:
     return select(eq(add(row, INT32.type(k)), column), spread, broadcasted(zero, (size, size)))
 
 
-def diag(v: Any, k: int = 0) -> Any:
-    """The k-th diagonal of a matrix, or the matrix that has an array of one dimension there."""
+def diag(v: ArrayLike, k: int = 0) -> Array:
+    """The k-th diagonal of a matrix, or the matrix that has an array of one dimension there.
+
+    >>> jnp.diag(jnp.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     check_arrays("diag", v)
     of = type_of(v)
     if of.ndim == 2:
@@ -122,21 +131,30 @@ def diag(v: Any, k: int = 0) -> Any:
     return _diag(v, k=integer_of(k, "diag", "k"))
 
 
-def diagflat(v: Any, k: int = 0) -> Any:
-    """The matrix that has the elements of an array, flattened, on its k-th diagonal."""
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
+    """The matrix that has the elements of an array, flattened, on its k-th diagonal.
+
+    >>> jnp.diagflat(jnp.array([[1, 2]]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     check_arrays("diagflat", v)
     return diag(reshape(v, (type_of(v).size,)), k)
 
 
 def trace(
-    a: Any,
+    a: ArrayLike,
     offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,
     dtype: Any = None,
     out: None = None,
-) -> Any:
-    """The sum of the diagonal of the matrices in two axes."""
+) -> Array:
+    """The sum of the diagonal of the matrices in two axes.
+
+    >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
     refuse_out("trace", out)
     return sum_(diagonal(a, offset, axis1, axis2), -1, dtype)
 
@@ -172,10 +190,14 @@ def _cycled(values: Any, size: int) -> Any:
     return slice_in_dim(reshape(spread, (copies * n,)), 0, size)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
     """A new array whose main diagonal is `val`: a number, or values that repeat if too few.
 
     Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+
+    >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 3.0, inplace=False)
+    Array([[3., 0.],
+           [0., 3.]], dtype=float32)
     """
     if inplace:
         raise WeftValueError(
@@ -202,16 +224,24 @@ def _positions(values: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, ...]:
     return tuple(as_array(v.astype(dtypes.default_int())) for v in values)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
-    """The positions of the main diagonal of an array with `ndim` dimensions of length n."""
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The positions of the main diagonal of an array with `ndim` dimensions of length n.
+
+    >>> jnp.diag_indices(2)
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
     size, rank = integer_of(n, "diag_indices", "n"), integer_of(ndim, "diag_indices", "ndim")
     if size < 0 or rank < 0:
         raise WeftValueError("diag_indices takes positive numbers", operation="diag_indices")
     return _positions([np.arange(size)] * rank)
 
 
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """The positions of the main diagonal of an array whose dimensions have one length."""
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """The positions of the main diagonal of an array whose dimensions have one length.
+
+    >>> jnp.diag_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
     check_arrays("diag_indices_from", arr)
     of = type_of(arr)
     if of.ndim < 2 or len(set(of.shape)) > 1:
@@ -223,16 +253,30 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     return diag_indices(of.shape[0], of.ndim)
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """The positions on and below the k-th diagonal of a matrix of n rows and m columns."""
-    rows, columns = np.tril_indices(n, k, m)
+def _sizes(operation: str, n: Any, k: Any, m: Any) -> tuple[int, int, int | None]:
+    """Rows, diagonal and columns as integers."""
+    columns = None if m is None else integer_of(m, operation, "m")
+    return integer_of(n, operation, "n"), integer_of(k, operation, "k"), columns
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The positions on and below the k-th diagonal of a matrix of n rows and m columns.
+
+    >>> jnp.tril_indices(2)
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    rows, columns = np.tril_indices(*_sizes("tril_indices", n, k, m))
     one, two = _positions([rows, columns])
     return one, two
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
-    """The positions on and above the k-th diagonal of a matrix of n rows and m columns."""
-    rows, columns = np.triu_indices(n, k, m)
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The positions on and above the k-th diagonal of a matrix of n rows and m columns.
+
+    >>> jnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = np.triu_indices(*_sizes("triu_indices", n, k, m))
     one, two = _positions([rows, columns])
     return one, two
 
@@ -245,28 +289,49 @@ def _matrix(operation: str, arr: Any) -> tuple[int, ...]:
     return of.shape
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """The positions on and below the k-th diagonal of a matrix."""
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """The positions on and below the k-th diagonal of a matrix.
+
+    >>> jnp.tril_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     n, m = _matrix("tril_indices_from", arr)
+    k = integer_of(k, "tril_indices_from", "k")
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
-    """The positions on and above the k-th diagonal of a matrix."""
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """The positions on and above the k-th diagonal of a matrix.
+
+    >>> jnp.triu_indices_from(jnp.ones((2, 2)))
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     n, m = _matrix("triu_indices_from", arr)
+    k = integer_of(k, "triu_indices_from", "k")
     return triu_indices(n, k, m)
 
 
-def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None) -> tuple[Any, ...]:
-    """The positions in a square matrix where `mask_func(ones, k)` is not zero, as `triu` has it."""
+def mask_indices(
+    n: int, mask_func: Any, k: int = 0, *, size: int | None = None
+) -> tuple[Array, ...]:
+    """The positions in a square matrix where `mask_func(ones, k)` is not zero, as `triu` has it.
+
+    >>> jnp.mask_indices(2, jnp.triu)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    n = integer_of(n, "mask_indices", "n")
     ones = as_array(np.ones((n, n), dtypes.default_int()))
     return nonzero(mask_func(ones, k), size=size)
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: Any) -> tuple[Array, ...]:
     """Arrays of one dimension shaped so that indexing with them gives their open mesh.
 
     A boolean array stands for the positions where it holds, which must be known.
+
+    >>> jnp.arange(6).reshape(2, 3)[jnp.ix_(jnp.array([0, 1]), jnp.array([2, 0]))]
+    Array([[2, 0],
+           [5, 3]], dtype=int32)
     """
     check_arrays("ix_", *args)
     out = []
@@ -292,10 +357,24 @@ def _indices(*, shape: Any, dtype: Any, sparse: bool) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: Any = None, sparse: Literal[False] = False
+) -> Array: ...
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: Any = None, *, sparse: Literal[True]
+) -> tuple[Array, ...]: ...
+def indices(
+    dimensions: Sequence[int], dtype: Any = None, sparse: bool = False
+) -> Array | tuple[Array, ...]:
     """The position of every element of a grid: one array per dimension, stacked in front.
 
     sparse: a tuple of arrays of length 1 in all but one dimension instead.
+
+    >>> jnp.indices((2, 2))[0]
+    Array([[0, 0],
+           [1, 1]], dtype=int32)
     """
     shape = shape_of(tuple(dimensions), "indices")
     target = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
@@ -317,10 +396,13 @@ def _stacked_indices(*, shape: Any, dtype: Any) -> Any:
     return out
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """The positions in an array of a shape that flat positions stand for, one array per dimension.
 
     Positions out of bounds are moved to the ends.
+
+    >>> jnp.unravel_index(jnp.array([5, 1]), (2, 3))
+    (Array([1, 0], dtype=int32), Array([2, 1], dtype=int32))
     """
     check_arrays("unravel_index", indices)
     if type_of(indices).dtype not in dtypes.INTEGER:
@@ -350,11 +432,14 @@ def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
-) -> Any:
+) -> Array:
     """The flat positions that positions in an array of shape `dims` stand for.
 
     mode: "clip" or "wrap" for positions out of bounds; "raise" needs known positions. order: "C"
     for the last index fastest, "F" for the first.
+
+    >>> jnp.ravel_multi_index((jnp.array([1, 0]), jnp.array([2, 1])), (2, 3))
+    Array([5, 1], dtype=int32)
     """
     shape = shape_of(tuple(dims), "ravel_multi_index")
     values = list(multi_index)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -20,18 +22,25 @@ from weft.numpy.arguments import (
     promoted,
 )
 from weft.numpy.compiled import compiled
+from weft.numpy.creation import asarray, full
+from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.reductions import accumulator
-from weft.ops.arithmetic import add, div, mul, ne, neg, sub
+from weft.ops.arithmetic import abs as abs_
+from weft.ops.arithmetic import add, div, eq, mul, ne, neg, sub
+from weft.ops.bits import bitwise_and
 from weft.ops.complex import conj
 from weft.ops.convolution import conv_general_dilated
+from weft.ops.cumulative import cumsum
 from weft.ops.joining import concatenate as join
 from weft.ops.joining import rev
+from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.ops.slicing import slice_in_dim
+from weft.typing import ArrayLike
 
-__all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
+__all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "unwrap"]
 
 
 # ---- differences ---------------------------------------------------------------------------------
@@ -45,10 +54,15 @@ def _diff(a: Any, *, n: int, axis: int) -> Any:
     return a
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Array:
     """The n-th differences of neighbours along `axis`; of booleans, whether they differ.
 
     prepend, append: values put before and behind the elements first; a number stands for one slice.
+
+    >>> jnp.diff(jnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
     """
     check_arrays("diff", a)
     of = type_of(a)
@@ -59,7 +73,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise WeftValueError("diff: n is not negative", operation="diff", got=f"n={n}")
     place = axis_of(axis, of.ndim, "diff")
     if times == 0:
-        return a
+        return asarray(a)
     parts = [a]
     for value, first in ((prepend, True), (append, False)):
         if value is None:
@@ -74,10 +88,15 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return _diff(a, n=min(times, type_of(a).shape[place]), axis=place)
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """The differences of neighbours in the flattened array, between given values."""
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
+    """The differences of neighbours in the flattened array, between given values.
+
+    >>> jnp.ediff1d(jnp.array([1, 4, 9]))
+    Array([3, 5], dtype=int32)
+    """
     check_arrays("ediff1d", ary)
-    found = _diff(reshape(ary, (type_of(ary).size,)), n=1, axis=0)
+    flat = reshape(ary, (type_of(ary).size,))
+    found = _diff(flat, n=1, axis=0) if type_of(ary).size else flat
     parts = [found]
     for value, first in ((to_begin, True), (to_end, False)):
         if value is not None:
@@ -85,6 +104,66 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
             flat = reshape(convert(value, type_of(ary).dtype), (type_of(value).size,))
             parts = [flat, *parts] if first else [*parts, flat]
     return concatenate(parts) if len(parts) > 1 else found
+
+
+# ---- unwrap --------------------------------------------------------------------------------------
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
+    """A signal that is known up to multiples of `period`, without jumps along `axis`.
+
+    Where neighbours differ by `discont` or more (at least half a period, which is the default),
+    multiples of the period are added to what follows. Integers stay integers where the period is
+    one. Raises DTypeError for complex numbers, AxisError for an axis out of range.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.unwrap(jnp.array([0.0, 1.0, 7.0, 8.0]), period=6.0)
+    Array([0., 1., 1., 2.], dtype=float32)
+    """
+    given = [period] if discont is None else [period, discont]
+    check_arrays("unwrap", p, *given)
+    of = type_of(p)
+    if any(type_of(x).dtype in dtypes.COMPLEX for x in (p, *given)):
+        raise DTypeError(
+            "unwrap takes real numbers",
+            operation="unwrap",
+            got=", ".join(str(type_of(x)) for x in (p, *given)),
+            wanted="a real dtype",
+            fix=Fix("part", "take the angle first: weft.numpy.angle(x)", {}),
+        )
+    if not of.ndim:
+        raise ShapeError(
+            "unwrap takes an array with dimensions", operation="unwrap", got=str(of), wanted="(n,)"
+        )
+    place = axis_of(axis, of.ndim, "unwrap")
+    if of.dtype == dtypes.bool_:
+        p = convert(p, dtypes.default_int())
+    p, period = promoted("unwrap", p, period)
+    if not of.shape[place]:
+        return asarray(p)
+    return _unwrap(p, period, *given[1:], axis=place)
+
+
+@compiled
+def _unwrap(p: Any, period: Any, *discont: Any, axis: int) -> Any:
+    dtype = type_of(p).dtype
+    whole = dtype in dtypes.INTEGER
+    high, low = slice_in_dim(p, 1, None, axis=axis), slice_in_dim(p, 0, -1, axis=axis)
+    jumps = sub(high, low)
+    shape = type_of(jumps).shape
+    period = broadcasted(period, shape)
+    half = floor_divide(period, dtype.type(2)) if whole else mul(period, dtype.type(0.5))
+    odd = remainder(period, dtype.type(2)) if whole else mul(period, dtype.type(0))
+    least = neg(half)
+    wrapped = add(remainder(sub(jumps, least), period), least)
+    # A jump of exactly half a period keeps its sign; for an odd whole period there is none such.
+    turned = bitwise_and(eq(wrapped, least), less(dtype.type(0), jumps))
+    wrapped = select(bitwise_and(turned, eq(odd, mul(odd, dtype.type(0)))), half, wrapped)
+    correction = sub(wrapped, jumps)
+    small = less(abs_(jumps), discont[0] if discont else add(half, odd))
+    correction = select(small, mul(correction, dtype.type(0)), correction)
+    first = slice_in_dim(p, 0, 1, axis=axis)
+    return join([first, add(high, cumsum(correction, axis))], axis)
 
 
 # ---- gradient ------------------------------------------------------------------------------------
@@ -133,6 +212,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
 
     varargs: one step for all axes, or a step or the coordinates for each. Returns one array, or a
     list with one per axis. Raises ShapeError for fewer than two samples.
+
+    >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))
+    Array([3., 4., 5.], dtype=float32)
     """
     check_arrays("gradient", f, *varargs)
     if edge_order not in (None, 1):
@@ -183,8 +265,12 @@ def _trapezoid(y: Any, step: Any, *, axis: int, coordinates: bool) -> Any:
     return convert(mul(total, working.type(0.5)), dtype)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along `axis` by the trapezoidal rule, of samples at `x` or at distance `dx`."""
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Array:
+    """The integral along `axis` by the trapezoidal rule, of samples at `x` or at distance `dx`.
+
+    >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]), dx=0.5)
+    Array(2., dtype=float32)
+    """
     step = dx if x is None else x
     check_arrays("trapezoid", y, step)
     of = type_of(y)
@@ -196,6 +282,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         )
     if x is not None:
         broadcast_shape("trapezoid", of.shape, type_of(x).shape if type_of(x).ndim > 1 else ())
+    if not of.shape[place]:
+        # As a sum over no intervals.
+        shape = (*of.shape[:place], *of.shape[place + 1 :])
+        return full(shape, 0, inexact(of.dtype))
     return _trapezoid(y, step, axis=place, coordinates=x is not None)
 
 
@@ -261,28 +351,35 @@ def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_elemen
 
 
 def convolve(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "full",
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
+) -> Array:
     """The convolution of two arrays of one dimension.
 
     mode: "full" has every overlap, "same" the length of the longer array, "valid" only whole
     overlaps.
+
+    >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
+    Array([1., 3., 5., 3.], dtype=float32)
     """
     return _line("convolve", a, v, mode, precision, preferred_element_type)
 
 
 def correlate(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "valid",
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
-    """The correlation of two arrays of one dimension, the second conjugated."""
+) -> Array:
+    """The correlation of two arrays of one dimension, the second conjugated.
+
+    >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 0.0]))
+    Array([1., 2.], dtype=float32)
+    """
     return _line("correlate", a, v, mode, precision, preferred_element_type)

@@ -8,7 +8,7 @@ from weft import dtypes
 from weft.core.types import type_of
 from weft.numpy.compiled import compiled
 from weft.numpy.elementwise import constant, filled, together
-from weft.numpy.promotion import Binary, binary
+from weft.numpy.promotion import BinaryUfunc, binary_ufunc
 from weft.ops import arithmetic as lax
 from weft.ops import divisors
 from weft.ops.selection import select
@@ -26,13 +26,24 @@ def _lcm(x: Any, y: Any) -> Any:
     return lax.mul(x, lax.div(y, select(zero, filled(1, x), common)))
 
 
-gcd: Binary = binary(
+gcd: BinaryUfunc = binary_ufunc(
     "gcd",
     {dtypes.INTEGER: divisors.gcd_p.bind},
-    """The greatest common divisor of x1 and x2, elementwise, of integers; 0 where both are 0.""",
+    """The greatest common divisor of x1 and x2, elementwise, of integers; 0 where both are 0.
+
+    >>> jnp.gcd(jnp.array([12, 7]), 18)
+    Array([6, 1], dtype=int32)
+    """,
+    identity=0,
+    reorderable=True,
 )
-lcm: Binary = binary(
+lcm: BinaryUfunc = binary_ufunc(
     "lcm",
     {dtypes.INTEGER: _lcm},
-    """The least common multiple of x1 and x2, elementwise, of integers; 0 where one is 0.""",
+    """The least common multiple of x1 and x2, elementwise, of integers; 0 where one is 0.
+
+    >>> jnp.lcm(jnp.array([4, 6]), 10)
+    Array([20, 30], dtype=int32)
+    """,
+    reorderable=True,
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.dtypes import finfo, iinfo, issubdtype, promote_types
 from weft.errors import DTypeError, WeftTypeError
@@ -46,6 +47,7 @@ __all__ = [
     "float_",
     "floating",
     "generic",
+    "half",
     "iinfo",
     "inexact",
     "int2",
@@ -96,7 +98,7 @@ class ScalarType:
         """The NumPy dtype."""
         return self._dtype
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> Array:
         return array(x, dtype=self.dtype)
 
     def __eq__(self, other: object) -> Any:
@@ -165,6 +167,7 @@ float8_e5m2fnuz = _scalar("float8_e5m2fnuz")
 float8_e8m0fnu = _scalar("float8_e8m0fnu")
 
 bool = bool_
+half = float16
 single = float32
 double = float64
 csingle = complex64

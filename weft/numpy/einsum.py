@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import check_arrays, convert, promoted, refuse_sharding
@@ -123,7 +124,7 @@ def contraction_order(
     if method is None:
         return ((0, 1), *((0, n) for n in range(len(terms) - 2, 0, -1)))
     if isinstance(method, tuple):
-        method = [tuple(step) for step in method if not isinstance(step, str)]
+        method = list(method)
     path, _ = opt_einsum.contract_path(
         ",".join(terms) + "->" + out, *shapes, shapes=True, optimize=method
     )
@@ -230,7 +231,7 @@ def einsum(
     preferred_element_type: Any = None,
     _dot_general: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """The sum of products that subscripts in Einstein's notation describe.
 
     subscripts: as in "ij,jk->ik", with "..." for broadcast dimensions; labels that the result does
@@ -256,7 +257,8 @@ def einsum(
     shapes = tuple(type_of(x).shape for x in values)
     terms, result = parse(subscripts, shapes)
     if isinstance(optimize, list):
-        optimize = tuple(tuple(step) for step in optimize)
+        # The list that `einsum_path` answers with begins with its name.
+        optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
     order = contraction_order(terms, result, shapes, optimize)
     return _einsum(
         *values,

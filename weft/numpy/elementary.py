@@ -12,7 +12,14 @@ from weft import dtypes
 from weft.core.types import type_of
 from weft.numpy.compiled import compiled
 from weft.numpy.elementwise import constant, filled
-from weft.numpy.promotion import Binary, Unary, binary, unary
+from weft.numpy.promotion import (
+    BinaryUfunc,
+    Unary,
+    UnaryUfunc,
+    binary_ufunc,
+    unary,
+    unary_ufunc,
+)
 from weft.ops import arithmetic as lax
 from weft.ops import elementary, powers, stable_sums
 from weft.ops.selection import select
@@ -62,20 +69,56 @@ __all__ = [
 INEXACT, FLOATING = dtypes.INEXACT, dtypes.FLOATING
 
 
-def _real_or_complex(name: str, primitive: Any, doc: str) -> Unary:
-    return unary(name, {INEXACT: primitive.bind}, doc, inexact=True)
+def _real_or_complex(name: str, primitive: Any, doc: str) -> UnaryUfunc:
+    return unary_ufunc(name, {INEXACT: primitive.bind}, doc, inexact=True)
 
 
 # ---- exponentials and logarithms ---------------------------------------------------------------
 
-exp: Unary = _real_or_complex("exp", lax.exp_p, """The elementwise exponential.""")
-exp2: Unary = _real_or_complex("exp2", elementary.exp2_p, """2 to the power x, elementwise.""")
-expm1: Unary = _real_or_complex(
-    "expm1", elementary.expm1_p, """exp(x) - 1, elementwise, exact for x near 0."""
+exp: UnaryUfunc = _real_or_complex(
+    "exp",
+    lax.exp_p,
+    """The elementwise exponential.
+
+    >>> jnp.exp(jnp.array([0.0, 1.0]))
+    Array([1.       , 2.7182817], dtype=float32)
+    """,
 )
-log: Unary = _real_or_complex("log", lax.log_p, """The elementwise natural logarithm.""")
-log1p: Unary = _real_or_complex(
-    "log1p", elementary.log1p_p, """log(1 + x), elementwise, exact for x near 0."""
+exp2: UnaryUfunc = _real_or_complex(
+    "exp2",
+    elementary.exp2_p,
+    """2 to the power x, elementwise.
+
+    >>> jnp.exp2(jnp.array([0.0, 3.0]))
+    Array([1., 8.], dtype=float32)
+    """,
+)
+expm1: UnaryUfunc = _real_or_complex(
+    "expm1",
+    elementary.expm1_p,
+    """exp(x) - 1, elementwise, exact for x near 0.
+
+    >>> jnp.expm1(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.7182817], dtype=float32)
+    """,
+)
+log: UnaryUfunc = _real_or_complex(
+    "log",
+    lax.log_p,
+    """The elementwise natural logarithm.
+
+    >>> jnp.log(jnp.array([1.0, 10.0]))
+    Array([0.       , 2.3025851], dtype=float32)
+    """,
+)
+log1p: UnaryUfunc = _real_or_complex(
+    "log1p",
+    elementary.log1p_p,
+    """log(1 + x), elementwise, exact for x near 0.
+
+    >>> jnp.log1p(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.6931472], dtype=float32)
+    """,
 )
 
 
@@ -87,76 +130,156 @@ def _logarithm_to_base(base: int) -> Any:
     return compiled(logarithm)
 
 
-log2: Unary = unary(
+log2: UnaryUfunc = unary_ufunc(
     "log2",
     {INEXACT: _logarithm_to_base(2)},
-    """The logarithm to base 2, elementwise.""",
+    """The logarithm to base 2, elementwise.
+
+    >>> jnp.log2(jnp.array([1.0, 8.0]))
+    Array([0., 3.], dtype=float32)
+    """,
     inexact=True,
 )
-log10: Unary = unary(
+log10: UnaryUfunc = unary_ufunc(
     "log10",
     {INEXACT: _logarithm_to_base(10)},
-    """The logarithm to base 10, elementwise.""",
+    """The logarithm to base 10, elementwise.
+
+    >>> jnp.log10(jnp.array([1.0, 100.0]))
+    Array([0., 2.], dtype=float32)
+    """,
     inexact=True,
 )
-sqrt: Unary = _real_or_complex("sqrt", lax.sqrt_p, """The elementwise square root.""")
-cbrt: Unary = unary(
+sqrt: UnaryUfunc = _real_or_complex(
+    "sqrt",
+    lax.sqrt_p,
+    """The elementwise square root.
+
+    >>> jnp.sqrt(jnp.array([4.0, 9.0]))
+    Array([2., 3.], dtype=float32)
+    """,
+)
+cbrt: UnaryUfunc = unary_ufunc(
     "cbrt",
     {FLOATING: powers.cbrt_p.bind},
-    """The elementwise real cube root of real numbers.""",
+    """The elementwise real cube root of real numbers.
+
+    >>> jnp.cbrt(jnp.array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """,
     inexact=True,
 )
 
 
-logaddexp: Binary = binary(
+logaddexp: BinaryUfunc = binary_ufunc(
     "logaddexp",
     {FLOATING: stable_sums.logaddexp_p.bind},
-    """log(exp(x1) + exp(x2)), elementwise, of real numbers, without overflow.""",
+    """log(exp(x1) + exp(x2)), elementwise, of real numbers, without overflow.
+
+    >>> jnp.logaddexp(jnp.array([0.0]), jnp.array([0.0]))
+    Array([0.6931472], dtype=float32)
+    """,
     inexact=True,
+    identity=-math.inf,
+    reorderable=True,
 )
-logaddexp2: Binary = binary(
+logaddexp2: BinaryUfunc = binary_ufunc(
     "logaddexp2",
     {FLOATING: stable_sums.logaddexp2_p.bind},
-    """log2(2**x1 + 2**x2), elementwise, of real numbers, without overflow.""",
+    """log2(2**x1 + 2**x2), elementwise, of real numbers, without overflow.
+
+    >>> jnp.logaddexp2(jnp.array([1.0]), jnp.array([1.0]))
+    Array([2.], dtype=float32)
+    """,
     inexact=True,
+    identity=-math.inf,
+    reorderable=True,
 )
 
 
 # ---- angles and triangles ----------------------------------------------------------------------
 
-sin: Unary = _real_or_complex("sin", lax.sin_p, """The elementwise sine of an angle in radians.""")
-cos: Unary = _real_or_complex(
-    "cos", lax.cos_p, """The elementwise cosine of an angle in radians."""
+sin: UnaryUfunc = _real_or_complex(
+    "sin",
+    lax.sin_p,
+    """The elementwise sine of an angle in radians.
+
+    >>> jnp.sin(jnp.array([0.0, 1.0]))
+    Array([0.        , 0.84147096], dtype=float32)
+    """,
 )
-tan: Unary = _real_or_complex(
-    "tan", elementary.tan_p, """The elementwise tangent of an angle in radians."""
+cos: UnaryUfunc = _real_or_complex(
+    "cos",
+    lax.cos_p,
+    """The elementwise cosine of an angle in radians.
+
+    >>> jnp.cos(jnp.array([0.0, 1.0]))
+    Array([1.       , 0.5403023], dtype=float32)
+    """,
 )
-arcsin: Unary = _real_or_complex(
-    "arcsin", elementary.asin_p, """The angle, in radians, whose sine is x, elementwise."""
+tan: UnaryUfunc = _real_or_complex(
+    "tan",
+    elementary.tan_p,
+    """The elementwise tangent of an angle in radians.
+
+    >>> jnp.tan(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.5574077], dtype=float32)
+    """,
 )
-arccos: Unary = _real_or_complex(
-    "arccos", elementary.acos_p, """The angle, in radians, whose cosine is x, elementwise."""
+arcsin: UnaryUfunc = _real_or_complex(
+    "arcsin",
+    elementary.asin_p,
+    """The angle, in radians, whose sine is x, elementwise.
+
+    >>> jnp.arcsin(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """,
 )
-arctan: Unary = _real_or_complex(
-    "arctan", elementary.atan_p, """The angle, in radians, whose tangent is x, elementwise."""
+arccos: UnaryUfunc = _real_or_complex(
+    "arccos",
+    elementary.acos_p,
+    """The angle, in radians, whose cosine is x, elementwise.
+
+    >>> jnp.arccos(jnp.array([0.0, 1.0]))
+    Array([1.5707964, 0.       ], dtype=float32)
+    """,
 )
-arctan2: Binary = binary(
+arctan: UnaryUfunc = _real_or_complex(
+    "arctan",
+    elementary.atan_p,
+    """The angle, in radians, whose tangent is x, elementwise.
+
+    >>> jnp.arctan(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.7853982], dtype=float32)
+    """,
+)
+arctan2: BinaryUfunc = binary_ufunc(
     "arctan2",
     {FLOATING: elementary.atan2_p.bind},
-    """The angle, in radians, of the point (x2, x1) seen from the origin, elementwise.""",
+    """The angle, in radians, of the point (x2, x1) seen from the origin, elementwise.
+
+    >>> jnp.arctan2(jnp.array([1.0, -1.0]), jnp.array([1.0, 1.0]))
+    Array([ 0.7853982, -0.7853982], dtype=float32)
+    """,
     inexact=True,
 )
-asin: Unary = arcsin
-acos: Unary = arccos
-atan: Unary = arctan
-atan2: Binary = arctan2
+asin: UnaryUfunc = arcsin
+acos: UnaryUfunc = arccos
+atan: UnaryUfunc = arctan
+atan2: BinaryUfunc = arctan2
 
 
-hypot: Binary = binary(
+hypot: BinaryUfunc = binary_ufunc(
     "hypot",
     {FLOATING: stable_sums.hypot_p.bind},
-    """sqrt(x1**2 + x2**2), elementwise, of real numbers, without overflow.""",
+    """sqrt(x1**2 + x2**2), elementwise, of real numbers, without overflow.
+
+    >>> jnp.hypot(jnp.array([3.0]), jnp.array([4.0]))
+    Array([5.], dtype=float32)
+    """,
     inexact=True,
+    identity=0,
+    reorderable=True,
 )
 
 
@@ -170,33 +293,89 @@ def _radians(x: Any) -> Any:
     return lax.mul(x, constant(math.pi / 180, x))
 
 
-rad2deg: Unary = unary(
-    "rad2deg", {FLOATING: _degrees}, """Radians as degrees, elementwise.""", inexact=True
+rad2deg: UnaryUfunc = unary_ufunc(
+    "rad2deg",
+    {FLOATING: _degrees},
+    """Radians as degrees, elementwise.
+
+    >>> jnp.degrees(jnp.array([0.0, jnp.pi]))
+    Array([  0., 180.], dtype=float32)
+    """,
+    inexact=True,
 )
-deg2rad: Unary = unary(
-    "deg2rad", {FLOATING: _radians}, """Degrees as radians, elementwise.""", inexact=True
+deg2rad: UnaryUfunc = unary_ufunc(
+    "deg2rad",
+    {FLOATING: _radians},
+    """Degrees as radians, elementwise.
+
+    >>> jnp.deg2rad(jnp.array([90.0, 180.0]))
+    Array([1.5707964, 3.1415927], dtype=float32)
+    """,
+    inexact=True,
 )
-degrees: Unary = rad2deg
-radians: Unary = deg2rad
+degrees: UnaryUfunc = rad2deg
+radians: UnaryUfunc = deg2rad
 
 
 # ---- hyperbolic functions ----------------------------------------------------------------------
 
-sinh: Unary = _real_or_complex("sinh", elementary.sinh_p, """The elementwise hyperbolic sine.""")
-cosh: Unary = _real_or_complex("cosh", elementary.cosh_p, """The elementwise hyperbolic cosine.""")
-tanh: Unary = _real_or_complex("tanh", lax.tanh_p, """The elementwise hyperbolic tangent.""")
-arcsinh: Unary = _real_or_complex(
-    "arcsinh", elementary.asinh_p, """The inverse of the hyperbolic sine, elementwise."""
+sinh: UnaryUfunc = _real_or_complex(
+    "sinh",
+    elementary.sinh_p,
+    """The elementwise hyperbolic sine.
+
+    >>> jnp.sinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """,
 )
-arccosh: Unary = _real_or_complex(
-    "arccosh", elementary.acosh_p, """The inverse of the hyperbolic cosine, elementwise."""
+cosh: UnaryUfunc = _real_or_complex(
+    "cosh",
+    elementary.cosh_p,
+    """The elementwise hyperbolic cosine.
+
+    >>> jnp.cosh(jnp.array([0.0, 1.0]))
+    Array([1.       , 1.5430806], dtype=float32)
+    """,
 )
-arctanh: Unary = _real_or_complex(
-    "arctanh", elementary.atanh_p, """The inverse of the hyperbolic tangent, elementwise."""
+tanh: UnaryUfunc = _real_or_complex(
+    "tanh",
+    lax.tanh_p,
+    """The elementwise hyperbolic tangent.
+
+    >>> jnp.tanh(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.7615942], dtype=float32)
+    """,
 )
-asinh: Unary = arcsinh
-acosh: Unary = arccosh
-atanh: Unary = arctanh
+arcsinh: UnaryUfunc = _real_or_complex(
+    "arcsinh",
+    elementary.asinh_p,
+    """The inverse of the hyperbolic sine, elementwise.
+
+    >>> jnp.arcsinh(jnp.array([0.0, 1.0]))
+    Array([0.        , 0.88137364], dtype=float32)
+    """,
+)
+arccosh: UnaryUfunc = _real_or_complex(
+    "arccosh",
+    elementary.acosh_p,
+    """The inverse of the hyperbolic cosine, elementwise.
+
+    >>> jnp.arccosh(jnp.array([1.0, 2.0]))
+    Array([0.      , 1.316958], dtype=float32)
+    """,
+)
+arctanh: UnaryUfunc = _real_or_complex(
+    "arctanh",
+    elementary.atanh_p,
+    """The inverse of the hyperbolic tangent, elementwise.
+
+    >>> jnp.arctanh(jnp.array([0.0, 0.5]))
+    Array([0.        , 0.54930615], dtype=float32)
+    """,
+)
+asinh: UnaryUfunc = arcsinh
+acosh: UnaryUfunc = arccosh
+atanh: UnaryUfunc = arctanh
 
 
 # ---- other functions ---------------------------------------------------------------------------
@@ -223,7 +402,11 @@ def _sinc(x: Any) -> Any:
 sinc: Unary = unary(
     "sinc",
     {INEXACT: _sinc},
-    """sin(pi x) / (pi x), elementwise, which is 1 at 0.""",
+    """sin(pi x) / (pi x), elementwise, which is 1 at 0.
+
+    >>> jnp.sinc(np.array([0.0, 0.5]))
+    Array([1.        , 0.63661975], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -237,6 +420,10 @@ def _i0(x: Any) -> Any:
 i0: Unary = unary(
     "i0",
     {FLOATING: _i0},
-    """The modified Bessel function of the first kind, order 0, elementwise, of real numbers.""",
+    """The modified Bessel function of the first kind, order 0, elementwise, of real numbers.
+
+    >>> jnp.i0(np.array([0.0, 1.0]))
+    Array([1.0000001, 1.2660658], dtype=float32)
+    """,
     inexact=True,
 )

@@ -11,14 +11,24 @@ from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled import compiled
-from weft.numpy.promotion import Binary, Unary, binary, operator_of, unary
+from weft.numpy.promotion import (
+    Binary,
+    BinaryUfunc,
+    Unary,
+    UnaryUfunc,
+    binary_ufunc,
+    operator_of,
+    unary,
+    unary_ufunc,
+)
+from weft.numpy.ufuncs import ufunc_of
 from weft.ops import arithmetic as lax
 from weft.ops import bits, powers
 from weft.ops import complex as parts
 from weft.ops.convert import convert_element_type
 from weft.ops.rounding import RoundingMethod, round
 from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim
+from weft.ops.shape import broadcast_in_dim, reshape_p
 
 __all__ = [
     "abs",
@@ -76,7 +86,9 @@ SIGNED, UNSIGNED, FLOATING = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.FLOATING
 
 def same(x: Any) -> Any:
     """The operand as an array: what a function does that changes nothing."""
-    return lax.add(x, 0) if not hasattr(x, "type") else x
+    if hasattr(x, "type"):
+        return x
+    return reshape_p.bind(x, shape=type_of(x).shape)  # an operation that takes every dtype
 
 
 def constant(value: Any, like: Any) -> Any:
@@ -101,41 +113,64 @@ def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
 
 # ---- arithmetic --------------------------------------------------------------------------------
 
-add: Binary = binary(
+add: BinaryUfunc = binary_ufunc(
     "add",
     {NUMERIC: lax.add_p.bind, BOOLEAN: bits.or_p.bind},
     """The elementwise sum x1 + x2; of booleans, whether either holds.
 
     The operands are promoted to one dtype and broadcast to one shape.
+
+    >>> jnp.add(jnp.array([1, 2]), 0.5)
+    Array([1.5, 2.5], dtype=float32, weak_type=True)
     """,
+    identity=0,
+    reorderable=True,
 )
-subtract: Binary = binary(
+subtract: BinaryUfunc = binary_ufunc(
     "subtract",
     {NUMERIC: lax.sub_p.bind},
-    """The elementwise difference x1 - x2 of numbers. Raises DTypeError for booleans.""",
+    """The elementwise difference x1 - x2 of numbers. Raises DTypeError for booleans.
+
+    >>> jnp.subtract(jnp.array([5, 2]), 3)
+    Array([ 2, -1], dtype=int32)
+    """,
 )
-multiply: Binary = binary(
+multiply: BinaryUfunc = binary_ufunc(
     "multiply",
     {NUMERIC: lax.mul_p.bind, BOOLEAN: bits.and_p.bind},
-    """The elementwise product x1 * x2; of booleans, whether both hold.""",
+    """The elementwise product x1 * x2; of booleans, whether both hold.
+
+    >>> jnp.multiply(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([3, 8], dtype=int32)
+    """,
+    identity=1,
+    reorderable=True,
 )
-true_divide: Binary = binary(
+true_divide: BinaryUfunc = binary_ufunc(
     "true_divide",
     {INEXACT: lax.div_p.bind},
-    """The elementwise quotient x1 / x2; integers become real numbers first.""",
+    """The elementwise quotient x1 / x2; integers become real numbers first.
+
+    >>> jnp.true_divide(jnp.array([1, 3]), 2)
+    Array([0.5, 1.5], dtype=float32)
+    """,
     inexact=True,
 )
-divide: Binary = true_divide
-negative: Unary = unary(
+divide: BinaryUfunc = true_divide
+negative: UnaryUfunc = unary_ufunc(
     "negative",
     {NUMERIC: lax.neg_p.bind},
     """The elementwise negation -x of numbers. Raises DTypeError for booleans.""",
 )
-positive: Unary = unary("positive", {dtypes.ANY: same}, """The values themselves: +x.""")
-square: Unary = unary(
+positive: UnaryUfunc = unary_ufunc("positive", {dtypes.ANY: same}, """The values themselves: +x.""")
+square: UnaryUfunc = unary_ufunc(
     "square",
     {NUMERIC: lax.square_p.bind, BOOLEAN: same},
-    """The elementwise square x * x.""",
+    """The elementwise square x * x.
+
+    >>> jnp.square(jnp.array([2.0, -3.0]))
+    Array([4., 9.], dtype=float32)
+    """,
 )
 
 
@@ -143,28 +178,36 @@ def _reciprocal(x: Any) -> Any:
     return powers.integer_pow_p.bind(x, y=-1)
 
 
-reciprocal: Unary = unary(
+reciprocal: UnaryUfunc = unary_ufunc(
     "reciprocal",
     {INEXACT: _reciprocal},
     """The elementwise 1 / x; integers become real numbers first.""",
     inexact=True,
 )
-abs: Unary = unary(
+abs: UnaryUfunc = unary_ufunc(
     "abs",
     {SIGNED | INEXACT: lax.abs_p.bind, UNSIGNED | BOOLEAN: same},
-    """The elementwise absolute value; of complex numbers, a real number.""",
+    """The elementwise absolute value; of complex numbers, a real number.
+
+    >>> jnp.abs(jnp.array([-1.5, 2.0]))
+    Array([1.5, 2. ], dtype=float32)
+    """,
 )
-absolute: Unary = abs
-fabs: Unary = unary(
+absolute: UnaryUfunc = abs
+fabs: UnaryUfunc = unary_ufunc(
     "fabs",
     {FLOATING: lax.abs_p.bind},
     """The elementwise absolute value of real numbers, as floating-point numbers.""",
     inexact=True,
 )
-sign: Unary = unary(
+sign: UnaryUfunc = unary_ufunc(
     "sign",
     {NUMERIC: lax.sign_p.bind},
-    """The elementwise sign: -1, 0 or 1; NaN stays NaN; of complex numbers, x / abs(x).""",
+    """The elementwise sign: -1, 0 or 1; NaN stays NaN; of complex numbers, x / abs(x).
+
+    >>> jnp.sign(jnp.array([-2.0, 0.0, 3.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """,
 )
 
 
@@ -199,19 +242,27 @@ def _complex_min(x: Any, y: Any) -> Any:
     return select(lax.ne(x, x), x, select(lax.ne(y, y), y, smaller))
 
 
-maximum: Binary = binary(
+maximum: BinaryUfunc = binary_ufunc(
     "maximum",
     {REAL | BOOLEAN: lax.max_p.bind, COMPLEX: _complex_max},
     """The larger of x1 and x2, elementwise; NaN where either is. At a tie the derivative is shared
     equally. Complex numbers are compared by real part, then by imaginary part.
+
+    >>> jnp.maximum(jnp.array([1.0, 4.0]), 2.0)
+    Array([2., 4.], dtype=float32)
     """,
+    reorderable=True,
 )
-minimum: Binary = binary(
+minimum: BinaryUfunc = binary_ufunc(
     "minimum",
     {REAL | BOOLEAN: lax.min_p.bind, COMPLEX: _complex_min},
     """The smaller of x1 and x2, elementwise; NaN where either is. At a tie the derivative is shared
     equally. Complex numbers are compared by real part, then by imaginary part.
+
+    >>> jnp.minimum(jnp.array([1.0, 4.0]), 2.0)
+    Array([1., 2.], dtype=float32)
     """,
+    reorderable=True,
 )
 
 
@@ -225,7 +276,7 @@ def _ignoring_nan(extremum: Binary, name: str) -> Any:
     return compiled(ignoring_nan)
 
 
-fmax: Binary = binary(
+fmax: BinaryUfunc = binary_ufunc(
     "fmax",
     {
         INTEGER | BOOLEAN: lax.max_p.bind,
@@ -233,8 +284,9 @@ fmax: Binary = binary(
         COMPLEX: _ignoring_nan(_complex_max, "fmax"),
     },
     """The larger of x1 and x2, elementwise, where NaN counts as missing.""",
+    reorderable=True,
 )
-fmin: Binary = binary(
+fmin: BinaryUfunc = binary_ufunc(
     "fmin",
     {
         INTEGER | BOOLEAN: lax.min_p.bind,
@@ -242,6 +294,7 @@ fmin: Binary = binary(
         COMPLEX: _ignoring_nan(_complex_min, "fmin"),
     },
     """The smaller of x1 and x2, elementwise, where NaN counts as missing.""",
+    reorderable=True,
 )
 
 
@@ -301,23 +354,30 @@ def _floor_divide_floating(x: Any, y: Any) -> Any:
     return select(lax.eq(y, constant(0, y)), lax.div(x, y), whole)
 
 
-floor_divide: Binary = binary(
+floor_divide: BinaryUfunc = binary_ufunc(
     "floor_divide",
     {
         SIGNED: _floor_divide_signed,
         UNSIGNED: lax.div_p.bind,
         FLOATING: _floor_divide_floating,
     },
-    """The elementwise quotient rounded down, x1 // x2, of real numbers.""",
+    """The elementwise quotient rounded down, x1 // x2, of real numbers.
+
+    >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+    Array([ 3, -4], dtype=int32)
+    """,
 )
-remainder: Binary = binary(
+remainder: BinaryUfunc = binary_ufunc(
     "remainder",
     {SIGNED: _mod_signed, UNSIGNED: _mod_unsigned, FLOATING: _mod_floating},
     """The elementwise remainder x1 % x2 with the sign of x2, of real numbers; of integers, 0 where
     x2 is 0.
+
+    >>> jnp.remainder(jnp.array([7, -7]), 3)
+    Array([1, 2], dtype=int32)
     """,
 )
-mod: Binary = remainder
+mod: BinaryUfunc = remainder
 
 
 @compiled
@@ -326,13 +386,18 @@ def _fmod_integer(x: Any, y: Any) -> Any:
     return lax.rem(x, _nonzero_divisor(y))
 
 
-fmod: Binary = binary(
+fmod: BinaryUfunc = binary_ufunc(
     "fmod",
     {INTEGER: _fmod_integer, FLOATING: lax.rem_p.bind},
-    """The elementwise remainder with the sign of x1, of real numbers.""",
+    """The elementwise remainder with the sign of x1, of real numbers.
+
+    >>> jnp.fmod(jnp.array([7, -7]), 3)
+    Array([ 1, -1], dtype=int32)
+    """,
 )
 
 
+@ufunc_of(2, 2)
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     """The quotient rounded down and the remainder with the sign of x2: x1 // x2 and x1 % x2.
 
@@ -373,7 +438,9 @@ def _signed(x: Any) -> bool:
     return type_of(x).dtype in SIGNED
 
 
-_power: Binary = binary("power", {INEXACT: powers.pow_p.bind, INTEGER: _power_of_integers}, "")
+_power: BinaryUfunc = binary_ufunc(
+    "power", {INEXACT: powers.pow_p.bind, INTEGER: _power_of_integers}, ""
+)
 _power_operator = operator_of(_power)
 
 
@@ -411,6 +478,7 @@ def _is_static(x1: Any, x2: Any) -> bool:
     return of is not None and of.dtype in INEXACT
 
 
+@ufunc_of(2)
 def power(x1: Any, x2: Any, /) -> Any:
     """x1 to the power x2, elementwise.
 
@@ -435,7 +503,7 @@ def power_operator(x1: Any, x2: Any, /) -> Any:
 
 pow = power
 
-float_power: Binary = binary(
+float_power: BinaryUfunc = binary_ufunc(
     "float_power",
     {INEXACT: powers.pow_p.bind},
     """x1 to the power x2, elementwise, as real or complex numbers.""",
@@ -445,27 +513,35 @@ float_power: Binary = binary(
 
 # ---- comparison --------------------------------------------------------------------------------
 
-equal: Binary = binary("equal", {dtypes.ANY: lax.eq_p.bind}, """Whether x1 == x2, elementwise.""")
-not_equal: Binary = binary(
+equal: BinaryUfunc = binary_ufunc(
+    "equal",
+    {dtypes.ANY: lax.eq_p.bind},
+    """Whether x1 == x2, elementwise.
+
+    >>> jnp.equal(jnp.array([1, 2]), 2)
+    Array([False,  True], dtype=bool)
+    """,
+)
+not_equal: BinaryUfunc = binary_ufunc(
     "not_equal", {dtypes.ANY: lax.ne_p.bind}, """Whether x1 != x2, elementwise."""
 )
 _LEXICOGRAPHIC = " Complex numbers are compared by real part, then by imaginary part."
-less: Binary = binary(
+less: BinaryUfunc = binary_ufunc(
     "less",
     {REAL | BOOLEAN: lax.lt_p.bind, COMPLEX: _complex_before},
     "Whether x1 < x2, elementwise." + _LEXICOGRAPHIC,
 )
-less_equal: Binary = binary(
+less_equal: BinaryUfunc = binary_ufunc(
     "less_equal",
     {REAL | BOOLEAN: lax.le_p.bind, COMPLEX: _complex_before_or_equal},
     "Whether x1 <= x2, elementwise." + _LEXICOGRAPHIC,
 )
-greater: Binary = binary(
+greater: BinaryUfunc = binary_ufunc(
     "greater",
     {REAL | BOOLEAN: lax.gt_p.bind, COMPLEX: lambda x, y: _complex_before(y, x)},
     "Whether x1 > x2, elementwise." + _LEXICOGRAPHIC,
 )
-greater_equal: Binary = binary(
+greater_equal: BinaryUfunc = binary_ufunc(
     "greater_equal",
     {REAL | BOOLEAN: lax.ge_p.bind, COMPLEX: lambda x, y: _complex_before_or_equal(y, x)},
     "Whether x1 >= x2, elementwise." + _LEXICOGRAPHIC,
@@ -495,34 +571,48 @@ def _one_holds(x: Any, y: Any) -> Any:
     return bits.bitwise_xor(_truth(x), _truth(y))
 
 
-logical_and: Binary = binary(
+logical_and: BinaryUfunc = binary_ufunc(
     "logical_and",
     {
         BOOLEAN: bits.and_p.bind,
         NUMERIC: _both_hold,
     },
-    """Whether x1 and x2 both hold (numbers: are not zero), elementwise.""",
+    """Whether x1 and x2 both hold (numbers: are not zero), elementwise.
+
+    >>> jnp.logical_and(jnp.array([True, False]), True)
+    Array([ True, False], dtype=bool)
+    """,
+    identity=True,
+    reorderable=True,
 )
-logical_or: Binary = binary(
+logical_or: BinaryUfunc = binary_ufunc(
     "logical_or",
     {
         BOOLEAN: bits.or_p.bind,
         NUMERIC: _either_holds,
     },
     """Whether x1 or x2 holds (numbers: is not zero), elementwise.""",
+    identity=False,
+    reorderable=True,
 )
-logical_xor: Binary = binary(
+logical_xor: BinaryUfunc = binary_ufunc(
     "logical_xor",
     {
         BOOLEAN: bits.xor_p.bind,
         NUMERIC: _one_holds,
     },
     """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.""",
+    identity=False,
+    reorderable=True,
 )
-logical_not: Unary = unary(
+logical_not: UnaryUfunc = unary_ufunc(
     "logical_not",
     {BOOLEAN: bits.not_p.bind, NUMERIC: lambda x: lax.eq(x, constant(0, x))},
-    """Whether x does not hold (numbers: is zero), elementwise.""",
+    """Whether x does not hold (numbers: is zero), elementwise.
+
+    >>> jnp.logical_not(jnp.array([True, False]))
+    Array([False,  True], dtype=bool)
+    """,
 )
 
 
@@ -530,42 +620,52 @@ logical_not: Unary = unary(
 
 BITS = dtypes.BITS
 
-bitwise_and: Binary = binary(
+bitwise_and: BinaryUfunc = binary_ufunc(
     "bitwise_and",
     {BITS: bits.and_p.bind},
     """The bits that both x1 and x2 have, elementwise, of integers and booleans.""",
+    identity=-1,
+    reorderable=True,
 )
-bitwise_or: Binary = binary(
+bitwise_or: BinaryUfunc = binary_ufunc(
     "bitwise_or",
     {BITS: bits.or_p.bind},
     """The bits that x1 or x2 has, elementwise, of integers and booleans.""",
+    identity=0,
+    reorderable=True,
 )
-bitwise_xor: Binary = binary(
+bitwise_xor: BinaryUfunc = binary_ufunc(
     "bitwise_xor",
     {BITS: bits.xor_p.bind},
     """The bits that exactly one of x1 and x2 has, elementwise, of integers and booleans.""",
+    identity=0,
+    reorderable=True,
 )
-invert: Unary = unary(
+invert: UnaryUfunc = unary_ufunc(
     "invert",
     {BITS: bits.not_p.bind},
-    """The complement of all bits, elementwise, of integers and booleans.""",
+    """The complement of all bits, elementwise, of integers and booleans.
+
+    >>> jnp.invert(jnp.array([0, 5]))
+    Array([-1, -6], dtype=int32)
+    """,
 )
-bitwise_not: Unary = invert
-bitwise_invert: Unary = invert
-left_shift: Binary = binary(
+bitwise_not: UnaryUfunc = invert
+bitwise_invert: UnaryUfunc = invert
+left_shift: BinaryUfunc = binary_ufunc(
     "left_shift",
     {INTEGER: bits.shift_left_p.bind},
     """The bits of x1 moved up by x2 places, elementwise, of integers.""",
 )
-bitwise_left_shift: Binary = left_shift
-right_shift: Binary = binary(
+bitwise_left_shift: BinaryUfunc = left_shift
+right_shift: BinaryUfunc = binary_ufunc(
     "right_shift",
     {SIGNED: bits.shift_right_arithmetic_p.bind, UNSIGNED: bits.shift_right_logical_p.bind},
     """The bits of x1 moved down by x2 places, elementwise, of integers; signed ones keep their
     sign.
     """,
 )
-bitwise_right_shift: Binary = right_shift
+bitwise_right_shift: BinaryUfunc = right_shift
 
 
 @compiled
@@ -578,7 +678,7 @@ def _count_bits_of_magnitude(x: Any) -> Any:
     return convert_element_type(bits.population_count(lax.abs(x)), dtypes.uint8)
 
 
-bitwise_count: Unary = unary(
+bitwise_count: UnaryUfunc = unary_ufunc(
     "bitwise_count",
     {SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
     """The number of bits set in the absolute value, elementwise, as uint8.""",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft.array import Array, put
 from weft.core.trace import Tracer, current_variable
 from weft.core.types import ArrayType, type_of
@@ -29,7 +29,7 @@ from weft.errors import (
 )
 from weft.numpy.arguments import broadcast_shape, broadcasted
 from weft.numpy.compiled import compiled
-from weft.ops import slicing
+from weft.ops import extended, slicing
 from weft.ops.arithmetic import add, lt
 from weft.ops.convert import convert_element_type
 from weft.ops.dynamic_slicing import dynamic_slice
@@ -607,7 +607,9 @@ def getitem(x: Any, index: Any) -> Any:
     A static index out of bounds raises WeftIndexError; index values that are not known while
     tracing are clamped to the bounds (use `x.at[index].get(mode=...)` for other semantics).
     """
-    if _trace(None) is None and type(x) is Array:
+    # Random keys whose use is looked at are followed through operations.
+    followed = config.looking and extended.is_key(x)
+    if _trace(None) is None and type(x) is Array and not followed:
         # Static indices of an array: one dictionary look-up. Integers and slices only.
         try:
             if type(index) is int:

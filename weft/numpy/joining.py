@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import ConcretizationError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import (
+    ConcretizationError,
+    Fix,
+    ShapeError,
+    WeftIndexError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.numpy.arguments import (
     axis_of,
     broadcasted,
@@ -32,6 +40,7 @@ from weft.ops.cumulative import cumsum
 from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate as join
 from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
+from weft.typing import ArrayLike
 
 __all__ = [
     "append",
@@ -113,7 +122,7 @@ def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
     return join([shapes.expand_dims(x, (axis,)) for x in values], axis)
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """The arrays joined along a dimension they have (None: each flattened first).
 
     The result has the dtype in which they meet, or `dtype`. Raises ShapeError where the other
@@ -140,15 +149,19 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     return _join(*values, axis=place, dtype=target)
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     """The arrays joined along a dimension they have: the Array API's name of `concatenate`."""
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """The arrays, all of one shape, joined along a new dimension at place `axis`.
 
     Raises ShapeError where the shapes differ.
+
+    >>> jnp.stack([jnp.array([1, 2]), jnp.array([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     if out is not None:
         raise NotImplementedError("stack takes no out=: arrays do not change in place")
@@ -171,24 +184,43 @@ def _each(function: Any, values: list[Any]) -> list[Any]:
     return [function(x) for x in values]
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
-    """The arrays joined along the first of at least two dimensions."""
+def vstack(tup: Any, dtype: Any = None) -> Array:
+    """The arrays joined along the first of at least two dimensions.
+
+    >>> jnp.vstack([jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
     return concatenate(_each(atleast_2d, _sequence("vstack", tup)), 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
-    """The arrays joined along the second dimension; those of one dimension along that."""
+def hstack(tup: Any, dtype: Any = None) -> Array:
+    """The arrays joined along the second dimension; those of one dimension along that.
+
+    >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
+    Array([1, 2, 3], dtype=int32)
+    """
     values = _each(atleast_1d, _sequence("hstack", tup))
     return concatenate(values, 0 if type_of(values[0]).ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
-    """The arrays joined along the third of at least three dimensions."""
+def dstack(tup: Any, dtype: Any = None) -> Array:
+    """The arrays joined along the third of at least three dimensions.
+
+    >>> jnp.dstack([jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([[[1, 3],
+            [2, 4]]], dtype=int32)
+    """
     return concatenate(_each(atleast_3d, _sequence("dstack", tup)), 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
-    """Arrays of one dimension as the columns of a matrix; matrices joined side by side."""
+def column_stack(tup: Any) -> Array:
+    """Arrays of one dimension as the columns of a matrix; matrices joined side by side.
+
+    >>> jnp.column_stack([jnp.array([1, 2]), jnp.array([3, 4])])
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     values = [
         reshape(x, (type_of(x).size, 1)) if type_of(x).ndim < 2 else x
         for x in _sequence("column_stack", tup)
@@ -196,18 +228,26 @@ def column_stack(tup: Any) -> Any:
     return concatenate(values, 1)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """`values` joined to the end of `arr` along `axis` (None: both flattened first)."""
+def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
+    """`values` joined to the end of `arr` along `axis` (None: both flattened first).
+
+    >>> jnp.append(jnp.array([1, 2]), 3)
+    Array([1, 2, 3], dtype=int32)
+    """
     check_arrays("append", arr, values)
     if axis is None:
         return concatenate([reshape(x, (type_of(x).size,)) for x in (arr, values)])
     return concatenate([arr, values], axis)
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """An array put together from nested lists of blocks; the innermost lists are rows.
 
     Raises ValueError where the lists are not nested equally deep.
+
+    >>> jnp.block([[jnp.eye(2), jnp.zeros((2, 1))]])
+    Array([[1., 0., 0.],
+           [0., 1., 0.]], dtype=float32)
     """
     if isinstance(arrays, tuple):
         raise WeftTypeError(
@@ -289,42 +329,65 @@ def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> 
     return place, tuple(int(b) for b in np.cumsum(sizes)[:-1])
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """The parts of an array along a dimension: so many equal ones, or cut before given places.
 
     Raises ValueError where equal parts do not fit.
+
+    >>> jnp.split(jnp.arange(4), 2)
+    [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
     """
     place, bounds = _bounds("split", ary, indices_or_sections, axis, True)
     return list(_split(as_operand(ary), bounds=bounds, axis=place))
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """The parts of an array along a dimension; the first parts are longer by one if need be."""
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """The parts of an array along a dimension; the first parts are longer by one if need be.
+
+    >>> [len(part) for part in jnp.array_split(jnp.arange(5), 2)]
+    [3, 2]
+    """
     place, bounds = _bounds("array_split", ary, indices_or_sections, axis, False)
     return list(_split(as_operand(ary), bounds=bounds, axis=place))
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """`split` along the first dimension."""
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """`split` along the first dimension.
+
+    >>> [part.shape for part in jnp.vsplit(jnp.ones((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
     return split(ary, indices_or_sections, 0)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """`split` along the second dimension, or the first of an array that has no other."""
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """`split` along the second dimension, or the first of an array that has no other.
+
+    >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
+    [(2, 2), (2, 2)]
+    """
     check_arrays("hsplit", ary)
     return split(ary, indices_or_sections, 0 if type_of(ary).ndim == 1 else 1)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """`split` along the third dimension."""
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
+    """`split` along the third dimension.
+
+    >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 2, 4)), 2)]
+    [(2, 2, 2), (2, 2, 2)]
+    """
     return split(ary, indices_or_sections, 2)
 
 
 # ---- repeating ---------------------------------------------------------------------------------
 
 
-def tile(A: Any, reps: Any) -> Any:
-    """The array as a whole repeated, `reps` times along each dimension (counted from the last)."""
+def tile(A: Any, reps: Any) -> Array:
+    """The array as a whole repeated, `reps` times along each dimension (counted from the last).
+
+    >>> jnp.tile(jnp.array([1, 2]), 2)
+    Array([1, 2, 1, 2], dtype=int32)
+    """
     check_arrays("tile", A)
     given = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = tuple(integer_of(n, "tile", "reps") for n in given)
@@ -347,18 +410,21 @@ def _tile(x: Any, *, counts: tuple[int, ...]) -> Any:
 
 
 def repeat(
-    a: Any,
+    a: ArrayLike,
     repeats: Any,
     axis: int | None = None,
     *,
     total_repeat_length: int | None = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """Each element repeated along `axis` (None: of the flattened array).
 
     repeats: a number for all elements or one for each; it may be traced where
     `total_repeat_length` says how long the result is: what is beyond that is cut off, and if there
     is too little the last element is repeated.
+
+    >>> jnp.repeat(jnp.array([1, 2]), jnp.array([2, 1]))
+    Array([1, 1, 2], dtype=int32)
     """
     refuse_sharding("repeat", out_sharding)
     check_arrays("repeat", a)
@@ -443,12 +509,15 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
 
 
 def delete(
-    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
-) -> Any:
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
     """The array without the slices at places `obj` along `axis` (None: of the flattened array).
 
     obj: an integer, a slice, or an array of integers or booleans, known while tracing. Raises
     IndexError for a place out of bounds.
+
+    >>> jnp.delete(jnp.array([4, 5, 6]), 1)
+    Array([4, 6], dtype=int32)
     """
     check_arrays("delete", arr)
     if axis is None:
@@ -458,15 +527,26 @@ def delete(
     length = of.shape[place]
     if not isinstance(obj, slice):
         obj = static_array(obj, "delete", "obj")
-    kept = np.delete(np.arange(length, dtype=np.int32), obj)
+    try:
+        kept = np.delete(np.arange(length, dtype=np.int32), obj)
+    except IndexError as error:
+        raise WeftIndexError(
+            f"delete: {error}",
+            operation="delete",
+            got=f"obj={obj!r:.80} for {of}, axis {place}",
+            wanted=f"positions between {-length} and {length - 1}",
+        ) from None
     return _take_places(as_operand(arr), kept, axis=place)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
     """The array with values put in before places `obj` along `axis` (None: flattened first).
 
     obj: an integer, a slice or an array of integers, known while tracing, that count in the
     original array. `values` broadcasts to what is put in. Raises IndexError out of bounds.
+
+    >>> jnp.insert(jnp.array([1, 3]), 1, 2)
+    Array([1, 2, 3], dtype=int32)
     """
     check_arrays("insert", arr, values)
     if axis is None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -20,6 +21,7 @@ from weft.numpy.arguments import (
     check_arrays,
     combined,
     convert,
+    integer_of,
     promoted,
     refuse_sharding,
 )
@@ -31,6 +33,7 @@ from weft.ops.dot import dot_general
 from weft.ops.joining import concatenate
 from weft.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from weft.ops.slicing import slice_in_dim
+from weft.typing import ArrayLike
 
 __all__ = [
     "cross",
@@ -102,17 +105,20 @@ def _dot(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
 
 
 def dot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """The sum of products over the last dimension of `a` and the last but one (or only) of `b`.
 
     With an operand without dimensions, the product. preferred_element_type: the dtype of the sums
     and of the result; precision: "default", "high" or "highest". Raises ShapeError.
+
+    >>> jnp.dot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+    Array(11., dtype=float32)
     """
     refuse_sharding("dot", out_sharding)
     if precision is None and preferred_element_type is None:
@@ -188,13 +194,13 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
 
 
 def matmul(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """The product of matrices: the last two dimensions are theirs, those before broadcast.
 
     An operand of one dimension is a vector. preferred_element_type: the dtype of the sums and of
@@ -239,8 +245,14 @@ def matmul(
 # ---- vectors -------------------------------------------------------------------------------------
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The sum of products of all elements, those of `a` conjugated."""
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
+    """The sum of products of all elements, those of `a` conjugated.
+
+    >>> jnp.vdot(jnp.array([1j, 2.0]), jnp.array([1j, 3.0]))
+    Array(7.+0.j, dtype=complex64)
+    """
     check_arrays("vdot", a, b)
     x, y = reshape(a, (type_of(a).size,)), reshape(b, (type_of(b).size,))
     if type_of(x).dtype in dtypes.COMPLEX:
@@ -260,15 +272,19 @@ def _vecdot(a: Any, b: Any, *, axis: int, precision: Any, preferred: Any) -> Any
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Any:
-    """The sum of products along `axis`, those of `x1` conjugated; other dimensions broadcast."""
+) -> Array:
+    """The sum of products along `axis`, those of `x1` conjugated; other dimensions broadcast.
+
+    >>> jnp.vecdot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+    Array(11., dtype=float32)
+    """
     check_arrays("vecdot", x1, x2)
     left, right = type_of(x1), type_of(x2)
     if not left.ndim or not right.ndim:
@@ -282,15 +298,23 @@ def vecdot(
     return _vecdot(x1, x2, axis=place, precision=precision, preferred=preferred)
 
 
-def matvec(x1: Any, x2: Any, /) -> Any:
-    """The products of matrices (last two dimensions of x1) with vectors (last dimension of x2)."""
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of matrices (last two dimensions of x1) with vectors (last dimension of x2).
+
+    >>> jnp.matvec(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1.0, 1.0]))
+    Array([3., 7.], dtype=float32)
+    """
     check_arrays("matvec", x1, x2)
     out = matmul(x1, expand_dims(x2, (type_of(x2).ndim,)))
     return reshape(out, type_of(out).shape[:-1])
 
 
-def vecmat(x1: Any, x2: Any, /) -> Any:
-    """The products of vectors (last dimension of x1, conjugated) with matrices (of x2)."""
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The products of vectors (last dimension of x1, conjugated) with matrices (of x2).
+
+    >>> jnp.vecmat(jnp.array([1.0, 1.0]), jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([4., 6.], dtype=float32)
+    """
     check_arrays("vecmat", x1, x2)
     x = conj(x1) if type_of(x1).dtype in dtypes.COMPLEX else x1
     out = matmul(expand_dims(x, (type_of(x).ndim - 1,)), x2)
@@ -306,8 +330,14 @@ def _inner(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     return product("inner", a, b, (((left - 1,), (right - 1,)), ((), ())), precision, preferred)
 
 
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """The sum of products over the last dimension of both."""
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
+    """The sum of products over the last dimension of both.
+
+    >>> jnp.inner(jnp.array([[1.0, 2.0]]), jnp.array([3.0, 4.0]))
+    Array([11.], dtype=float32)
+    """
     check_arrays("inner", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if left and right and left[-1] != right[-1]:
@@ -324,8 +354,13 @@ def _outer(a: Any, b: Any) -> Any:
     return times(rows, broadcast_in_dim(reshape(b, (m,)), (n, m), (1,)))
 
 
-def outer(a: Any, b: Any, out: None = None) -> Any:
-    """The products of every element of `a` with every one of `b`, both flattened, as a matrix."""
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
+    """The products of every element of `a` with every one of `b`, both flattened, as a matrix.
+
+    >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
     if out is not None:
         raise NotImplementedError("outer takes no out=: arrays do not change in place")
     check_arrays("outer", a, b)
@@ -336,17 +371,21 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
 
 
 def tensordot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axes: Any = 2,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """The sum of products over axes of both: so many last and first ones, or (axes_a, axes_b).
 
     Raises ShapeError where their lengths or numbers differ.
+
+    >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 2)), axes=1)
+    Array([[3., 3.],
+           [3., 3.]], dtype=float32)
     """
     refuse_sharding("tensordot", out_sharding)
     check_arrays("tensordot", a, b)
@@ -359,7 +398,7 @@ def tensordot(
         one = axes_of(_sequence(axes[0]), left.ndim, "tensordot")
         two = axes_of(_sequence(axes[1]), right.ndim, "tensordot")
     else:
-        count = int(axes.__index__())
+        count = integer_of(axes, "tensordot", "axes")
         if count > min(left.ndim, right.ndim) or count < 0:
             raise ShapeError(
                 f"tensordot: there are no {axes} axes to sum over",
@@ -402,8 +441,12 @@ def _kron(a: Any, b: Any) -> Any:
     return reshape(times(x, y), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
-def kron(a: Any, b: Any) -> Any:
-    """The Kronecker product: every element of `a` times the whole of `b`, as blocks."""
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: every element of `a` times the whole of `b`, as blocks.
+
+    >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
+    Array([ 1,  2, 10, 20], dtype=int32)
+    """
     check_arrays("kron", a, b)
     return _kron(a, b)
 
@@ -412,17 +455,20 @@ def kron(a: Any, b: Any) -> Any:
 
 
 def cross(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
     axis: int | None = None,
-) -> Any:
+) -> Array:
     """The cross product of vectors of 3 (or 2) numbers along an axis; others broadcast.
 
     axisa, axisb: where the vectors lie; axisc: where the result's do; axis: all three at once. Of
     vectors of 2 numbers the result is the third component. Raises ShapeError for other lengths.
+
+    >>> jnp.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
+    Array([0., 0., 1.], dtype=float32)
     """
     check_arrays("cross", a, b)
     if axis is not None:

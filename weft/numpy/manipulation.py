@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.array import as_array
+from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -22,6 +22,7 @@ from weft.numpy.arguments import (
     check_arrays,
     integer_of,
     refuse_sharding,
+    sequence_of,
     shape_of,
 )
 from weft.numpy.compiled import compiled, is_eager
@@ -33,6 +34,7 @@ from weft.ops.dynamic_slicing import dynamic_slice
 from weft.ops.joining import concatenate as join
 from weft.ops.joining import rev
 from weft.ops.selection import select
+from weft.typing import ArrayLike
 
 __all__ = [
     "atleast_1d",
@@ -67,8 +69,13 @@ def as_operand(x: Any) -> Any:
 
 
 def reshape(
-    a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None
-) -> Any:
+    a: ArrayLike,
+    shape: Any,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """The same elements in another shape of the same size.
 
     shape: an integer or a sequence; one length may be -1 and is then found from the others.
@@ -120,33 +127,50 @@ def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
     return shapes.transpose(shapes.reshape(backward, shape[::-1]), tuple(range(len(shape)))[::-1])
 
 
-def ravel(a: Any, order: str = "C") -> Any:
-    """The elements as an array of one dimension, in the given order ("C" or "F")."""
+def ravel(a: ArrayLike, order: str = "C") -> Array:
+    """The elements as an array of one dimension, in the given order ("C" or "F").
+
+    >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 2, 3, 4], dtype=int32)
+    """
     check_arrays("ravel", a)
     return reshape(a, (type_of(a).size,), order)
 
 
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The dimensions in another order: that of `axes`, or reversed.
 
     Raises ShapeError where `axes` is no permutation.
+
+    >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
+    (3, 2, 4)
     """
     check_arrays("transpose", a)
     ndim = type_of(a).ndim
     if axes is None:
         order = tuple(range(ndim))[::-1]
     else:
-        order = tuple(axis_of(axis, ndim, "transpose") for axis in axes)
+        given = sequence_of(axes, "transpose", "axes")
+        order = tuple(axis_of(axis, ndim, "transpose") for axis in given)
     return shapes.transpose(as_operand(a), order)
 
 
-def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
-    """The dimensions in the order of `axes`: `transpose` with its axes required."""
-    return transpose(a, axes)
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
+    """The dimensions in the order of `axes`: `transpose` with its axes required.
+
+    >>> jnp.permute_dims(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    return transpose(a, sequence_of(axes, "permute_dims", "axes"))
 
 
-def matrix_transpose(x: Any, /) -> Any:
-    """The last two dimensions exchanged. Raises ShapeError for fewer than two."""
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """The last two dimensions exchanged. Raises ShapeError for fewer than two.
+
+    >>> jnp.matrix_transpose(jnp.array([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     check_arrays("matrix_transpose", x)
     ndim = type_of(x).ndim
     if ndim < 2:
@@ -159,8 +183,12 @@ def matrix_transpose(x: Any, /) -> Any:
     return shapes.transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
-    """Two dimensions exchanged."""
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
+    """Two dimensions exchanged.
+
+    >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     check_arrays("swapaxes", a)
     ndim = type_of(a).ndim
     order = list(range(ndim))
@@ -169,10 +197,13 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return shapes.transpose(as_operand(a), order)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Dimensions moved to other places; the others keep their order.
 
     Raises ShapeError where source and destination do not have the same number of axes.
+
+    >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
     """
     check_arrays("moveaxis", a)
     ndim = type_of(a).ndim
@@ -191,8 +222,12 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return shapes.transpose(as_operand(a), order)
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """One dimension moved so that it stands before the one that is now at `start`."""
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+    """One dimension moved so that it stands before the one that is now at `start`.
+
+    >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
     check_arrays("rollaxis", a)
     ndim = type_of(a).ndim
     axis = axis_of(axis, ndim, "rollaxis")
@@ -200,16 +235,24 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return moveaxis(a, axis, start - (start > axis))
 
 
-def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
-    """Dimensions of length 1 put in, at the places `axis` of the result."""
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
+    """Dimensions of length 1 put in, at the places `axis` of the result.
+
+    >>> jnp.expand_dims(jnp.arange(3), 0).shape
+    (1, 3)
+    """
     check_arrays("expand_dims", a)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     ndim = type_of(a).ndim + len(axes)
     return shapes.expand_dims(as_operand(a), axes_of(axes, ndim, "expand_dims"))
 
 
-def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for others."""
+def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
+    """Dimensions of length 1 dropped: those of `axis`, or all. Raises ShapeError for others.
+
+    >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
+    (3,)
+    """
     check_arrays("squeeze", a)
     of = type_of(a)
     if axis is None:
@@ -228,18 +271,26 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return broadcast_shape("broadcast_shapes", *[shape_of(s, "broadcast_shapes") for s in shapes])
 
 
-def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
+def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
     """The array repeated along new and length-1 dimensions to a shape.
 
     Raises ShapeError where it does not broadcast to it.
+
+    >>> jnp.broadcast_to(jnp.array([1, 2]), (2, 2))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
     """
     refuse_sharding("broadcast_to", out_sharding)
     check_arrays("broadcast_to", array)
     return broadcasted(as_operand(array), shape_of(shape, "broadcast_to"))
 
 
-def broadcast_arrays(*args: Any) -> list[Any]:
-    """All arrays repeated to their common shape. Raises ShapeError where there is none."""
+def broadcast_arrays(*args: Any) -> list[Array]:
+    """All arrays repeated to their common shape. Raises ShapeError where there is none.
+
+    >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
+    [(2, 3), (2, 3)]
+    """
     check_arrays("broadcast_arrays", *args)
     shape = broadcast_shape("broadcast_arrays", *[type_of(x).shape for x in args])
     return [broadcasted(as_operand(x), shape) for x in args]
@@ -261,22 +312,38 @@ def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
 
 
 def atleast_1d(*arys: Any) -> Any:
-    """Each array with at least one dimension."""
+    """Each array with at least one dimension.
+
+    >>> jnp.atleast_1d(jnp.array(3.0)).shape
+    (1,)
+    """
     return _atleast(1, "atleast_1d", arys)
 
 
 def atleast_2d(*arys: Any) -> Any:
-    """Each array with at least two dimensions, put in front."""
+    """Each array with at least two dimensions, put in front.
+
+    >>> jnp.atleast_2d(jnp.arange(3)).shape
+    (1, 3)
+    """
     return _atleast(2, "atleast_2d", arys)
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """Each array with at least three dimensions, put around the ones it has."""
+    """Each array with at least three dimensions, put around the ones it has.
+
+    >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
+    (2, 3, 1)
+    """
     return _atleast(3, "atleast_3d", arys)
 
 
-def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """The elements in reverse order along `axis` (None: along all)."""
+def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
+    """The elements in reverse order along `axis` (None: along all).
+
+    >>> jnp.flip(jnp.array([1, 2, 3]))
+    Array([3, 2, 1], dtype=int32)
+    """
     check_arrays("flip", m)
     axes = axes_of(axis, type_of(m).ndim, "flip")
     return rev(m, axes) if axes else as_operand(m)
@@ -293,23 +360,38 @@ def _at_least(m: Any, ndim: int, operation: str) -> None:
         )
 
 
-def fliplr(m: Any) -> Any:
-    """Reversed along the second dimension."""
+def fliplr(m: ArrayLike) -> Array:
+    """Reversed along the second dimension.
+
+    >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     _at_least(m, 2, "fliplr")
     return rev(m, (1,))
 
 
-def flipud(m: Any) -> Any:
-    """Reversed along the first dimension."""
+def flipud(m: ArrayLike) -> Array:
+    """Reversed along the first dimension.
+
+    >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
+    """
     _at_least(m, 1, "flipud")
     return rev(m, (0,))
 
 
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """Turned by 90 degrees k times in the plane of two axes, from the first towards the second."""
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """Turned by 90 degrees k times in the plane of two axes, from the first towards the second.
+
+    >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]], dtype=int32)
+    """
     _at_least(m, 2, "rot90")
     ndim = type_of(m).ndim
-    if len(axes) != 2:
+    if len(sequence_of(axes, "rot90", "axes")) != 2:
         raise WeftValueError("rot90 takes two axes", operation="rot90", got=f"axes={axes}")
     one, two = (axis_of(axis, ndim, "rot90") for axis in axes)
     if one == two:
@@ -333,11 +415,14 @@ def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
     )
 
 
-def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
+def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """The elements moved on by `shift` along `axis`; what leaves at the end enters at the start.
 
     shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
     None rolls the elements in row-major order. Raises ShapeError where the numbers do not fit.
+
+    >>> jnp.roll(jnp.array([1, 2, 3]), 1)
+    Array([3, 1, 2], dtype=int32)
     """
     check_arrays("roll", a)
     of = type_of(a)
@@ -404,8 +489,13 @@ def _remainder(x: Any, n: Any) -> Any:
     return select(lt(r, np.int32(0)), add(r, n), r)
 
 
-def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in another shape, repeated or cut off as its size asks."""
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    """The elements in another shape, repeated or cut off as its size asks.
+
+    >>> jnp.resize(jnp.array([1, 2, 3]), (2, 2))
+    Array([[1, 2],
+           [3, 1]], dtype=int32)
+    """
     check_arrays("resize", a)
     shape = shape_of(new_shape, "resize")
     size, wanted = type_of(a).size, prod(shape)
@@ -426,8 +516,12 @@ def _resize(a: Any, *, shape: tuple[int, ...]) -> Any:
     return shapes.reshape(slicing.slice(flat, (0,), (wanted,)), shape)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of an array along a dimension, which each of them lacks."""
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The slices of an array along a dimension, which each of them lacks.
+
+    >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     check_arrays("unstack", x)
     of = type_of(x)
     if not of.ndim:

@@ -112,6 +112,15 @@ def array_namespace(api_version: str | None = None) -> Any:
     return sys.modules["weft.numpy"]
 
 
+def to_device(x: Any, device: Any, stream: Any = None) -> Any:
+    """An array at a place. Raises NotImplementedError for a stream: copies order themselves."""
+    if stream is not None:
+        raise NotImplementedError(
+            "to_device takes no stream=: the runtime orders copies and programs by itself"
+        )
+    return creation.asarray(x, device=device)
+
+
 def matmul_operator(x1: Any, x2: Any) -> Any:
     """`matmul` as an operator: NotImplemented for an operand that it does not know."""
     try:
@@ -164,6 +173,7 @@ install(
     dot=linear_algebra.dot,
     array_namespace=array_namespace,
     astype=creation.astype,
+    to_device=to_device,
     copy=creation.copy,
     view=view,
     real=representation.real,

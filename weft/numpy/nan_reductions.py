@@ -11,16 +11,29 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
     check_arrays,
+    check_number,
     refuse_out,
 )
 from weft.numpy.compiled import compiled
-from weft.numpy.reductions import _extremum, _optional, boolean, kept, mean, prod, std, sum, var
+from weft.numpy.reductions import (
+    _extremum,
+    _optional,
+    boolean,
+    check_elements,
+    kept,
+    mean,
+    prod,
+    std,
+    sum,
+    var,
+)
 from weft.ops.arithmetic import eq, ne
 from weft.ops.bits import bitwise_and
 from weft.ops.reduce import (
@@ -29,6 +42,7 @@ from weft.ops.reduce import (
     reduce_and,
 )
 from weft.ops.selection import select
+from weft.typing import ArrayLike
 
 __all__ = [
     "nanmax",
@@ -57,34 +71,43 @@ def without_nan(x: Any, fill: Any) -> Any:
 
 
 def _skipping(function: Callable[..., Any], name: str, fill: str, a: Any, **options: Any) -> Any:
+    refuse_out(name, options["out"])
     check_arrays(name, a)
     return function(_filled(a, fill=fill) if type_of(a).dtype in dtypes.INEXACT else a, **options)
 
 
 def nansum(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
-    """The sum along `axis` of the elements that are not NaN."""
+) -> Array:
+    """The sum along `axis` of the elements that are not NaN.
+
+    >>> jnp.nansum(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(4., dtype=float32)
+    """
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
     return _skipping(sum, "nansum", "0", a, **options, initial=initial, where=where)
 
 
 def nanprod(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
-    """The product along `axis` of the elements that are not NaN."""
+) -> Array:
+    """The product along `axis` of the elements that are not NaN.
+
+    >>> jnp.nanprod(jnp.array([jnp.nan, 2.0, 3.0]))
+    Array(6., dtype=float32)
+    """
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
     return _skipping(prod, "nanprod", "1", a, **options, initial=initial, where=where)
 
@@ -116,32 +139,42 @@ def _nan_extreme(
         )
     extra, given = _optional(name, initial, where)
     axes = axes_of(axis, type_of(a).ndim, name)
+    if initial is None:
+        check_elements(name, type_of(a), axes)
     return _nan_extremum(
         a, *extra, largest=name == "nanmax", axes=axes, keepdims=bool(keepdims), given=given
     )
 
 
 def nanmax(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
-    """The largest element along `axis` that is not NaN; NaN where there is none."""
+) -> Array:
+    """The largest element along `axis` that is not NaN; NaN where there is none.
+
+    >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(3., dtype=float32)
+    """
     return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
-    """The smallest element along `axis` that is not NaN; NaN where there is none."""
+) -> Array:
+    """The smallest element along `axis` that is not NaN; NaN where there is none.
+
+    >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
     return _nan_extreme("nanmin", a, axis, out, keepdims, initial, where)
 
 
@@ -162,42 +195,59 @@ def _where_number(name: str, a: Any, where: Any) -> Any:
 
 
 def nanmean(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     where: Any = None,
-) -> Any:
-    """The mean along `axis` of the elements that are not NaN."""
+) -> Array:
+    """The mean along `axis` of the elements that are not NaN.
+
+    >>> jnp.nanmean(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(2., dtype=float32)
+    """
+    refuse_out("nanmean", out)
     mask = _where_number("nanmean", a, where)
     return mean(a, axis, dtype, out, keepdims, where=mask)
 
 
 def nanvar(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
     where: Any = None,
-) -> Any:
-    """The variance along `axis` of the elements that are not NaN."""
+) -> Array:
+    """The variance along `axis` of the elements that are not NaN.
+
+    >>> jnp.nanvar(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanvar", out)
+    check_number(ddof, "nanvar", "ddof")
     mask = _where_number("nanvar", a, where)
     return var(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
 
 
 def nanstd(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     ddof: Any = 0,
     keepdims: bool = False,
     where: Any = None,
-) -> Any:
-    """The standard deviation along `axis` of the elements that are not NaN."""
+) -> Array:
+    """The standard deviation along `axis` of the elements that are not NaN.
+
+    >>> jnp.nanstd(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
+    refuse_out("nanstd", out)
+    check_number(ddof, "nanstd", "ddof")
     mask = _where_number("nanstd", a, where)
     return std(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
 

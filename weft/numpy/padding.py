@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, integer_of
 from weft.numpy.compiled import compiled
 from weft.numpy.manipulation import as_operand
+from weft.numpy.quantiles import median as median_
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import mean as mean_
 from weft.numpy.reductions import min as min_
-from weft.numpy.statistics import median as median_
 from weft.ops import slicing
 from weft.ops.arithmetic import add, div, mul, sub
 from weft.ops.creation import iota
@@ -78,7 +79,7 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
     )
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """The array with elements added before and behind it in every dimension.
 
     pad_width: a number, a pair (before, after), a pair for each dimension, or a dictionary from

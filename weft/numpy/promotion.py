@@ -9,33 +9,39 @@ is to be done the plan is the primitive's own `bind`. A call is then one look-up
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.array import as_array, put, scalar_array
+from weft.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.numpy.arguments import check_arrays, inexact
 from weft.numpy.compiled import compiled
+from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.convert import convert_element_type_p
 from weft.ops.shape import broadcast_in_dim
+from weft.typing import ArrayLike
 
 __all__ = [
     "Binary",
+    "BinaryUfunc",
     "Unary",
+    "UnaryUfunc",
     "as_operand",
     "binary",
+    "binary_ufunc",
     "canonical_type",
     "number_of",
     "operator_of",
     "unary",
+    "unary_ufunc",
 ]
 
-Unary = Callable[[Any], Any]
-Binary = Callable[[Any, Any], Any]
+Unary = Callable[[ArrayLike], Array]
+Binary = Callable[[ArrayLike, ArrayLike], Array]
 Apply = Callable[..., Any]
 Cases = Mapping[frozenset[np.dtype[Any]], Apply]
 
@@ -94,7 +100,7 @@ def number_of(value: Any, dtype: Any, operation: str) -> Any:
         return dtype.type(value)
 
 
-def _number_converter(dtype: Any, operation: str) -> Unary:
+def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     """`number_of` for one dtype, with a short way for the numbers that need no care."""
     make = dtype.type
     if dtype.kind == "b":
@@ -153,7 +159,7 @@ class Operation:
         except DTypeError as error:
             error.operation = self.name
             raise
-        if self.inexact and dtype not in dtypes.NARROW:
+        if self.inexact and dtype not in dtypes.NARROW and dtype.kind != "K":
             dtype = inexact(dtype)
         apply = self.choose(dtype, types)
         shape = broadcast_shape(self.name, types)
@@ -168,7 +174,9 @@ class Operation:
             apply = _after_steps(self.name, apply, steps)
         return _after_host(apply, hosts) if any(hosts) else apply
 
-    def host_step(self, value: Any, of: ArrayType, dtype: Any, weak: bool) -> Unary | None:
+    def host_step(
+        self, value: Any, of: ArrayType, dtype: Any, weak: bool
+    ) -> Callable[[Any], Any] | None:
         """What becomes of an operand that is no array yet; None: nothing."""
         if isinstance(value, np.ndarray) and of.shape:
             if dtype in _WIDE and value.dtype != of.dtype:
@@ -354,36 +362,121 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
 def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
     """A function of two operands, which promotes and broadcasts, from what serves which dtypes."""
     plans = _Plans(Operation(name, cases, inexact))
+    return _named(_of_two(plans, MISSING), name, doc)
+
+
+def _of_two(plans: _Plans, unknown: Any) -> Any:
+    """The function that looks its plan up. `unknown`: what it answers with for an operand that it
+    does not know; MISSING: it raises.
+    """
 
     def function(x1: Any, x2: Any, /) -> Any:
         try:
             plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
         except (KeyError, TypeError):
+            if unknown is not MISSING:
+                try:
+                    check_arrays(plans.operation.name, x1, x2)
+                except WeftTypeError:
+                    return unknown
             plan = plans.make(x1, x2)
         return plan(x1, x2)
 
-    _plans_of[function] = plans
-    return _named(function, name, doc)
+    return function
 
 
-_plans_of: dict[Any, _Plans] = {}
-
-
-def operator_of(function: Binary) -> Binary:
+def operator_of(function: BinaryUfunc) -> Binary:
     """The function as an operator: for an operand it does not know it answers NotImplemented, so
     that Python asks the other operand's class.
     """
-    plans = _plans_of[function]
-
-    def operator(x1: Any, x2: Any, /) -> Any:
-        try:
-            plan = plans[getattr(x1, "type", x1.__class__), getattr(x2, "type", x2.__class__)]
-        except (KeyError, TypeError):
-            try:
-                check_arrays(function.__name__, x1, x2)
-            except WeftTypeError:
-                return NotImplemented
-            plan = plans.make(x1, x2)
-        return plan(x1, x2)
-
+    operator = _of_two(function.plans, NotImplemented)
     return _named(operator, function.__name__, function.__doc__ or "")
+
+
+class UnaryUfunc(ufunc):
+    """A ufunc of one operand that looks up, by the operand's type, what is to be done."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: ArrayLike, /) -> Array: ...
+
+    else:
+
+        def __call__(self, x: Any = MISSING, /, *more: Any, **keywords: Any) -> Any:
+            try:
+                plan = self.plans[x.type if type(x) is Array else getattr(x, "type", x.__class__)]
+            except (KeyError, TypeError):
+                plan = self.plans_for(x)
+            if more or keywords:
+                self.refuse(1 + len(more), keywords)
+            return plan(x)
+
+    def __init__(self, plans: _Plans, identity: Any, reorderable: bool) -> None:
+        super().__init__(plans.operation.name, 1, 1, identity, reorderable)
+        self.plans = plans
+        self.__signature__ = _ONE
+
+    def plans_for(self, x: Any) -> Apply:
+        """The plan for an operand for which the fast look-up found none."""
+        if x is MISSING:
+            self.refuse(0, {})
+        return self.plans.make(x)
+
+
+class BinaryUfunc(ufunc):
+    """A ufunc of two operands that looks up, by the operands' types, what is to be done."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x1: ArrayLike, x2: ArrayLike, /) -> Array: ...
+
+    else:
+
+        def __call__(
+            self, x1: Any = MISSING, x2: Any = MISSING, /, *more: Any, **keywords: Any
+        ) -> Any:
+            try:
+                # Of arrays the slot itself: `getattr` would cost as much as the object's call does.
+                plan = self.plans[
+                    x1.type if type(x1) is Array else getattr(x1, "type", x1.__class__),
+                    x2.type if type(x2) is Array else getattr(x2, "type", x2.__class__),
+                ]
+            except (KeyError, TypeError):
+                plan = self.plans_for(x1, x2)
+            if more or keywords:
+                self.refuse(2 + len(more), keywords)
+            return plan(x1, x2)
+
+    def __init__(self, plans: _Plans, identity: Any, reorderable: bool) -> None:
+        super().__init__(plans.operation.name, 2, 1, identity, reorderable)
+        self.plans = plans
+        self.__signature__ = _TWO
+
+    def plans_for(self, x1: Any, x2: Any) -> Apply:
+        """The plan for operands for which the fast look-up found none."""
+        if x2 is MISSING:
+            self.refuse(int(x1 is not MISSING), {})
+        return self.plans.make(x1, x2)
+
+
+_ONE, _TWO = signature_of("x"), signature_of("x1", "x2")
+
+
+def unary_ufunc(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> UnaryUfunc:
+    """A ufunc of one operand, from what serves which dtypes."""
+    made = UnaryUfunc(_Plans(Operation(name, cases, inexact)), None, False)
+    return _named(made, name, doc)
+
+
+def binary_ufunc(
+    name: str,
+    cases: Cases,
+    doc: str,
+    *,
+    inexact: bool = False,
+    identity: Any = None,
+    reorderable: bool = False,
+) -> BinaryUfunc:
+    """A ufunc of two operands, from what serves which dtypes; see `ufunc` for the rest."""
+    plans = _Plans(Operation(name, cases, inexact))
+    return _named(BinaryUfunc(plans, identity, reorderable), name, doc)

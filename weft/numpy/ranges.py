@@ -6,6 +6,7 @@ arrays.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import put
+from weft.array import Array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
@@ -37,6 +38,7 @@ from weft.ops.convert import convert_element_type
 from weft.ops.creation import broadcasted_iota
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, move_dim
+from weft.typing import ArrayLike
 
 __all__ = [
     "arange",
@@ -92,6 +94,9 @@ def _static(value: Any, argument: str) -> Any:
     return value
 
 
+_PLAIN = {int, float, type(None)}
+
+
 def _range_dtype(values: list[Any]) -> Any:
     """The dtype in which the numbers meet: Python numbers ask for no width."""
     pairs = []
@@ -105,7 +110,7 @@ def _range_dtype(values: list[Any]) -> Any:
 
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None
-) -> Any:
+) -> Array:
     """The numbers from `start` (0 where only one number is given) up to `stop`, exclusive.
 
     The numbers are known while tracing. Raises WeftTypeError where one is traced,
@@ -121,6 +126,12 @@ def arange(
     if type(start) is type(stop) is int and (step is None or type(step) is int):
         first, last, by = start, stop, 1 if step is None else step
         wanted = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
+    elif dtype is None and {type(start), type(stop), type(step)} <= _PLAIN:
+        for number in (start, stop, step):
+            if type(number) is int:
+                type_of(number)  # raises where it does not fit
+        first, last, by = start, stop, 1 if step is None else step
+        wanted = dtypes.default_float()
     else:
         first, last = _static(start, "start"), _static(stop, "stop")
         by = 1 if step is None else _static(step, "step")
@@ -133,30 +144,43 @@ def arange(
 
 
 def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
-    size = max(0, math.ceil((last - first) / by))
-    whole = all(isinstance(x, int) for x in (first, by))
-    if whole and size:
-        size = len(range(first, last if isinstance(last, int) else math.ceil(last), by))
-    if whole and dtype.kind in "iu":
-        limits = dtypes.iinfo(dtype)
-        for end in (first, first + (size - 1) * by) if size else ():
-            if not int(limits.min) <= end <= int(limits.max):
-                raise OverflowError(
-                    f"arange: {end} does not fit in {dtype.name}; give a wider dtype, or set "
-                    "enable_x64"
-                )
-        if not is_eager() or size > _SMALL:
+    if not (isinstance(first, int) and isinstance(by, int)):
+        return _on_device(np.arange(first, last, by).astype(dtype))
+    size = len(range(first, last if isinstance(last, int) else math.ceil(last), by))
+    end = first + (size - 1) * by
+    if dtype.kind in "iu":
+        low, high = _limits(dtype)
+        if size and not (low <= first <= high and low <= end <= high):
+            raise OverflowError(
+                f"arange: {end if low <= first <= high else first} does not fit in {dtype.name}; "
+                "give a wider dtype, or set enable_x64"
+            )
+        if size > _SMALL or not is_eager():
             return _counted(size=size, first=first, by=by, dtype=dtype)
-    made = np.arange(size, dtype=np.int64) * by + first if whole else np.arange(first, last, by)
-    return _on_device(made.astype(dtype))
+        if first == 0 and by == 1:
+            return _on_device(np.arange(size, dtype=dtype))
+        made = np.arange(size, dtype=np.uint64) * _wrapped(by) + _wrapped(first)
+        return _on_device(made.astype(dtype))
+    return _on_device((np.arange(size, dtype=np.int64) * by + first).astype(dtype))
+
+
+def _wrapped(value: int) -> Any:
+    """The number modulo 2**64: sums of such numbers are right where they fit in the dtype."""
+    return np.uint64(value % 2**64)
+
+
+@functools.cache
+def _limits(dtype: Any) -> tuple[int, int]:
+    found = dtypes.iinfo(dtype)
+    return int(found.min), int(found.max)
 
 
 @compiled
 def _counted(*, size: int, first: int, by: int, dtype: Any) -> Any:
     found = broadcasted_iota(dtype, (size,), 0)
     if by != 1:
-        found = lax.mul(found, dtype.type(by))
-    return lax.add(found, dtype.type(first)) if first else found
+        found = lax.mul(found, _wrapped(by).astype(dtype))
+    return lax.add(found, _wrapped(first).astype(dtype)) if first else found
 
 
 # ---- sequences between two ends ----------------------------------------------------------------
@@ -283,7 +307,7 @@ def logspace(
     base: Any = 10.0,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`num` numbers from base**start to base**stop whose logarithms are evenly spaced.
 
     >>> logspace(0, 2, 3)
@@ -305,7 +329,7 @@ def geomspace(
     endpoint: bool = True,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`num` numbers from `start` to `stop` in constant proportion; the ends have one sign.
 
     >>> geomspace(1, 8, 4, dtype="int32")
@@ -372,7 +396,9 @@ def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: st
     return _banded(shape=shape, k=k, dtype=wanted, below=below)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None
+) -> Array:
     """A matrix of N rows and M columns (N where None) with ones on a diagonal and zeros elsewhere.
 
     `k` counts diagonals upwards from the main one.
@@ -384,7 +410,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     return _placed(_band(_lengths("eye", N, M), k, dtype, below=False, operation="eye"), device)
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: Any = None) -> Array:
     """The square matrix of n rows with ones on its diagonal.
 
     >>> identity(2, "int32")
@@ -394,7 +420,7 @@ def identity(n: int, dtype: Any = None) -> Any:
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix with ones on and below a diagonal and zeros above.
 
     >>> tri(2, 3, dtype="int32")
@@ -430,7 +456,7 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
     return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)
 
 
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """The last two dimensions on and below a diagonal, zeros above.
 
     >>> tril(np.ones((2, 2)))
@@ -440,7 +466,7 @@ def tril(m: Any, k: int = 0) -> Any:
     return _triangle_of(m, k, lower=True)
 
 
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """The last two dimensions on and above a diagonal, zeros below.
 
     >>> triu(np.ones((2, 2)))
@@ -453,7 +479,9 @@ def triu(m: Any, k: int = 0) -> Any:
 # ---- grids -------------------------------------------------------------------------------------
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Any]:
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     """Arrays of coordinates of a grid from the coordinates along each dimension.
 
     indexing: "xy" (the first two dimensions exchanged) or "ij"; sparse: lengths of 1 where an array

@@ -11,13 +11,14 @@ from math import prod as product
 from typing import Any
 
 from weft import dtypes
-from weft.array import as_array
-from weft.core.types import type_of
+from weft.array import Array, as_array
+from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
     check_arrays,
+    check_number,
     convert,
     expanded,
     inexact,
@@ -39,6 +40,7 @@ from weft.ops.reduce import (
 )
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.typing import ArrayLike
 
 __all__ = [
     "all",
@@ -158,7 +160,7 @@ def _sum(
 
 
 def sum(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -166,7 +168,7 @@ def sum(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Any:
+) -> Array:
     """The sum of the elements along `axis`: an integer, several, or None for all.
 
     dtype: of the result and the additions; initial: added to it; where: a mask of the elements that
@@ -213,7 +215,7 @@ def _prod(
 
 
 def prod(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -221,8 +223,12 @@ def prod(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Any:
-    """The product of the elements along `axis`; the arguments are those of `sum`."""
+) -> Array:
+    """The product of the elements along `axis`; the arguments are those of `sum`.
+
+    >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
+    Array([ 2., 12.], dtype=float32)
+    """
     refuse_out("prod", out)
     check_arrays("prod", a)
     extra, given = _optional("prod", initial, where)
@@ -252,6 +258,18 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
     return kept(out, of.shape, axes, keepdims)
 
 
+def check_elements(name: str, of: ArrayType, axes: tuple[int, ...]) -> None:
+    """Raises WeftValueError where there is nothing along the axes to choose from."""
+    if of.size == 0 and 0 in [of.shape[d] for d in axes]:
+        raise WeftValueError(
+            f"{name}: no elements to choose from, and no initial=",
+            operation=name,
+            got=f"{of}, axes {axes}",
+            wanted="at least one element along the axes",
+            fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
+        )
+
+
 def _extreme(
     name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
@@ -268,14 +286,7 @@ def _extreme(
                 wanted="initial",
                 fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
             )
-        if of.size == 0 and 0 in [of.shape[d] for d in axes]:
-            raise WeftValueError(
-                f"{name}: no elements to choose from, and no initial=",
-                operation=name,
-                got=f"{of}, axes {axes}",
-                wanted="at least one element along the axes",
-                fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
-            )
+        check_elements(name, of, axes)
     extra, given = _optional(name, initial, where)
     return _extremum(
         a, *extra, largest=name == "max", axes=axes, keepdims=bool(keepdims), given=given
@@ -283,13 +294,13 @@ def _extreme(
 
 
 def max(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """The largest element along `axis` (None: of all); NaN where there is one.
 
     Raises ValueError for no elements without `initial`.
@@ -304,13 +315,13 @@ def max(
 
 
 def min(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Any:
+) -> Array:
     """The smallest element along `axis` (None: of all); NaN where there is one.
 
     Raises ValueError for no elements without `initial`.
@@ -333,11 +344,17 @@ def _ptp(a: Any, *, axes: Any, keepdims: bool) -> Any:
     return kept(out, type_of(a).shape, axes, keepdims)
 
 
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-    """The largest element minus the smallest, along `axis`."""
+def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
+    """The largest element minus the smallest, along `axis`.
+
+    >>> jnp.ptp(jnp.array([3.0, 7.0, 4.0]))
+    Array(4., dtype=float32)
+    """
     refuse_out("ptp", out)
     check_arrays("ptp", a)
-    return _ptp(a, axes=axes_of(axis, type_of(a).ndim, "ptp"), keepdims=bool(keepdims))
+    axes = axes_of(axis, type_of(a).ndim, "ptp")
+    check_elements("ptp", type_of(a), axes)
+    return _ptp(a, axes=axes, keepdims=bool(keepdims))
 
 
 # ---- booleans ----------------------------------------------------------------------------------
@@ -351,9 +368,13 @@ def _logical(a: Any, *extra: Any, every: bool, axes: Any, keepdims: bool, given:
 
 
 def all(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
-    """Whether every element along `axis` differs from zero."""
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
+    """Whether every element along `axis` differs from zero.
+
+    >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     refuse_out("all", out)
     check_arrays("all", a)
     extra, given = _optional("all", None, where)
@@ -362,9 +383,13 @@ def all(
 
 
 def any(
-    a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Any:
-    """Whether some element along `axis` differs from zero."""
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
+    """Whether some element along `axis` differs from zero.
+
+    >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
+    Array([ True, False], dtype=bool)
+    """
     refuse_out("any", out)
     check_arrays("any", a)
     extra, given = _optional("any", None, where)
@@ -378,8 +403,12 @@ def _count(a: Any, *, axes: Any, keepdims: bool) -> Any:
     return kept(out, type_of(a).shape, axes, keepdims)
 
 
-def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """How many elements along `axis` differ from zero."""
+def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Array:
+    """How many elements along `axis` differ from zero.
+
+    >>> jnp.count_nonzero(jnp.array([0, 3, 0, 4]))
+    Array(2, dtype=int32)
+    """
     check_arrays("count_nonzero", a)
     axes = axes_of(axis, type_of(a).ndim, "count_nonzero")
     return _count(a, axes=axes, keepdims=bool(keepdims))
@@ -414,15 +443,19 @@ def _plain_mean(a: Any, *, axes: Any, keepdims: bool) -> Any:
 
 
 def mean(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Any:
-    """The mean of the elements along `axis`; of integers, a float."""
+) -> Array:
+    """The mean of the elements along `axis`; of integers, a float.
+
+    >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
+    Array([2., 3.], dtype=float32)
+    """
     if dtype is None and where is None and out is None:
         of = plain_type(a)
         if of is not None:
@@ -481,6 +514,7 @@ def _correction(name: str, ddof: Any, correction: Any) -> Any:
         )
     else:
         value = correction
+    check_number(value, name, "ddof")
     return value
 
 
@@ -520,7 +554,7 @@ def _variance(
 
 
 def var(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -530,17 +564,20 @@ def var(
     where: Any = None,
     mean: None = None,
     correction: Any = None,
-) -> Any:
+) -> Array:
     """The variance along `axis`: the mean squared distance from the mean, a real number.
 
     ddof (or correction): what is subtracted from the number of elements that the sum is divided by.
+
+    >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
+    Array(4., dtype=float32)
     """
     refuse_out("var(mean=)", mean)
     return _variance("var", a, axis, dtype, out, ddof, keepdims, where, correction)
 
 
 def std(
-    a: Any,
+    a: ArrayLike,
     axis: Any = None,
     dtype: Any = None,
     out: None = None,
@@ -550,8 +587,12 @@ def std(
     where: Any = None,
     mean: None = None,
     correction: Any = None,
-) -> Any:
-    """The standard deviation along `axis`: the square root of `var`."""
+) -> Array:
+    """The standard deviation along `axis`: the square root of `var`.
+
+    >>> jnp.std(jnp.array([1.0, 3.0, 5.0, 7.0])).round(3)
+    Array(2.236, dtype=float32)
+    """
     refuse_out("std(mean=)", mean)
     return _variance("std", a, axis, dtype, out, ddof, keepdims, where, correction)
 
@@ -586,6 +627,9 @@ def average(
 
     returned: whether the sums of the weights are returned too. Raises ValueError where the weights
     do not fit.
+
+    >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
+    Array(1.25, dtype=float32)
     """
     check_arrays("average", a)
     of = type_of(a)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,22 @@ from weft.numpy.elementwise import (
     same,
     together,
 )
-from weft.numpy.promotion import Binary, Unary, as_operand, binary, unary
+from weft.numpy.promotion import (
+    BinaryUfunc,
+    Unary,
+    UnaryUfunc,
+    as_operand,
+    binary_ufunc,
+    unary,
+    unary_ufunc,
+)
+from weft.numpy.ufuncs import ufunc_of
 from weft.ops import arithmetic as lax
 from weft.ops import bits, elementary, rounding
 from weft.ops import complex as parts
 from weft.ops.convert import bitcast_convert_type, convert_element_type
 from weft.ops.selection import select
+from weft.typing import ArrayLike
 
 __all__ = [
     "angle",
@@ -85,26 +96,42 @@ def _trunc(x: Any) -> Any:
     return select(lax.lt(x, constant(0, x)), rounding.ceil(x), rounding.floor(x))
 
 
-floor: Unary = unary(
+floor: UnaryUfunc = unary_ufunc(
     "floor",
     {FLOATING: rounding.floor_p.bind, WHOLE: same},
-    """The largest whole number that is not larger, elementwise, of real numbers.""",
+    """The largest whole number that is not larger, elementwise, of real numbers.
+
+    >>> jnp.floor(jnp.array([1.7, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """,
 )
-ceil: Unary = unary(
+ceil: UnaryUfunc = unary_ufunc(
     "ceil",
     {FLOATING: rounding.ceil_p.bind, WHOLE: same},
-    """The smallest whole number that is not smaller, elementwise, of real numbers.""",
+    """The smallest whole number that is not smaller, elementwise, of real numbers.
+
+    >>> jnp.ceil(jnp.array([1.2, -1.7]))
+    Array([ 2., -1.], dtype=float32)
+    """,
 )
-trunc: Unary = unary(
+trunc: UnaryUfunc = unary_ufunc(
     "trunc",
     {FLOATING: _trunc, WHOLE: same},
-    """The whole part, elementwise, of real numbers.""",
+    """The whole part, elementwise, of real numbers.
+
+    >>> jnp.trunc(jnp.array([1.7, -1.7]))
+    Array([ 1., -1.], dtype=float32)
+    """,
 )
-fix: Unary = trunc
-rint: Unary = unary(
+fix: UnaryUfunc = trunc
+rint: UnaryUfunc = unary_ufunc(
     "rint",
     {FLOATING: _to_even, COMPLEX: _complex_to_even},
-    """The nearest whole number, halves to even, elementwise, as floating-point numbers.""",
+    """The nearest whole number, halves to even, elementwise, as floating-point numbers.
+
+    >>> jnp.rint(jnp.array([0.5, 1.5, 2.4]))
+    Array([0., 2., 2.], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -151,7 +178,7 @@ def _round_integer(x: Any, *, decimals: int) -> Any:
     return select(up, lax.add(low, step), low)
 
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The elements rounded to a number of decimals, halves to even.
 
     A negative number of decimals rounds to tens, hundreds, …
@@ -220,34 +247,56 @@ def is_finite(x: Any) -> Any:
     return _finite_complex(x) if type_of(x).dtype in COMPLEX else rounding.is_finite(x)
 
 
-isnan: Unary = unary(
-    "isnan", {dtypes.ANY: _not_a_number}, """Whether a value is not a number, elementwise."""
+isnan: UnaryUfunc = unary_ufunc(
+    "isnan",
+    {dtypes.ANY: _not_a_number},
+    """Whether a value is not a number, elementwise.
+
+    >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
+    Array([False,  True], dtype=bool)
+    """,
 )
-isfinite: Unary = unary(
+isfinite: UnaryUfunc = unary_ufunc(
     "isfinite",
     {FLOATING: rounding.is_finite_p.bind, COMPLEX: _finite_complex, WHOLE: _true},
-    """Whether a value is neither infinite nor NaN, elementwise.""",
+    """Whether a value is neither infinite nor NaN, elementwise.
+
+    >>> jnp.isfinite(jnp.array([1.0, jnp.inf]))
+    Array([ True, False], dtype=bool)
+    """,
 )
-isinf: Unary = unary(
+isinf: UnaryUfunc = unary_ufunc(
     "isinf",
     {FLOATING: _infinite, COMPLEX: _infinite_complex, WHOLE: _false},
-    """Whether a value is infinite, elementwise.""",
+    """Whether a value is infinite, elementwise.
+
+    >>> jnp.isinf(jnp.array([1.0, jnp.inf]))
+    Array([False,  True], dtype=bool)
+    """,
 )
 isposinf: Unary = unary(
     "isposinf",
     {FLOATING: lambda x: lax.eq(x, constant(math.inf, x)), WHOLE: _false},
-    """Whether a real number is positive infinity, elementwise.""",
+    """Whether a real number is positive infinity, elementwise.
+
+    >>> jnp.isposinf(np.array([np.inf, -np.inf]))
+    Array([ True, False], dtype=bool)
+    """,
 )
 isneginf: Unary = unary(
     "isneginf",
     {FLOATING: lambda x: lax.eq(x, constant(-math.inf, x)), WHOLE: _false},
-    """Whether a real number is negative infinity, elementwise.""",
+    """Whether a real number is negative infinity, elementwise.
+
+    >>> jnp.isneginf(np.array([np.inf, -np.inf]))
+    Array([False,  True], dtype=bool)
+    """,
 )
 
 
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
     """The values with NaN and infinities replaced.
 
     nan: what stands for NaN; posinf, neginf: what stands for infinities, by default the largest and
@@ -301,7 +350,7 @@ def _between(x: Any, low: Any, high: Any) -> Any:
     return lax.min(high, lax.max(low, x))
 
 
-def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
+def clip(arr: ArrayLike, /, min: Any = None, max: Any = None) -> Array:
     """The elements held between two bounds, either of which may be None.
 
     Where the bounds cross, the upper one holds. Raises DTypeError for complex numbers.
@@ -351,14 +400,18 @@ def _sign_bit(x: Any) -> Any:
     return lax.ge(pattern, constant(top, pattern))
 
 
-signbit: Unary = unary(
+signbit: UnaryUfunc = unary_ufunc(
     "signbit",
     {
         FLOATING: _sign_bit,
         dtypes.SIGNED: lambda x: lax.lt(x, constant(0, x)),
         dtypes.UNSIGNED | BOOLEAN: _false,
     },
-    """Whether the sign is negative, elementwise, of real numbers; -0.0 has a negative sign.""",
+    """Whether the sign is negative, elementwise, of real numbers; -0.0 has a negative sign.
+
+    >>> jnp.signbit(jnp.array([-1.0, 2.0]))
+    Array([ True, False], dtype=bool)
+    """,
 )
 
 
@@ -368,13 +421,17 @@ def _copysign(x: Any, y: Any) -> Any:
     return select(lax.ne(_sign_bit(x), _sign_bit(y)), lax.neg(x), x)
 
 
-copysign: Binary = binary(
+copysign: BinaryUfunc = binary_ufunc(
     "copysign",
     {FLOATING: _copysign},
-    """The size of x1 with the sign of x2, elementwise, of real numbers.""",
+    """The size of x1 with the sign of x2, elementwise, of real numbers.
+
+    >>> jnp.copysign(jnp.array([1.0, 2.0]), jnp.array([-1.0, 1.0]))
+    Array([-1.,  2.], dtype=float32)
+    """,
     inexact=True,
 )
-nextafter: Binary = binary(
+nextafter: BinaryUfunc = binary_ufunc(
     "nextafter",
     {FLOATING: rounding.nextafter_p.bind},
     """The neighbour of x1, in its dtype, on the side of x2, elementwise, of real numbers.""",
@@ -389,7 +446,7 @@ def _spacing(x: Any) -> Any:
     return select(_sign_bit(x), lax.neg(gap), gap)
 
 
-spacing: Unary = unary(
+spacing: UnaryUfunc = unary_ufunc(
     "spacing",
     {FLOATING: _spacing},
     """The distance to the next number away from 0, elementwise, of real numbers.""",
@@ -419,6 +476,7 @@ def _scale_by_power(x: Any, exponent: Any) -> Any:
     return x
 
 
+@ufunc_of(2)
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """x1 times 2 to the power x2, elementwise; x2 holds integers.
 
@@ -469,6 +527,7 @@ def _exponent_field(x: Any) -> Any:
     return convert_element_type(field, dtypes.int32)
 
 
+@ufunc_of(1, 2)
 def frexp(x: Any, /) -> tuple[Any, Any]:
     """The parts of real numbers: m with 0.5 <= abs(m) < 1 and an integer e such that x = m * 2**e.
 
@@ -497,16 +556,16 @@ def _modf(x: Any) -> Any:
     return _copysign(select(infinite, filled(0, x), rest), x), whole
 
 
-_fraction_and_whole: Unary = unary("modf", {FLOATING: _modf}, "", inexact=True)
+_fraction_and_whole: Callable[[Any], Any] = unary("modf", {FLOATING: _modf}, "", inexact=True)
 
 
-def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+@ufunc_of(1, 2)
+def modf(x: Any, /) -> tuple[Any, Any]:
     """The fractional and the whole part of real numbers, both with the sign of x.
 
     >>> modf(np.array([1.5, -2.25]))
     (Array([ 0.5 , -0.25], dtype=float32), Array([ 1., -2.], dtype=float32))
     """
-    refuse_out("modf", out)
     return _fraction_and_whole(x)
 
 
@@ -518,10 +577,14 @@ def _heaviside(x: Any, at_zero: Any) -> Any:
     return select(lax.ne(x, x), x, step)
 
 
-heaviside: Binary = binary(
+heaviside: BinaryUfunc = binary_ufunc(
     "heaviside",
     {FLOATING: _heaviside},
-    """0 where x1 < 0, 1 where x1 > 0 and x2 where x1 is 0, elementwise, of real numbers.""",
+    """0 where x1 < 0, 1 where x1 > 0 and x2 where x1 is 0, elementwise, of real numbers.
+
+    >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -537,28 +600,48 @@ def _zeros(x: Any) -> Any:
 real: Unary = unary(
     "real",
     {COMPLEX: parts.real_p.bind, dtypes.REAL | BOOLEAN: same},
-    """The real part, elementwise.""",
+    """The real part, elementwise.
+
+    >>> jnp.real(np.array([1.0 + 2j]))
+    Array([1.], dtype=float32)
+    """,
 )
 imag: Unary = unary(
     "imag",
     {COMPLEX: parts.imag_p.bind, dtypes.REAL | BOOLEAN: _zeros},
-    """The imaginary part, elementwise, as real numbers.""",
+    """The imaginary part, elementwise, as real numbers.
+
+    >>> jnp.imag(np.array([1.0 + 2j]))
+    Array([2.], dtype=float32)
+    """,
 )
-conj: Unary = unary(
+conj: UnaryUfunc = unary_ufunc(
     "conj",
     {COMPLEX: parts.conj_p.bind, dtypes.REAL | BOOLEAN: same},
-    """The complex conjugate, elementwise; real numbers stay as they are.""",
+    """The complex conjugate, elementwise; real numbers stay as they are.
+
+    >>> jnp.conj(jnp.array([1.0 + 2j]))
+    Array([1.-2.j], dtype=complex64)
+    """,
 )
-conjugate: Unary = conj
+conjugate: UnaryUfunc = conj
 iscomplex: Unary = unary(
     "iscomplex",
     {COMPLEX: lambda x: lax.ne(parts.imag(x), constant(0, x).real), dtypes.REAL | BOOLEAN: _false},
-    """Whether the imaginary part is not zero, elementwise.""",
+    """Whether the imaginary part is not zero, elementwise.
+
+    >>> jnp.iscomplex(np.array([1.0, 2.0 + 1j]))
+    Array([False,  True], dtype=bool)
+    """,
 )
 isreal: Unary = unary(
     "isreal",
     {COMPLEX: lambda x: lax.eq(parts.imag(x), constant(0, x).real), dtypes.REAL | BOOLEAN: _true},
-    """Whether the imaginary part is zero, elementwise.""",
+    """Whether the imaginary part is zero, elementwise.
+
+    >>> jnp.isreal(np.array([1.0, 2.0 + 1j]))
+    Array([ True, False], dtype=bool)
+    """,
 )
 
 
@@ -571,7 +654,7 @@ def _angle(x: Any, *, degrees: bool) -> Any:
     return lax.mul(found, constant(180 / math.pi, found)) if degrees else found
 
 
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers, in radians or in degrees, elementwise.
 
     >>> angle(np.array([1.0, 1j]), deg=True)

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcasted,
     check_arrays,
+    check_choice,
     convert,
     inexact,
     promoted,
@@ -34,6 +36,7 @@ from weft.ops.reduce import highest, lowest, reduce_and, reduce_or
 from weft.ops.selection import select as choose_elements
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.ops.sorting import sort
+from weft.typing import ArrayLike
 
 __all__ = [
     "argmax",
@@ -85,26 +88,49 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     return _arg(a, name=name, axis=place, keepdims=bool(keepdims))
 
 
-def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Any:
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
     """The position of the largest element along `axis` (None: in the flattened array).
 
     The first of equal ones; NaN counts as the largest. Raises ValueError for no elements.
+
+    >>> jnp.argmax(jnp.array([3.0, 5.0, 4.0]))
+    Array(1, dtype=int32)
     """
     return _position("argmax", a, axis, out, keepdims)
 
 
-def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Any:
-    """The position of the smallest element along `axis` (None: in the flattened array)."""
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
+    """The position of the smallest element along `axis` (None: in the flattened array).
+
+    >>> jnp.argmin(jnp.array([[3.0, 5.0], [4.0, 1.0]]), axis=1)
+    Array([0, 1], dtype=int32)
+    """
     return _position("argmin", a, axis, out, keepdims)
 
 
-def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Any:
-    """The position of the largest element that is not NaN; -1 where there is none."""
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
+    """The position of the largest element that is not NaN; -1 where there is none.
+
+    >>> jnp.nanargmax(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(2, dtype=int32)
+    """
     return _position("nanargmax", a, axis, out, keepdims)
 
 
-def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool = False) -> Any:
-    """The position of the smallest element that is not NaN; -1 where there is none."""
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
+) -> Array:
+    """The position of the smallest element that is not NaN; -1 where there is none.
+
+    >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0, 3.0]))
+    Array(1, dtype=int32)
+    """
     return _position("nanargmin", a, axis, out, keepdims)
 
 
@@ -144,13 +170,16 @@ def _searchsorted(a: Any, v: Any, *extra: Any, side: str, method: str) -> Any:
 
 
 def searchsorted(
-    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
-) -> Any:
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+) -> Array:
     """Where the values `v` would go into the sorted array `a` of one dimension.
 
     side: "left" goes before equal elements, "right" behind them; sorter: the positions that sort
     `a`. method: "scan", "scan_unrolled" and "sort" halve the interval; "compare_all" counts the
     smaller elements, which suits accelerators where `a` is short. Raises ValueError for others.
+
+    >>> jnp.searchsorted(jnp.array([1.0, 2.0, 4.0]), jnp.array([2.0, 3.0]))
+    Array([1, 2], dtype=int32)
     """
     check_arrays("searchsorted", a, v)
     if side not in ("left", "right"):
@@ -190,17 +219,22 @@ def _digitize(x: Any, bins: Any, *, right: bool) -> Any:
     return choose_elements(le(first, last), up, sub(np.int32(n), falling))
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin that each value falls into; bins rise or fall.
 
     right: whether a bin includes its right end instead of its left one.
     0 and len(bins) are outside.
+
+    >>> jnp.digitize(jnp.array([0.5, 2.5]), jnp.array([0.0, 1.0, 2.0]))
+    Array([1, 3], dtype=int32)
     """
     check_arrays("digitize", x, bins)
     if type_of(bins).ndim != 1:
         raise ShapeError(
             "digitize takes bins of one dimension", operation="digitize", got=str(type_of(bins))
         )
+    methods = (None, "scan", "scan_unrolled", "sort", "compare_all")
+    check_choice(method, methods, "digitize", "method")
     return _digitize(x, bins, right=bool(right))
 
 
@@ -217,15 +251,20 @@ def _isin(element: Any, test: Any, *, invert: bool) -> Any:
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
     method: str = "auto",
-) -> Any:
-    """Whether each element is among `test_elements` (with invert: is not)."""
+) -> Array:
+    """Whether each element is among `test_elements` (with invert: is not).
+
+    >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
+    Array([ True, False,  True], dtype=bool)
+    """
     check_arrays("isin", element, test_elements)
+    check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
     return _isin(element, test_elements, invert=bool(invert))
 
 
@@ -280,12 +319,15 @@ def _modulo(x: Any, period: Any) -> Any:
 
 
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Any:
+    x: ArrayLike, xp: ArrayLike, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Array:
     """Linear interpolation at `x` between the points (xp, fp), of which xp rises.
 
     left, right: the values below and above all points (by default those of the end points);
     period: of the points, which then need no order. Raises ShapeError where xp and fp differ.
+
+    >>> jnp.interp(jnp.array([0.5, 5.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 20.0]))
+    Array([15., 20.], dtype=float32)
     """
     check_arrays("interp", x, xp, fp)
     if type_of(xp).shape != type_of(fp).shape or type_of(xp).ndim != 1 or not type_of(xp).size:

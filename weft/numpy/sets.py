@@ -30,6 +30,7 @@ from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.ops.slicing import slice_in_dim
 from weft.ops.sorting import sort
+from weft.typing import ArrayLike
 
 __all__ = [
     "intersect1d",
@@ -158,6 +159,9 @@ def unique(
     element's value, with return_counts how often each occurs. size: how many values to return,
     needed where the array is traced: more are cut off, missing ones are `fill_value` (by default
     the smallest value).
+
+    >>> jnp.unique(jnp.array([3, 1, 3]), return_counts=True)
+    (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
     found = _all_of("unique", ar, axis, bool(equal_nan), size, fill_value)
     wanted = [True, return_index, return_inverse, return_counts]
@@ -188,28 +192,47 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
     """The different values, the first position of each, each element's value's number, the counts.
 
     Each NaN is a value of its own. size, fill_value: as in `unique`.
+
+    >>> jnp.unique_all(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
     """
     return UniqueAll(*_all_of("unique_all", x, None, False, size, fill_value))
 
 
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """The different values and how often each occurs; each NaN is a value of its own."""
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueCounts:
+    """The different values and how often each occurs; each NaN is a value of its own.
+
+    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     found = _all_of("unique_counts", x, None, False, size, fill_value)
     return UniqueCounts(found[0], found[3])
 
 
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """The different values and the number of each element's value; each NaN is one of its own."""
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverse:
+    """The different values and the number of each element's value; each NaN is one of its own.
+
+    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
     found = _all_of("unique_inverse", x, None, False, size, fill_value)
     return UniqueInverse(found[0], found[2])
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The different values; each NaN is a value of its own."""
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The different values; each NaN is a value of its own.
+
+    >>> jnp.unique_values(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
     return _all_of("unique_values", x, None, False, size, fill_value)[0]
 
 
@@ -220,22 +243,32 @@ def _flat(x: Any) -> Any:
     return reshape(x, (type_of(x).size,))
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The different values of two arrays, in increasing order; size, fill_value: as in `unique`."""
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
+    """The different values of two arrays, in increasing order; size, fill_value: as in `unique`.
+
+    >>> jnp.union1d(jnp.array([3, 1]), jnp.array([1, 2]))
+    Array([1, 2, 3], dtype=int32)
+    """
     check_arrays("union1d", ar1, ar2)
     both = concatenate([_flat(ar1), _flat(ar2)])
     return unique(both, size=size, fill_value=fill_value)
 
 
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
-    """The different values of `ar1` that are not in `ar2`, in increasing order."""
+) -> Array:
+    """The different values of `ar1` that are not in `ar2`, in increasing order.
+
+    >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
+    Array([1, 3], dtype=int32)
+    """
     check_arrays("setdiff1d", ar1, ar2)
     first = _flat(ar1) if assume_unique else None
     if size is None:
@@ -287,6 +320,9 @@ def intersect1d(
 
     return_indices: also the first position of each in both. size: how many values to return, where
     the arrays are traced; missing ones are `fill_value`.
+
+    >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2, 7]))
+    Array([2, 3], dtype=int32)
     """
     check_arrays("intersect1d", ar1, ar2)
     if size is not None:
@@ -323,19 +359,23 @@ def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices
 
 
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """The values that are in exactly one of the arrays, in increasing order.
 
     size: how many values to return, where the arrays are traced; missing ones are `fill_value`.
+
+    >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
+    Array([1, 3], dtype=int32)
     """
     check_arrays("setxor1d", ar1, ar2)
     if size is not None:
+        size = integer_of(size, "setxor1d", "size")
         n, m = type_of(ar1).size, type_of(ar2).size
         one = setdiff1d(ar1, ar2, size=n, fill_value=0)
         two = setdiff1d(ar2, ar1, size=m, fill_value=0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import axis_of, check_arrays, convert, integer_of, refuse_out
@@ -22,6 +23,7 @@ from weft.ops import sorting as ordering
 from weft.ops.creation import broadcasted_iota
 from weft.ops.joining import concatenate, rev
 from weft.ops.shape import broadcast_in_dim, reshape
+from weft.typing import ArrayLike
 
 __all__ = [
     "argpartition",
@@ -66,17 +68,20 @@ def _sort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
 
 
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
+) -> Array:
     """The elements in increasing order along `axis` (None: of the flattened array).
 
     descending: in decreasing order, NaN first.
+
+    >>> jnp.sort(jnp.array([3, 1, 2]))
+    Array([1, 2, 3], dtype=int32)
     """
     _check_kind("sort", kind, order)
     a, place = _place("sort", a, axis)
@@ -94,25 +99,32 @@ def _argsort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
 
 
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Any:
+) -> Array:
     """The positions that put the elements in increasing order along `axis`.
 
     Equal elements keep their order. descending: in decreasing order, NaN first.
+
+    >>> jnp.argsort(jnp.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
     """
     _check_kind("argsort", kind, order)
     a, place = _place("argsort", a, axis)
     return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
 
 
-def sort_complex(a: Any) -> Any:
-    """The elements along the last axis in increasing order, as complex numbers."""
+def sort_complex(a: ArrayLike) -> Array:
+    """The elements along the last axis in increasing order, as complex numbers.
+
+    >>> jnp.sort_complex(jnp.array([2.0, 1.0 + 1j, 1.0]))
+    Array([1.+0.j, 1.+1.j, 2.+0.j], dtype=complex64)
+    """
     check_arrays("sort_complex", a)
     return sort(convert(a, dtypes.to_complex(type_of(a).dtype)))
 
@@ -124,8 +136,12 @@ def _lexsort(*keys: Any, axis: int) -> Any:
     return found[-1]
 
 
-def lexsort(keys: Any, axis: int = -1) -> Any:
-    """The positions that sort by several keys of one shape: the last one counts first."""
+def lexsort(keys: Any, axis: int = -1) -> Array:
+    """The positions that sort by several keys of one shape: the last one counts first.
+
+    >>> jnp.lexsort((jnp.array([3, 1, 2]), jnp.array([0, 0, 0])))
+    Array([1, 2, 0], dtype=int32)
+    """
     values = list(keys) if isinstance(keys, (list, tuple)) else list(_rows(keys))
     if not values:
         raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
@@ -139,7 +155,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
         )
     ndim = type_of(values[0]).ndim
     if not ndim:
-        return np.zeros((), dtypes.default_int())
+        return as_array(np.zeros((), dtypes.default_int()))
     return _lexsort(*values, axis=axis_of(axis, ndim, "lexsort"))
 
 
@@ -160,10 +176,13 @@ def _kth(name: str, kth: Any, length: int) -> int:
     return k % length
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The elements along `axis` with the one at `kth` where sorting would put it.
 
     Smaller ones come before it, others behind. The order within the two parts is that of sorting.
+
+    >>> jnp.partition(jnp.array([3, 1, 2]), 0)[0]
+    Array(1, dtype=int32)
     """
     check_arrays("partition", a)
     place = axis_of(axis, type_of(a).ndim, "partition")
@@ -171,8 +190,12 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     return _sort(a, axis=place, stable=True, descending=False)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
-    """The positions that put the elements along `axis` in the order of `partition`."""
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The positions that put the elements along `axis` in the order of `partition`.
+
+    >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)[1]
+    Array(2, dtype=int32)
+    """
     check_arrays("argpartition", a)
     place = axis_of(axis, type_of(a).ndim, "argpartition")
     _kth("argpartition", kth, type_of(a).shape[place])
@@ -207,23 +230,39 @@ def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> An
     return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
 
 
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """The sums of the elements up to each one along `axis` (None: of the flattened array)."""
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """The sums of the elements up to each one along `axis` (None: of the flattened array).
+
+    >>> jnp.cumsum(jnp.array([1, 2, 3]))
+    Array([1, 3, 6], dtype=int32)
+    """
     return _accumulate("cumsum", a, axis, dtype, out)
 
 
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """The products of the elements up to each one along `axis`."""
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """The products of the elements up to each one along `axis`.
+
+    >>> jnp.cumprod(jnp.array([1, 2, 3]))
+    Array([1, 2, 6], dtype=int32)
+    """
     return _accumulate("cumprod", a, axis, dtype, out)
 
 
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """The sums of the elements up to each one along `axis`, NaN counted as 0."""
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """The sums of the elements up to each one along `axis`, NaN counted as 0.
+
+    >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
+    Array([2., 2., 5.], dtype=float32)
+    """
     return _accumulate("nancumsum", a, axis, dtype, out)
 
 
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """The products of the elements up to each one along `axis`, NaN counted as 1."""
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """The products of the elements up to each one along `axis`, NaN counted as 1.
+
+    >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     return _accumulate("nancumprod", a, axis, dtype, out)
 
 
@@ -254,20 +293,26 @@ def _cumulative_standard(
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """The sums of the elements up to each one along `axis`.
 
     include_initial: whether the result begins with the sum of no elements, 0.
+
+    >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6], dtype=int32)
     """
     return _cumulative_standard("cumulative_sum", "cumsum", x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Any:
+    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """The products of the elements up to each one along `axis`.
 
     include_initial: whether the result begins with the product of no elements, 1.
+
+    >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
+    Array([1, 1, 2, 6], dtype=int32)
     """
     return _cumulative_standard("cumulative_prod", "cumprod", x, axis, dtype, include_initial)

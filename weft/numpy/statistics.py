@@ -1,7 +1,4 @@
-"""Order statistics, covariance and histograms: median, quantile, cov, histogram, bincount.
-
-Quantiles sort once and pick neighbours by position, so that `q` may be traced.
-"""
+"""Covariance and histograms: cov, corrcoef, histogram, bincount."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
+from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftValueError
+from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
-    axes_of,
     broadcasted,
     check_arrays,
     convert,
@@ -22,15 +20,14 @@ from weft.numpy.arguments import (
     inexact,
     integer_of,
     promoted,
-    refuse_out,
+    sequence_of,
 )
 from weft.numpy.choosing import known
 from weft.numpy.compiled import compiled
+from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, static_array
 from weft.numpy.nan_reductions import is_nan
-from weft.numpy.reductions import accumulator
 from weft.numpy.searching import searchsorted
-from weft.numpy.taking import take_axis
 from weft.ops import slicing
 from weft.ops.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
 from weft.ops.arithmetic import max as larger
@@ -39,13 +36,11 @@ from weft.ops.bits import bitwise_not, bitwise_or
 from weft.ops.complex import complex, conj, imag, real
 from weft.ops.creation import iota
 from weft.ops.dot import dot_general
-from weft.ops.reduce import reduce_max, reduce_min, reduce_or
-from weft.ops.rounding import RoundingMethod, ceil, floor
-from weft.ops.rounding import round as nearest
+from weft.ops.reduce import reduce_max, reduce_min
 from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
-from weft.ops.sorting import sort
+from weft.typing import ArrayLike
 
 __all__ = [
     "bincount",
@@ -55,227 +50,7 @@ __all__ = [
     "histogram2d",
     "histogram_bin_edges",
     "histogramdd",
-    "median",
-    "nanmedian",
-    "nanpercentile",
-    "nanquantile",
-    "percentile",
-    "quantile",
 ]
-
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
-
-
-# ---- quantiles -----------------------------------------------------------------------------------
-
-
-@compiled
-def _quantile(
-    a: Any, q: Any, *, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool, scale: int
-) -> Any:
-    of = type_of(a)
-    target = inexact(dtypes.promote_types(of.dtype, inexact(type_of(q).dtype)))
-    if type_of(q).weak_type or type_of(q).dtype not in dtypes.INEXACT:
-        target = inexact(of.dtype)
-    working = accumulator(target)
-    x, q = convert(a, working), convert(q, working)
-    if scale != 1:
-        q = div(q, working.type(scale))
-    rest = tuple(d for d in range(of.ndim) if d not in axes)
-    left = tuple(of.shape[d] for d in rest)
-    n = of.size // max(1, int(np.prod(left, dtype=np.int64))) if left else of.size
-    x = sort(reshape(transpose(x, (*rest, *axes)), (*left, n)), -1)
-    out = _at_fraction(x, q, method, skip)
-    rank = type_of(q).ndim
-    if keepdims:
-        shape = tuple(1 if d in axes else s for d, s in enumerate(of.shape))
-        out = reshape(out, (*type_of(out).shape[:rank], *shape))
-    return convert(out, target)
-
-
-def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
-    """The elements at fractions `q` of the last, sorted dimension; q's dimensions come first."""
-    of, shape = type_of(x), type_of(q).shape
-    left, n, dtype = of.shape[:-1], of.shape[-1], of.dtype
-    rank = len(shape)
-    grid = (*shape, *left)
-    number = is_nan(x)
-    q = broadcast_in_dim(q, grid, tuple(range(rank)))
-    dims = tuple(range(rank, len(grid)))
-    if skip:
-        counted = reduce_sum(convert(bitwise_not(number), dtype), (len(left),))
-        count = broadcast_in_dim(counted, grid, dims)
-    else:
-        count = broadcasted(dtype.type(n), grid)
-    last = larger(sub(count, dtype.type(1)), dtype.type(0))
-    place = mul(q, last)
-    low, high = floor(place), ceil(place)
-    weight = sub(place, low)
-    if method == "nearest":
-        low = high = nearest(place, RoundingMethod.TO_NEAREST_EVEN)
-    low, high = (_clamped(v, last) for v in (low, high))
-    below, above = _pick(x, low), _pick(x, high)
-    if method == "linear":
-        out = add(mul(below, sub(dtype.type(1), weight)), mul(above, weight))
-    elif method == "midpoint":
-        out = mul(add(below, above), dtype.type(0.5))
-    else:
-        out = above if method == "higher" else below
-    bad = reduce_or(number, (len(left),))
-    if skip:
-        bad = eq(counted, dtype.type(0))
-    outside = bitwise_or(lt(q, dtype.type(0)), gt(q, dtype.type(1)))
-    wrong = bitwise_or(broadcast_in_dim(bad, grid, dims), outside)
-    return select(wrong, broadcasted(dtype.type(np.nan), grid), out)
-
-
-def _clamped(x: Any, last: Any) -> Any:
-    return smaller(larger(x, type_of(x).dtype.type(0)), last)
-
-
-def _pick(x: Any, place: Any) -> Any:
-    """The elements at float positions along the last dimension; new dimensions come first."""
-    of, grid = type_of(x), type_of(place).shape
-    left, n = of.shape[:-1], of.shape[-1]
-    rank = len(grid) - len(left)
-    index = convert(place, np.dtype(np.int32 if n < 2**31 else np.int64))
-    order = (*range(rank, len(grid)), *range(rank))
-    size = int(np.prod(grid[:rank], dtype=np.int64))
-    flat = reshape(transpose(index, order), (*left, size))
-    found = take_last(x, flat)
-    back = reshape(found, (*left, *grid[:rank]))
-    return transpose(back, (*range(len(left), len(grid)), *range(len(left))))
-
-
-def take_last(x: Any, index: Any) -> Any:
-    """The elements at positions along the last dimension, row by row."""
-    rows = int(np.prod(type_of(x).shape[:-1], dtype=np.int64))
-    n, k = type_of(x).shape[-1], type_of(index).shape[-1]
-    base = mul(iota(type_of(index).dtype, rows), type_of(index).dtype.type(n))
-    flat = add(reshape(index, (rows, k)), broadcast_in_dim(base, (rows, k), (0,)))
-    return reshape(take_axis(reshape(x, (rows * n,)), flat, 0, "clip"), type_of(index).shape)
-
-
-def _fraction(
-    name: str,
-    a: Any,
-    q: Any,
-    axis: Any,
-    out: Any,
-    overwrite_input: bool,
-    method: str,
-    keepdims: bool,
-    scale: int,
-) -> Any:
-    refuse_out(name, out)
-    check_arrays(name, a, q)
-    if overwrite_input:
-        raise WeftValueError(f"{name}: arrays are not overwritten", operation=name)
-    if method not in _METHODS:
-        raise WeftValueError(
-            f"{name}: there is no method {method!r}",
-            operation=name,
-            got=f"method={method!r}",
-            wanted=", ".join(_METHODS),
-        )
-    of = type_of(a)
-    if of.dtype in dtypes.COMPLEX:
-        raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))
-    axes = axes_of(axis, of.ndim, name)
-    if type_of(q).ndim > 1:
-        raise ShapeError(
-            f"{name} takes q of at most one dimension", operation=name, got=str(type_of(q))
-        )
-    if 0 in [of.shape[d] for d in axes]:
-        raise WeftValueError(f"{name}: there are no elements", operation=name, got=str(of))
-    return _quantile(
-        a,
-        q,
-        axes=axes,
-        method=method,
-        keepdims=bool(keepdims),
-        skip=name.startswith("nan"),
-        scale=scale,
-    )
-
-
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """The values below which the fractions `q` of the elements along `axis` lie.
-
-    q: numbers between 0 and 1, whose dimension comes first in the result; method: what is between
-    two elements: "linear", "lower", "higher", "midpoint" or "nearest". NaN where there is one.
-    """
-    return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, 1)
-
-
-def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """`quantile` of the elements that are not NaN."""
-    return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, 1)
-
-
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """`quantile` with `q` in percent."""
-    return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, 100)
-
-
-def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """`percentile` of the elements that are not NaN."""
-    return _fraction("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, 100)
-
-
-def median(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """The middle of the sorted elements along `axis`, or the mean of the middle two."""
-    return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
-
-
-def nanmedian(
-    a: Any,
-    axis: Any = None,
-    out: None = None,
-    overwrite_input: bool = False,
-    keepdims: bool = False,
-) -> Any:
-    """`median` of the elements that are not NaN."""
-    return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
-
 
 # ---- covariance ----------------------------------------------------------------------------------
 
@@ -315,18 +90,22 @@ def _cov(x: Any, *weights: Any, by_columns: bool, ddof: int, given: tuple[bool, 
 
 
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
-) -> Any:
+) -> Array:
     """The covariance matrix of variables, which are the rows of `m` (and of `y`).
 
     rowvar=False: the columns. bias: divide by the number of observations and not by one less (ddof
     says how many less). fweights, aweights: how often each observation occurs, and its weight.
+
+    >>> jnp.cov(jnp.array([[1.0, 3.0], [2.0, 0.0]]))
+    Array([[ 2., -2.],
+           [-2.,  2.]], dtype=float32)
     """
     check_arrays("cov", m)
     if type_of(m).ndim > 2:
@@ -391,8 +170,13 @@ def _between(x: Any, one: Any) -> Any:
     return smaller(larger(x, -one), one)
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    """The correlation coefficients of variables, which are the rows of `x` (and of `y`)."""
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
+    """The correlation coefficients of variables, which are the rows of `x` (and of `y`).
+
+    >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]])).round(2)
+    Array([[ 1., -1.],
+           [-1.,  1.]], dtype=float32)
+    """
     return _corrcoef(cov(x, y, rowvar))
 
 
@@ -411,17 +195,24 @@ def _bincount(x: Any, *weights: Any, length: int) -> Any:
     if type_of(index).dtype in dtypes.SIGNED:
         index = larger(index, type_of(index).dtype.type(0))
     zeros = broadcasted(of.dtype.type(0), (length,))
+    if not length:
+        return zeros
     numbers = ScatterDimensionNumbers((), (0,), (0,))
     return scatter_add(
         zeros, reshape(index, (n, 1)), convert(values, of.dtype), numbers, mode="drop"
     )
 
 
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+def bincount(
+    x: ArrayLike, weights: Any = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
     """How often each number from 0 on occurs in an array of integers that are not negative.
 
     weights: summed instead of counting; minlength: the least length of the result; length: exactly
     its length, needed where `x` is traced: larger numbers are left out, negative ones count as 0.
+
+    >>> jnp.bincount(jnp.array([0, 2, 2, 3]))
+    Array([1, 0, 2, 1], dtype=int32)
     """
     check_arrays("bincount", x)
     of = type_of(x)
@@ -471,14 +262,29 @@ def _edges(a: Any, *ends: Any, bins: int) -> Any:
     return select(eq(place, np.int32(bins)), broadcasted(high, (bins + 1,)), edges)
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(
+    a: ArrayLike, bins: Any = 10, range: Any = None, weights: Any = None
+) -> Array:
     """The edges of bins: of `bins` equal ones from the least to the greatest element, or `range`.
 
-    bins: a number, or the edges themselves.
+    bins: a number, the edges themselves, or a rule for how many there are, by NumPy's names
+    ("auto", "fd", "sturges" …), for which the values have to be known.
+
+    >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), bins=2)
+    Array([0., 2., 4.], dtype=float32)
     """
     check_arrays("histogram_bin_edges", a)
+    if weights is not None:
+        check_arrays("histogram_bin_edges", weights)
+    if range is not None and len(sequence_of(range, "histogram_bin_edges", "range")) != 2:
+        raise WeftValueError(
+            "histogram_bin_edges: range is a pair",
+            operation="histogram_bin_edges",
+            got=f"range={range!r:.80}",
+            wanted="(low, high)",
+        )
     if isinstance(bins, str):
-        raise NotImplementedError("histogram_bin_edges: bins is a number or an array of edges")
+        return _edges_by_rule(a, bins, range, weights)
     if isinstance(bins, (list, tuple)):
         bins = np.asarray(bins)
     if getattr(bins, "ndim", 0) == 1:
@@ -489,6 +295,32 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
             "histogram: the number of bins is not positive", operation="histogram", got=f"{count}"
         )
     return _edges(a, *(() if range is None else range), bins=count)
+
+
+def _edges_by_rule(a: Any, rule: str, ends: Any, weights: Any) -> Any:
+    """The edges that NumPy chooses by a rule, from values that are known."""
+    operation = "histogram_bin_edges"
+    if isinstance(a, Tracer):
+        raise ConcretizationError(
+            f"{operation}: how many bins {rule!r} makes depends on values, which are not known "
+            "while a function is traced",
+            operation=operation,
+            got=str(type_of(a)),
+            wanted="a number of bins, or their edges",
+            fix=Fix("argument", "pass bins=10", {}),
+        )
+    if weights is not None or rule not in _RULES:
+        raise WeftValueError(
+            f"{operation}: bins is a number, an array of edges or a rule, without weights",
+            operation=operation,
+            got=f"bins={rule!r}" + ("" if weights is None else " with weights"),
+            wanted=", ".join(_RULES),
+        )
+    found = np.histogram_bin_edges(np.asarray(a), rule, ends)
+    return asarray(found, dtype=inexact(type_of(a).dtype))
+
+
+_RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
 
 @compiled
@@ -525,11 +357,18 @@ def _bin_of(x: Any, edges: Any) -> tuple[Any, Any]:
 
 
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
-) -> tuple[Any, Any]:
+    a: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,
+) -> tuple[Array, Array]:
     """How many elements fall into each bin, and the edges of the bins.
 
     weights: summed instead of counting; density: divided by the bins' widths and the total.
+
+    >>> jnp.histogram(jnp.array([0.0, 1.0, 1.0, 2.0]), bins=2)
+    (Array([1., 3.], dtype=float32), Array([0., 1., 2.], dtype=float32))
     """
     check_arrays("histogram", a)
     edges = histogram_bin_edges(a, bins, range, weights)
@@ -582,20 +421,27 @@ def _histogramdd(sample: Any, *rest: Any, dims: int, density: bool) -> Any:
 
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
-) -> tuple[Any, list[Any]]:
+) -> tuple[Array, list[Array]]:
     """How many points, the rows of `sample`, fall into each cell of a grid, and the grid's edges.
 
     bins: a number for all dimensions, or a sequence of a number or edges for each; range: (low,
     high) for each.
+
+    >>> jnp.histogramdd(jnp.array([[0.0, 0.0], [1.0, 1.0]]), bins=2)[0]
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
     check_arrays("histogramdd", sample)
-    if type_of(sample).ndim != 2:
+    if type_of(sample).ndim != 2 or not type_of(sample).shape[1]:
         raise ShapeError(
-            "histogramdd takes a matrix", operation="histogramdd", got=str(type_of(sample))
+            "histogramdd takes a matrix with columns",
+            operation="histogramdd",
+            got=str(type_of(sample)),
         )
     dims = type_of(sample).shape[1]
     each: Sequence[Any] = bins if isinstance(bins, (list, tuple)) else [bins] * dims
-    if len(each) != dims or (range is not None and len(range) != dims):
+    ranges = None if range is None else sequence_of(range, "histogramdd", "range")
+    if len(each) != dims or (ranges is not None and len(ranges) != dims):
         raise WeftValueError(
             f"histogramdd needs bins and range for {dims} dimensions", operation="histogramdd"
         )
@@ -614,14 +460,19 @@ def histogramdd(
 
 
 def histogram2d(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     bins: Any = 10,
     range: Any = None,
     weights: Any = None,
     density: bool | None = None,
-) -> tuple[Any, Any, Any]:
-    """How many points (x, y) fall into each cell of a grid, and the edges along both axes."""
+) -> tuple[Array, Array, Array]:
+    """How many points (x, y) fall into each cell of a grid, and the edges along both axes.
+
+    >>> jnp.histogram2d(jnp.array([0.0, 1.0]), jnp.array([0.0, 1.0]), bins=2)[0]
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     check_arrays("histogram2d", x, y)
     if type_of(x).ndim != 1 or type_of(x).shape != type_of(y).shape:
         raise ShapeError(

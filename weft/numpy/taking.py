@@ -10,28 +10,32 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftIndexError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
     check_arrays,
+    check_number,
     convert,
     refuse_out,
     strong,
 )
 from weft.numpy.compiled import compiled
+from weft.numpy.creation import asarray
 from weft.numpy.indexing import counted_from_start
 from weft.numpy.reductions import boolean
 from weft.ops import slicing
 from weft.ops.arithmetic import add, lt, rem, sub
 from weft.ops.cumulative import cumsum
-from weft.ops.gather import GatherDimensionNumbers, gather
+from weft.ops.gather import GatherDimensionNumbers, default_fill, gather
 from weft.ops.joining import concatenate
 from weft.ops.scatter import ScatterDimensionNumbers, scatter
 from weft.ops.selection import select as choose_elements
 from weft.ops.shape import reshape
+from weft.typing import ArrayLike
 
 __all__ = [
     "place",
@@ -48,6 +52,8 @@ def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) 
     """The slices of `x` along an axis at positions not negative; the index's shape stands there."""
     shape, of = type_of(x).shape, type_of(index)
     rank = of.ndim
+    if not shape[axis]:
+        return _of_nothing(x, (*shape[:axis], *of.shape, *shape[axis + 1 :]), mode, fill_value)
     numbers = GatherDimensionNumbers(
         offset_dims=tuple(d if d < axis else d + rank - 1 for d in range(len(shape)) if d != axis),
         collapsed_slice_dims=(axis,),
@@ -61,6 +67,21 @@ def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) 
         mode=mode,
         fill_value=fill_value,
     )
+
+
+def _of_nothing(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any) -> Any:
+    """What is taken along an axis without elements: nothing, or fill values."""
+    if 0 in shape:
+        return reshape(x, shape)
+    dtype = type_of(x).dtype
+    if mode != "fill" or dtype.kind == "K":
+        raise WeftIndexError(
+            "there are no elements to take from an axis of length 0",
+            got=f"positions for a result of shape {shape}",
+            wanted="no positions, or mode='fill'",
+        )
+    value = default_fill(dtype) if fill_value is None else fill_value
+    return broadcasted(np.asarray(value).astype(dtype)[()], shape)
 
 
 def wrapped(index: Any, size: int) -> Any:
@@ -128,7 +149,7 @@ def _static_fill(value: Any) -> Any:
 
 
 def take(
-    a: Any,
+    a: ArrayLike,
     indices: Any,
     axis: int | None = None,
     out: None = None,
@@ -136,26 +157,38 @@ def take(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """The slices of `a` along `axis` (None: of the flattened array) at positions `indices`.
 
     Their shape stands where the axis was. mode: "fill" (the default) gives `fill_value` (NaN, or an
     extreme integer) for positions out of bounds, "clip" the nearest element, "wrap" counts round.
+
+    >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
+    Array([30, 10], dtype=int32)
     """
     refuse_out("take", out)
     check_arrays("take", a, indices)
     _check_take_mode("take", mode)
     _check_integers("take", indices)
+    if fill_value is not None:
+        check_number(fill_value, "take", "fill_value")
     place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
     size = type_of(a).size if place is None else type_of(a).shape[place]
     if not size and type_of(indices).size:
-        raise IndexError("take: there are no elements to take from an axis of length 0")
+        raise WeftIndexError(
+            "take: there are no elements to take from an axis of length 0",
+            operation="take",
+            got=f"{type_of(a)}, positions {type_of(indices)}",
+            wanted="no positions",
+        )
     return _take(a, indices, axis=place, mode=mode, fill=_static_fill(fill_value))
 
 
 @compiled
 def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any) -> Any:
     arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode)
+    if not type_of(arr).size:
+        return _of_nothing(arr, type_of(index).shape[:-1], how, fill[1] if fill else None)
     return gather(arr, index, numbers, sizes, mode=how, fill_value=fill[1] if fill else None)
 
 
@@ -174,20 +207,26 @@ def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
 
 
 def take_along_axis(
-    arr: Any,
+    arr: ArrayLike,
     indices: Any,
     axis: int | None = -1,
     mode: str | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """The elements at positions along `axis` that `indices` lists for every row.
 
     The other dimensions of the two broadcast together. axis=None flattens the array. mode: as in
     `take`.
+
+    >>> jnp.take_along_axis(jnp.array([[1, 2], [3, 4]]), jnp.array([[1], [0]]), axis=1)
+    Array([[2],
+           [3]], dtype=int32)
     """
     check_arrays("take_along_axis", arr, indices)
     _check_take_mode("take_along_axis", mode)
     _check_integers("take_along_axis", indices)
+    if fill_value is not None:
+        check_number(fill_value, "take_along_axis", "fill_value")
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of, index = type_of(arr), type_of(indices)
@@ -205,6 +244,8 @@ def take_along_axis(
 @compiled
 def _put_along(arr: Any, indices: Any, values: Any, *, axis: int, mode: Any) -> Any:
     of, index = type_of(arr), type_of(indices)
+    if not of.size:
+        return arr
     common = tuple(
         n if d == axis else broadcast_shape("put_along_axis", (n,), (of.shape[d],))[0]
         for d, n in enumerate(index.shape)
@@ -217,11 +258,21 @@ def _put_along(arr: Any, indices: Any, values: Any, *, axis: int, mode: Any) -> 
 
 
 def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: Any = None
-) -> Any:
+    arr: ArrayLike,
+    indices: Any,
+    values: Any,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: Any = None,
+) -> Array:
     """A new array with `values` at the positions along `axis` that `indices` lists for every row.
 
     Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+
+    >>> jnp.put_along_axis(jnp.zeros((2, 2)), jnp.array([[1], [0]]), 5.0, 1, inplace=False)
+    Array([[0., 5.],
+           [5., 0.]], dtype=float32)
     """
     _not_in_place("put_along_axis", inplace)
     check_arrays("put_along_axis", arr, indices, values)
@@ -261,16 +312,21 @@ def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
     return reshape(flat, of.shape)
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+def put(
+    a: ArrayLike, ind: Any, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Array:
     """A new array with values at positions of the flattened array; the values repeat if too few.
 
     Pass inplace=False: arrays do not change in place. Raises ValueError otherwise.
+
+    >>> jnp.put(jnp.array([1, 2, 3]), jnp.array([0, 2]), jnp.array([7, 8]), inplace=False)
+    Array([7, 2, 8], dtype=int32)
     """
     _not_in_place("put", inplace)
     check_arrays("put", a, ind, v)
     _check_integers("put", ind)
-    if not type_of(v).size or not type_of(ind).size:
-        return a
+    if not type_of(a).size or not type_of(v).size or not type_of(ind).size:
+        return asarray(a)
     return _put(a, ind, v, mode=mode)
 
 
@@ -284,8 +340,12 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
     return reshape(choose_elements(flat, chosen, reshape(arr, (of.size,))), of.shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
-    """A new array with the values put, one after the other, where the mask holds."""
+def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
+    """A new array with the values put, one after the other, where the mask holds.
+
+    >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), 7, inplace=False)
+    Array([7, 2, 7], dtype=int32)
+    """
     _not_in_place("place", inplace)
     check_arrays("place", arr, mask, vals)
     return _place(arr, mask, vals)

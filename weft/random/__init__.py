@@ -15,7 +15,18 @@ from weft.random.continuous import (
     triangular,
     weibull_min,
 )
+from weft.random.counts import binomial, multinomial, poisson
 from weft.random.discrete import categorical, geometric
+from weft.random.gamma import (
+    beta,
+    chisquare,
+    dirichlet,
+    f,
+    gamma,
+    loggamma,
+    random_gamma_p,
+    t,
+)
 from weft.random.gaussian import (
     double_sided_maxwell,
     lognormal,
@@ -37,18 +48,27 @@ from weft.random.keys import (
 )
 from weft.random.permutations import choice, permutation
 from weft.random.uniforms import bernoulli, bits, rademacher, randint, uniform
+from weft.random.vectors import ball, generalized_normal, multivariate_normal, orthogonal
 
 __all__ = [
     "PRNGKey",
+    "ball",
     "bernoulli",
+    "beta",
+    "binomial",
     "bits",
     "categorical",
     "cauchy",
+    "chisquare",
     "choice",
     "clone",
+    "dirichlet",
     "double_sided_maxwell",
     "exponential",
+    "f",
     "fold_in",
+    "gamma",
+    "generalized_normal",
     "geometric",
     "gumbel",
     "key",
@@ -56,16 +76,23 @@ __all__ = [
     "key_dtype",
     "key_impl",
     "laplace",
+    "loggamma",
     "logistic",
     "lognormal",
     "maxwell",
+    "multinomial",
+    "multivariate_normal",
     "normal",
+    "orthogonal",
     "pareto",
     "permutation",
+    "poisson",
     "rademacher",
     "randint",
+    "random_gamma_p",
     "rayleigh",
     "split",
+    "t",
     "triangular",
     "truncated_normal",
     "uniform",

@@ -24,6 +24,7 @@ from weft.random.uniforms import check_mode
 __all__ = [
     "cauchy",
     "exponential",
+    "exponential_of",
     "gumbel",
     "gumbel_of",
     "laplace",
@@ -52,19 +53,23 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     return _exponential((key,), (shape, dtype))
 
 
-def _exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
+def exponential_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     return neg(log1p(neg(stream.unit(shape, dtype))))
 
 
 def _draw_exponential(key: Any, shape: Shape, dtype: Any) -> Any:
-    return _exponential_of(stream_of(key), shape, dtype)
+    return exponential_of(stream_of(key), shape, dtype)
 
 
 _exponential = Sampler("exponential", _draw_exponential, parametric("real numbers"))
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Laplace distributed numbers: density exp(-|x|) / 2."""
+    """Laplace distributed numbers: density exp(-|x|) / 2.
+
+    >>> weft.random.laplace(weft.random.key(0), (2,)).round(3)
+    Array([-2.2570002, -3.15     ], dtype=float32)
+    """
     return _laplace((key,), (shape, dtype))
 
 
@@ -78,7 +83,11 @@ _laplace = Sampler("laplace", _draw_laplace, parametric("real numbers"))
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Logistically distributed numbers: density exp(-x) / (1 + exp(-x))**2."""
+    """Logistically distributed numbers: density exp(-x) / (1 + exp(-x))**2.
+
+    >>> weft.random.logistic(weft.random.key(0), (2,)).round(3)
+    Array([2.8960001, 3.8220003], dtype=float32)
+    """
     return _logistic((key,), (shape, dtype))
 
 
@@ -91,7 +100,11 @@ _logistic = Sampler("logistic", _draw_logistic, parametric("real numbers"))
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Cauchy distributed numbers: density 1 / (pi (1 + x**2))."""
+    """Cauchy distributed numbers: density 1 / (pi (1 + x**2)).
+
+    >>> weft.random.cauchy(weft.random.key(0), (2,)).round(3)
+    Array([ 6.0270004, 14.838    ], dtype=float32)
+    """
     return _cauchy((key,), (shape, dtype))
 
 
@@ -107,6 +120,9 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     """Gumbel distributed numbers: density exp(-(x + exp(-x))).
 
     `mode` "high" draws twice as many bits, which reaches further into the upper tail.
+
+    >>> weft.random.gumbel(weft.random.key(0), (2,)).round(3)
+    Array([2.923    , 3.8330002], dtype=float32)
     """
     return _gumbel((key,), (shape, dtype, mode))
 
@@ -150,12 +166,15 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Pareto distributed numbers: density b / x**(b + 1) for x >= 1.
 
     `b` broadcasts to `shape`, which is by default its own.
+
+    >>> weft.random.pareto(weft.random.key(0), 2.0, (2,)).round(3)
+    Array([4.3710003, 6.833    ], dtype=float32)
     """
     return _pareto((key, b), (shape, dtype))
 
 
 def _draw_pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
-    drawn = _exponential_of(stream_of(key), shape, dtype)
+    drawn = exponential_of(stream_of(key), shape, dtype)
     return exp(div(drawn, full_operand(b, shape, dtype)))
 
 
@@ -166,6 +185,9 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Rayleigh distributed numbers: density x / scale**2 exp(-x**2 / (2 scale**2)) for x >= 0.
 
     `scale` broadcasts to `shape`, which is by default its own.
+
+    >>> weft.random.rayleigh(weft.random.key(0), 1.0, (2,)).round(3)
+    Array([0.328, 0.208], dtype=float32)
     """
     return _rayleigh((key, scale), (shape, dtype))
 
@@ -184,12 +206,15 @@ def weibull_min(
     """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0.
 
     s is `scale` and c is `concentration`; both broadcast to `shape`.
+
+    >>> weft.random.weibull_min(weft.random.key(0), 1.0, 2.0, (2,)).round(3)
+    Array([1.718, 1.96 ], dtype=float32)
     """
     return _weibull_min((key, scale, concentration), (shape, dtype))
 
 
 def _draw_weibull_min(key: Any, scale: Any, power: Any, shape: Shape, dtype: Any) -> Any:
-    drawn = _exponential_of(stream_of(key), shape, dtype)
+    drawn = exponential_of(stream_of(key), shape, dtype)
     power = div(dtype.type(1), full_operand(power, shape, dtype))
     return mul(pow(drawn, power), full_operand(scale, shape, dtype))
 
@@ -205,6 +230,9 @@ def triangular(
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
     The parameters broadcast to `shape`, which is by default that to which they broadcast together.
+
+    >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (2,)).round(3)
+    Array([0.83800006, 0.897     ], dtype=float32)
     """
     return _triangular((key, left, mode, right), (shape, dtype))
 

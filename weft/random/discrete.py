@@ -129,6 +129,9 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     `p`: integers from 1.
 
     `p` is a number or an array that broadcasts to `shape`, which is by default its own.
+
+    >>> weft.random.geometric(weft.random.key(0), 0.5, (4,))
+    Array([1, 1, 2, 2], dtype=int32)
     """
     return _geometric((key, p), (shape, dtype))
 

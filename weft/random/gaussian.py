@@ -28,9 +28,11 @@ from weft.random.uniforms import draw_signs
 
 __all__ = [
     "double_sided_maxwell",
+    "draw_normal",
     "lognormal",
     "maxwell",
     "normal",
+    "normal_of",
     "truncated_normal",
     "wald",
 ]
@@ -62,13 +64,17 @@ def normal_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     return mul(root_two, erf_inv(stream.uniform(shape, dtype, low, one)))
 
 
-def _draw_normal(key: Any, shape: Shape, dtype: Any) -> Any:
-    stream = stream_of(key)
+def draw_normal(stream: Stream, shape: Shape, dtype: Any) -> Any:
+    """Normal numbers of a floating-point or complex dtype from a stream."""
     if dtype not in dtypes.COMPLEX:
         return normal_of(stream, shape, dtype)
     part = dtypes.to_real(dtype)
     real, imaginary = (normal_of(s, shape, part) for s in stream.split())
     return div(complex(real, imaginary), dtype.type(math.sqrt(2)))
+
+
+def _draw_normal(key: Any, shape: Shape, dtype: Any) -> Any:
+    return draw_normal(stream_of(key), shape, dtype)
 
 
 _normal = Sampler("normal", _draw_normal, parametric("real or complex numbers"))
@@ -108,6 +114,9 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     """Numbers whose logarithm is normally distributed, of mean 0 and standard deviation `sigma`.
 
     `sigma` broadcasts to `shape`, which is by default its own.
+
+    >>> weft.random.lognormal(weft.random.key(0), 1.0, (2,)).round(3)
+    Array([5.0660005, 7.5780005], dtype=float32)
     """
     return _lognormal((key, sigma), (shape, dtype))
 
@@ -120,7 +129,11 @@ _lognormal = Sampler("lognormal", _draw_lognormal, parametric("real numbers", "s
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Maxwell distributed numbers: the length of a vector of three normal numbers."""
+    """Maxwell distributed numbers: the length of a vector of three normal numbers.
+
+    >>> weft.random.maxwell(weft.random.key(0), (2,)).round(3)
+    Array([2.631     , 0.99100006], dtype=float32)
+    """
     return _maxwell((key,), (shape, dtype))
 
 
@@ -143,6 +156,9 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     """`loc` plus or minus, with equal chance, `scale` times a Maxwell distributed number.
 
     The dimensions of the parameters follow those of `shape`.
+
+    >>> weft.random.double_sided_maxwell(weft.random.key(0), 0.0, 1.0, (2,)).round(3)
+    Array([1.5460001, 1.5740001], dtype=float32)
     """
     return _double_sided_maxwell((key, loc, scale), (shape, dtype))
 
@@ -173,6 +189,9 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     `mean` broadcasts to `shape`, which is by default its own. See J. Michael, W. Schucany and
     R. Haas, "Generating random variates using transformations with multiple roots", The American
     Statistician 30 (1976).
+
+    >>> weft.random.wald(weft.random.key(0), 1.0, (2,)).round(3)
+    Array([0.381, 0.416], dtype=float32)
     """
     return _wald((key, mean), (shape, dtype))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.array import Array, as_array, put, signature_of, to_layout
+from weft.control.key_reuse import clone_key
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -21,7 +22,8 @@ from weft.ops import extended
 from weft.ops.convert import convert_element_type
 from weft.ops.extended import KeyDType
 from weft.random.checks import check_key, check_keys, check_shape
-from weft.random.generator import Generator, generator_named
+from weft.random.generator import Generator, generator_named, register
+from weft.random.philox import RBG, UNSAFE_RBG
 from weft.random.sampler import Sampler
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY
@@ -42,6 +44,9 @@ __all__ = [
 Arrays = tuple[Any, ...]
 Static = tuple[Any, ...]
 
+register(RBG)
+register(UNSAFE_RBG)
+
 
 # ---- from seeds --------------------------------------------------------------------------------
 
@@ -50,7 +55,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """A random key from a seed, which is an integer or an integer array without dimensions.
 
     Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
-    generator ("threefry2x32" by default); `dtype`, a dtype of keys, does the same.
+    generator: "threefry2x32" (the default), "rbg" or "unsafe_rbg", whose bits are Philox's, or one
+    that `weft.extend.random` made known; `dtype`, a dtype of keys, does the same.
     Raises OverflowError for a seed of more than 64 bits, WeftTypeError for one that is no integer.
 
     >>> import weft
@@ -65,6 +71,9 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """A random key from a seed as an array of its bits (uint32), without a type of its own.
 
     For programs that were written before there were typed keys; new ones use `key`.
+
+    >>> weft.random.PRNGKey(7)
+    Array([0, 7], dtype=uint32)
     """
     return _seeded("PRNGKey", seed, _generator("PRNGKey", impl), False)
 
@@ -168,7 +177,7 @@ def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays,
     return (seed,), static
 
 
-_seed = Sampler("seed", _draw_seed, _check_seed)
+_seed = Sampler("seed", _draw_seed, _check_seed, uses_key=False)
 
 
 # ---- from keys ---------------------------------------------------------------------------------
@@ -260,19 +269,33 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
     return (key, data), static
 
 
-_fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in)
+_fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in, uses_key=False)
 
 
 def clone(key: Any) -> Any:
-    """The same key: its use afterwards gives the same numbers as the original's."""
-    return check_keys("clone", key)[0]
+    """The same key once more: it draws the same numbers, which `debug_key_reuse` takes as meant.
+
+    >>> import weft
+    >>> key = weft.random.key(0)
+    >>> with weft.config.debug_key_reuse():
+    ...     bool(weft.random.normal(key) == weft.random.normal(weft.random.clone(key)))
+    True
+    """
+    key, _ = check_keys("clone", key)
+    if config.settings().debug_key_reuse and isinstance(type_of(key).dtype, KeyDType):
+        return clone_key(key)
+    return key
 
 
 # ---- their bits --------------------------------------------------------------------------------
 
 
 def key_data(keys: Any) -> Any:
-    """The bits of keys: uint32, with the dimensions of a key's bits behind those of the keys."""
+    """The bits of keys: uint32, with the dimensions of a key's bits behind those of the keys.
+
+    >>> weft.random.key_data(weft.random.key(7))
+    Array([0, 7], dtype=uint32)
+    """
     keys, _ = check_keys("key_data", keys)
     of = type_of(keys)
     if not isinstance(of.dtype, KeyDType):
@@ -283,7 +306,11 @@ def key_data(keys: Any) -> Any:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`."""
+    """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`.
+
+    >>> weft.random.key_data(weft.random.wrap_key_data(np.array([0, 7], np.uint32)))
+    Array([0, 7], dtype=uint32)
+    """
     generator = _generator("wrap_key_data", impl, dtype)
     bits = key_bits_array
     if isinstance(bits, (np.ndarray, np.generic)):

@@ -12,13 +12,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft import config
+from weft import config, dtypes
 from weft.array import Array, as_array
-from weft.control.jit import jit_p, jit_program
+from weft.control.jit import eager_program, jit_p, jit_program
+from weft.control.key_reuse import use_key
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
 from weft.ops.constants import embedded
+from weft.ops.extended import KeyDType
 from weft.transforms.programs import explain_failure
 from weft.transforms.staging import trace_to_jaxpr
 
@@ -37,18 +39,30 @@ _MOST = 4096
 class Sampler:
     """A function `draw(*arrays, *static)` with one result, called as `sampler(arrays, static)`.
 
-    `check(arrays, static)` answers with both in the form that `draw` takes, or raises: the arrays
-    as arrays or tracers, the static parameters hashable.
+    `uses_key` says that the first array is a key, which is not to be used again (see
+    `debug_key_reuse`). `check(arrays, static)` answers with both in the form that `draw` takes, or
+    raises: the arrays as arrays or tracers, the static parameters hashable.
     """
 
-    __slots__ = ("check", "draw", "jaxprs", "name", "programs", "seen_jaxprs", "seen_programs")
+    __slots__ = (
+        "check",
+        "draw",
+        "jaxprs",
+        "name",
+        "programs",
+        "seen_jaxprs",
+        "seen_programs",
+        "uses_key",
+    )
 
     def __init__(
         self,
         name: str,
         draw: Callable[..., Any],
         check: Callable[[str, Arrays, Static], tuple[Arrays, Static]],
+        uses_key: bool = True,
     ) -> None:
+        self.uses_key = uses_key
         self.name = name
         self.draw = draw
         self.check = check
@@ -92,7 +106,7 @@ class Sampler:
         found = self.jaxprs.get(key)
         if found is None:
             found, consts = trace_to_jaxpr(
-                lambda *values: [self.draw(*values, *static)],
+                lambda *values: [self.draw(*self._marked(values), *static)],
                 types,
                 transformation="jit",
                 name=self.name,
@@ -101,6 +115,15 @@ class Sampler:
             found = embedded(found, consts)
             self._remember(self.jaxprs, static, types, found)
         return found
+
+    def _marked(self, values: Arrays) -> Arrays:
+        """The arrays, of which the key is marked as used where that is looked at."""
+        if not (self.uses_key and _settings().debug_key_reuse):
+            return values
+        key, *rest = values
+        if not isinstance(key.type.dtype, KeyDType):
+            return values  # Bits without a type may be used for anything.
+        return use_key(key, self.name), *rest
 
     def _evaluate(self, arrays: Arrays, static: Static) -> Any:
         """The call outside of transformations, where no program was found by the arguments."""
@@ -138,7 +161,10 @@ class Sampler:
         found = self.programs.get(key)
         if found is None:
             jaxpr = self._jaxpr([x.type for x in values], static)
-            found = jit_program(jaxpr, self.name, (), values, self.name)
+            if _is_exact(jaxpr):
+                found = eager_program(jaxpr, self.name, values)
+            else:
+                found = jit_program(jaxpr, self.name, (), values, self.name)
             self._remember(self.programs, static, [x.signature for x in values], found)
         return found
 
@@ -151,6 +177,13 @@ class Sampler:
             table[(_settings(), static, *types)] = value
         except TypeError:
             pass
+
+
+def _is_exact(jaxpr: Any) -> bool:
+    """Whether a program computes with integers alone, so that its results are the same however it
+    is compiled. What is compiled fast rounds twice where other programs multiply and add at once,
+    and a key must give the same numbers eagerly and in a program."""
+    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
 
 
 def _unchanged(arrays: Arrays, checked: Arrays) -> bool:

@@ -25,7 +25,7 @@ from weft.ops.slicing import slice_in_dim
 from weft.random.generator import Generator
 from weft.random.threefry import THREEFRY
 
-__all__ = ["Stream", "full_operand", "stream_of"]
+__all__ = ["Stream", "filled", "full_operand", "repeated", "stream_of"]
 
 Shape = tuple[int, ...]
 
@@ -92,3 +92,9 @@ def repeated(x: Any, shape: Sequence[int]) -> Any:
     """The value repeated to a shape that it is known to broadcast to."""
     lead = len(shape) - type_of(x).ndim
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
+
+
+def filled(value: Any, shape: Shape, dtype: Any) -> Any:
+    """A number in every place, as an operation of the program: what a loop carries keeps its dtype,
+    where a bare number of 64 bits would be taken for one of the default width."""
+    return reshape(broadcast_in_dim(dtype.type(value), (1, *shape), ()), shape)

@@ -8,30 +8,34 @@ random numbers: as easy as 1, 2, 3", SC 2011.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
-from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError
 from weft.ops.arithmetic import add, mul
 from weft.ops.bits import bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right_logical
 from weft.ops.convert import convert_element_type
 from weft.ops.creation import broadcasted_iota
-from weft.ops.declare import join_varying, primitive
-from weft.ops.families import align, repeat_scalars
+from weft.ops.families import repeat_scalars
 from weft.ops.joining import concatenate
 from weft.ops.shape import expand_dims, reshape
 from weft.ops.slicing import slice_in_dim
+from weft.random.ciphers import cipher
 from weft.random.generator import Generator, register
 from weft.runtime import stablehlo
 
-__all__ = ["THREEFRY", "threefry_2x32"]
+__all__ = [
+    "THREEFRY",
+    "row_major_index",
+    "threefry_2x32",
+    "threefry_fold_in",
+    "threefry_seed",
+    "threefry_split",
+]
 
 Shape = tuple[int, ...]
 
@@ -68,42 +72,6 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
             )
     first, second = threefry2x32_p.bind(*key, *counter)
     return first, second
-
-
-threefry2x32_p = Primitive("threefry2x32", multiple_results=True)
-
-
-def threefry2x32_type(*words: ArrayType) -> list[ArrayType]:
-    shapes = {word.shape for word in words if word.shape}
-    got = ", ".join(map(str, words))
-    if len(words) != 4 or any(word.dtype != _uint32 for word in words):
-        raise DTypeError(
-            "threefry2x32 takes four arrays of uint32",
-            operation="threefry2x32",
-            got=got,
-            wanted="two words of a key and two of a counter",
-        )
-    if len(shapes) > 1:
-        raise ShapeError(
-            "threefry2x32 takes operands of one shape (or without dimensions)",
-            operation="threefry2x32",
-            got=got,
-            wanted="equal shapes",
-        )
-    shape = shapes.pop() if shapes else ()
-    return [ArrayType(shape, _uint32, varying=join_varying(words))] * 2
-
-
-def threefry2x32_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    outs = threefry2x32_p.bind(*primals)
-    return outs, [Zero(type_of(out).tangent()) for out in outs]
-
-
-def threefry2x32_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
-) -> tuple[Any, tuple[int, int]]:
-    values, dim = align(axis, args, dims)
-    return threefry2x32_p.bind(*values), (dim, dim)
 
 
 # Operands of so many elements are enciphered by a loop on the CPU.
@@ -190,13 +158,7 @@ def _rotate_left(x: Any, bits: int, shape: Shape) -> Any:
     return stablehlo.or_(left, right)
 
 
-primitive(
-    threefry2x32_p,
-    type_rule=threefry2x32_type,
-    jvp=threefry2x32_jvp,
-    vmap=threefry2x32_vmap,
-    lower=threefry2x32_lower,
-)
+threefry2x32_p = cipher("threefry2x32", 2, threefry2x32_lower)
 
 
 # ---- the generator -----------------------------------------------------------------------------
@@ -216,13 +178,14 @@ def _pair(first: Any, second: Any) -> Any:
 def _positions(shape: Shape) -> tuple[Any, Any]:
     """The row-major position of every element, as the high and the low 32 bits of 64."""
     if prod(shape) <= 1 << 32:
-        return np.uint32(0), _index(shape, _uint32)
-    index = _index(shape, dtypes.uint64)
+        return np.uint32(0), row_major_index(shape, _uint32)
+    index = row_major_index(shape, dtypes.uint64)
     high = convert_element_type(shift_right_logical(index, np.uint64(32)), _uint32)
     return high, convert_element_type(index, _uint32)
 
 
-def _index(shape: Shape, dtype: Any) -> Any:
+def row_major_index(shape: Shape, dtype: Any) -> Any:
+    """The row-major position of every element."""
     # One iota per dimension, not one that is reshaped: so each device of a partitioned program
     # counts its own part.
     total: Any = None

@@ -1,0 +1,364 @@
+"""Images resized, moved and scaled: `weft.image`.
+
+Each dimension is resampled by itself, as a product with a matrix: row by row, the weights of the
+input samples in an output sample are a kernel's values at their distances, divided by their sum
+(Turkowski, Filters for common resampling tasks, Graphics Gems I, 1990). Where an image becomes
+smaller, antialiasing makes the kernel as much wider.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.array import Array
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.numpy.arguments import axes_of, check_arrays, convert, inexact, shape_of
+from weft.numpy.compiled import compiled
+from weft.numpy.creation import asarray
+from weft.numpy.taking import take
+from weft.ops.arithmetic import abs as abs_
+from weft.ops.arithmetic import add, div, gt, le, lt, max, mul, sin, sub
+from weft.ops.bits import bitwise_and
+from weft.ops.creation import broadcasted_iota, full, iota, zeros_like_array
+from weft.ops.dot import canonical_precision, dot_general
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
+
+__all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+
+
+class ResizeMethod(enum.Enum):
+    """How samples between those of an image are found.
+
+    NEAREST: the nearest. LINEAR: a triangle kernel (bilinear in two dimensions). CUBIC: Keys' cubic
+    kernel with a = -1/2. LANCZOS3, LANCZOS5: a windowed sinc of that radius.
+
+    >>> import weft
+    >>> weft.image.ResizeMethod.from_string("bilinear")
+    <ResizeMethod.LINEAR: 1>
+    """
+
+    NEAREST = 0
+    LINEAR = 1
+    LANCZOS3 = 2
+    LANCZOS5 = 3
+    CUBIC = 4
+
+    @staticmethod
+    def from_string(s: str) -> ResizeMethod:
+        """The method of a name: "nearest", "linear" (also "bilinear", "trilinear", "triangle"),
+        "cubic" (also "bicubic", "tricubic"), "lanczos3", "lanczos5".
+
+        Raises WeftValueError for another name.
+        """
+        found = _NAMES.get(s) if isinstance(s, str) else None
+        if found is None:
+            raise WeftValueError(
+                f"resize: there is no method {s!r}",
+                operation="resize",
+                got=f"method={s!r}",
+                wanted=", ".join(map(repr, _NAMES)),
+                fix=Fix("method", "pass method='linear'", {"method": "linear"}),
+            )
+        return found
+
+
+_NAMES = {
+    "nearest": ResizeMethod.NEAREST,
+    "linear": ResizeMethod.LINEAR,
+    "bilinear": ResizeMethod.LINEAR,
+    "trilinear": ResizeMethod.LINEAR,
+    "triangle": ResizeMethod.LINEAR,
+    "lanczos3": ResizeMethod.LANCZOS3,
+    "lanczos5": ResizeMethod.LANCZOS5,
+    "cubic": ResizeMethod.CUBIC,
+    "bicubic": ResizeMethod.CUBIC,
+    "tricubic": ResizeMethod.CUBIC,
+}
+
+
+# ---- kernels: functions of distances that are not negative ---------------------------------------
+
+
+def _number(value: float, like: Any) -> Any:
+    return type_of(like).dtype.type(value)
+
+
+def _triangle(x: Any) -> Any:
+    return max(sub(_number(1, x), x), _number(0, x))
+
+
+def _polynomial(x: Any, *coefficients: float) -> Any:
+    total = full(type_of(x).shape, coefficients[0], type_of(x).dtype)
+    for coefficient in coefficients[1:]:
+        total = add(mul(total, x), _number(coefficient, x))
+    return total
+
+
+def _keys_cubic(x: Any) -> Any:
+    """Keys, IEEE Trans. Acoustics, Speech, and Signal Processing 29 (1981), with a = -1/2."""
+    near = _polynomial(x, 1.5, -2.5, 0.0, 1.0)
+    far = _polynomial(x, -0.5, 2.5, -4.0, 2.0)
+    outer = select(lt(x, _number(2, x)), far, zeros_like_array(x))
+    return select(lt(x, _number(1, x)), near, outer)
+
+
+def _lanczos(radius: int) -> Callable[[Any], Any]:
+    def kernel(x: Any) -> Any:
+        """sinc(x) sinc(x / radius) inside the radius."""
+        angle = mul(x, _number(math.pi, x))
+        small = le(x, _number(1e-3, x))
+        safe = select(small, full(type_of(x).shape, 1, type_of(x).dtype), angle)
+        product = mul(sin(safe), sin(div(safe, _number(radius, x))))
+        value = div(mul(product, _number(radius, x)), mul(safe, safe))
+        # The series to the second order, whose error is below 1e-11 there.
+        square = mul(angle, angle)
+        series = sub(_number(1, x), mul(square, _number((1 + 1 / radius**2) / 6, x)))
+        inside = lt(x, _number(radius, x))
+        return select(inside, select(small, series, value), zeros_like_array(x))
+
+    return kernel
+
+
+_KERNELS = {
+    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.CUBIC: _keys_cubic,
+    ResizeMethod.LANCZOS3: _lanczos(3),
+    ResizeMethod.LANCZOS5: _lanczos(5),
+}
+
+
+# ---- resampling --------------------------------------------------------------------------------
+
+
+def _weights(
+    length: int, out_length: int, scale: Any, shift: Any, kernel: Any, antialias: bool
+) -> Any:
+    """The matrix (out_length, length) that resamples one dimension.
+
+    Output sample i lies at (i + 1/2 - shift) / scale - 1/2 among those of the input; what lies
+    outside of the image is 0.
+    """
+    dtype = type_of(scale).dtype
+    half, one = dtype.type(0.5), dtype.type(1)
+    shape = (out_length, length)
+    inverse = div(one, scale)
+    width = max(inverse, one) if antialias else full((), 1, dtype)
+    places = add(iota(dtype, out_length), half)
+    places = sub(mul(sub(places, shift), inverse), half)
+    distance = sub(broadcast_in_dim(places, shape, (0,)), broadcasted_iota(dtype, shape, 1))
+    weights = kernel(div(abs_(distance), width))
+    total = reduce_sum(weights, (1,))
+    tiny = dtype.type(1000 * float(dtypes.finfo(dtype).eps))
+    found = gt(abs_(total), tiny)
+    safe = select(found, total, full((out_length,), 1, dtype))
+    weights = div(weights, broadcast_in_dim(safe, shape, (0,)))
+    inside = bitwise_and(le(dtype.type(-0.5), places), le(places, dtype.type(length - 0.5)))
+    kept = broadcast_in_dim(bitwise_and(found, inside), shape, (0,))
+    return select(kept, weights, zeros_like_array(weights))
+
+
+def _along(x: Any, matrix: Any, dim: int, precision: Any) -> Any:
+    """The product of a matrix with one dimension of an array."""
+    out = dot_general(x, matrix, (((dim,), (1,)), ((), ())), precision)
+    return move_dim(out, type_of(out).ndim - 1, dim, 0)
+
+
+@compiled
+def _resampled(
+    x: Any,
+    scale: Any,
+    shift: Any,
+    *,
+    dims: tuple[int, ...],
+    shape: tuple[int, ...],
+    method: ResizeMethod,
+    antialias: bool,
+    precision: Any,
+) -> Any:
+    of = type_of(x)
+    scales, shifts = (_entries(v, len(dims)) for v in (scale, shift))
+    narrow = dtypes.itemsize_bits(of.dtype) < 32
+    x = convert(x, dtypes.float32) if narrow else x
+    for dim, one_scale, one_shift in zip(dims, scales, shifts, strict=True):
+        parts = (of.shape[dim], shape[dim], one_scale, one_shift)
+        matrix = _weights(*parts, _KERNELS[method], antialias)
+        x = _along(x, convert(matrix, type_of(x).dtype), dim, precision)
+    return convert(x, of.dtype)
+
+
+def _entries(x: Any, count: int) -> list[Any]:
+    """The elements of an array of one dimension."""
+    return [reshape(take(x, i), ()) for i in range(count)]
+
+
+@compiled
+def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    for dim in dims:
+        length, wanted = type_of(x).shape[dim], shape[dim]
+        # Integers: the middle of sample i is at (2 i + 1) length / (2 wanted).
+        wide = dtypes.int64
+        places = add(mul(iota(wide, wanted), wide.type(2)), wide.type(1))
+        places = div(mul(places, wide.type(length)), wide.type(2 * wanted))
+        x = take(x, places, axis=dim, mode="clip")
+    return x
+
+
+# ---- public --------------------------------------------------------------------------------------
+
+
+def _method(method: Any) -> ResizeMethod:
+    return method if isinstance(method, ResizeMethod) else ResizeMethod.from_string(method)
+
+
+def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
+    check_arrays(operation, image)
+    of, wanted = type_of(image), shape_of(shape, operation)
+    if len(wanted) != of.ndim or min((*wanted, 0)) < 0:
+        raise ShapeError(
+            f"{operation}: shape has a length for each dimension of the image",
+            operation=operation,
+            got=f"image {of} and shape={wanted}",
+            wanted=f"{of.ndim} lengths of 0 or more",
+            fix=Fix("shape", "repeat the lengths that do not change: (*x.shape[:1], 64, 64)", {}),
+        )
+    return wanted
+
+
+@api_boundary
+def resize(
+    image: Any,
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = "highest",
+) -> Array:
+    """The image resampled to another shape of as many dimensions; those that stay are not touched.
+
+    method: a `ResizeMethod` or its name. `antialias` widens the kernel of dimensions that shrink,
+    except for "nearest". The result has the dtype of the image; integers become floating-point
+    numbers, except for "nearest". Complex images raise DTypeError, another number of dimensions
+    ShapeError, another method WeftValueError.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.image.resize(wnp.array([0.0, 4.0]), (4,), "linear")
+    Array([0., 1., 3., 4.], dtype=float32)
+    """
+    found = _method(method)
+    wanted = _out_shape("resize", image, shape)
+    of = type_of(image)
+    dims = tuple(d for d in range(of.ndim) if of.shape[d] != wanted[d])
+    if any(not of.shape[d] for d in dims):
+        raise ShapeError(
+            "resize: an image without samples cannot be made larger",
+            operation="resize",
+            got=f"image {of} and shape={wanted}",
+            wanted="an image with one sample or more along each dimension that changes",
+        )
+    if found is ResizeMethod.NEAREST:
+        made: Array = _nearest(image, shape=wanted, dims=dims)
+        return made
+    scale = [wanted[d] / of.shape[d] for d in dims]
+    return _scaled(
+        "resize", image, wanted, dims, scale, [0.0] * len(dims), found, antialias, precision
+    )
+
+
+@api_boundary
+def scale_and_translate(
+    image: Any,
+    shape: Sequence[int],
+    spatial_dims: int | Sequence[int],
+    scale: Any,
+    translation: Any,
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = "highest",
+) -> Array:
+    """The image scaled, then moved, on a grid of another shape.
+
+    What is at y in the image comes to scale * y + translation, where samples lie at 1/2, 3/2, …;
+    both are arrays with a number for each of `spatial_dims`, and derivatives are taken in them,
+    too. Where the image does not reach, the result is 0. "nearest" is not a method here.
+
+    Raises as `resize` does, AxisError for dimensions that do not exist or are named twice, and
+    ShapeError where the numbers are not as many as the dimensions.
+
+    >>> import weft, weft.numpy as wnp
+    >>> x = wnp.array([1.0, 2.0, 3.0])
+    >>> weft.image.scale_and_translate(x, (3,), 0, wnp.ones(1), wnp.ones(1), "linear")
+    Array([0., 1., 2.], dtype=float32)
+    """
+    operation = "scale_and_translate"
+    found = _method(method)
+    if found is ResizeMethod.NEAREST:
+        raise WeftValueError(
+            f"{operation}: the nearest sample does not move continuously",
+            operation=operation,
+            got="method='nearest'",
+            wanted="'linear', 'cubic', 'lanczos3' or 'lanczos5'",
+            fix=Fix("method", "pass method='linear'", {"method": "linear"}),
+        )
+    wanted = _out_shape(operation, image, shape)
+    of = type_of(image)
+    dims = axes_of(spatial_dims, of.ndim, operation)
+    check_arrays(operation, scale, translation)
+    for name, value in (("scale", scale), ("translation", translation)):
+        if type_of(value).shape != (len(dims),):
+            raise ShapeError(
+                f"{operation}: {name} has a number for each of spatial_dims",
+                operation=operation,
+                got=f"{name} {type_of(value)} and spatial_dims={spatial_dims}",
+                wanted=f"shape {(len(dims),)}",
+            )
+    kept = [d for d in range(of.ndim) if d not in dims and of.shape[d] != wanted[d]]
+    if kept:
+        raise ShapeError(
+            f"{operation}: a dimension that is not in spatial_dims keeps its length",
+            operation=operation,
+            got=f"image {of}, shape={wanted}, spatial_dims={spatial_dims}",
+            wanted=f"dimension {kept[0]} of length {of.shape[kept[0]]}",
+            fix=Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {}),
+        )
+    return _scaled(operation, image, wanted, dims, scale, translation, found, antialias, precision)
+
+
+def _scaled(
+    operation: str,
+    image: Any,
+    shape: tuple[int, ...],
+    dims: tuple[int, ...],
+    scale: Any,
+    translation: Any,
+    method: ResizeMethod,
+    antialias: bool,
+    precision: Any,
+) -> Array:
+    of = type_of(image)
+    if of.dtype in dtypes.COMPLEX:
+        raise DTypeError(
+            f"{operation} takes images of real numbers",
+            operation=operation,
+            got=f"image {of}",
+            wanted="real numbers or booleans",
+            fix=Fix("parts", "resample x.real and x.imag by themselves", {}),
+        )
+    dtype = inexact(of.dtype)
+    wide = dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
+    scale, translation = (convert(asarray(v, wide), wide) for v in (scale, translation))
+    made: Array = _resampled(
+        convert(image, dtype),
+        scale,
+        translation,
+        dims=dims,
+        shape=shape,
+        method=method,
+        antialias=bool(antialias),
+        precision=canonical_precision(precision, operation),
+    )
+    return made

@@ -1,0 +1,273 @@
+"""Attention: averages of values, weighted by how well a query fits their keys.
+
+Vaswani et al., Attention is all you need (2017), https://arxiv.org/abs/1706.03762. Logits and their
+softmax are computed in float32 at least. A query that may attend to nothing gives zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.array import Array
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.numpy.arguments import check_arrays, convert, integer_of
+from weft.numpy.compiled import compiled
+from weft.ops.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
+from weft.ops.bits import bitwise_and
+from weft.ops.convert import stop_gradient
+from weft.ops.creation import broadcasted_iota, full, zeros_like_array
+from weft.ops.dot import dot_general
+from weft.ops.reduce import reduce_max
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+
+__all__ = ["dot_product_attention"]
+
+Window = tuple[int, int]
+
+
+# ---- computing ---------------------------------------------------------------------------------
+# Logits have the dimensions batch, heads of keys, queries per key, T, S.
+
+
+@compiled
+def _attention(
+    *operands: Any, names: tuple[str, ...], scale: float, causal: bool, window: Window | None
+) -> tuple[Any, Any]:
+    """The results, and the logarithms of the sums of the weights."""
+    given = dict(zip(names, operands, strict=True))
+    query, key, value = given["query"], given["key"], given["value"]
+    batch, length, heads, width = type_of(query).shape
+    keys, groups = type_of(key).shape[1], type_of(key).shape[2]
+    shape = (batch, groups, heads // groups, length, keys)
+    dtype = type_of(query).dtype
+    wide = dtypes.float32 if dtypes.itemsize_bits(dtype) < 32 else dtype
+    split = reshape(query, (batch, length, groups, heads // groups, width))
+    numbers = (((4,), (3,)), ((0, 2), (0, 2)))  # batch, group, T, queries per key, S
+    logits = dot_general(split, key, numbers, preferred_element_type=wide)
+    logits = mul(transpose(logits, (0, 1, 3, 2, 4)), wide.type(scale))
+    if "bias" in given:
+        logits = add(logits, convert(_spread(given["bias"], shape), wide))
+    allowed = _allowed(given, shape, causal, window)
+    weights, total, largest = _weights(logits, allowed)
+    weights = convert(weights, type_of(value).dtype)
+    found = dot_general(weights, value, (((4,), (1,)), ((0, 1), (0, 2))))
+    found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
+    sums = add(log(total), largest)
+    return found, reshape(transpose(sums, (0, 3, 1, 2)), (batch, length, heads))
+
+
+def _weights(logits: Any, allowed: Any) -> tuple[Any, Any, Any]:
+    """The softmax of logits where that is allowed, its denominators, and what was subtracted."""
+    shape, dtype = type_of(logits).shape, type_of(logits).dtype
+    outer = tuple(range(4))
+    least = full(shape, -math.inf, dtype)
+    if allowed is not None:
+        logits = select(allowed, logits, least)
+    largest = stop_gradient(reduce_max(logits, (4,)))
+    none = le(largest, dtype.type(-math.inf))
+    # Where nothing is allowed, -inf - -inf would be NaN.
+    largest = select(none, zeros_like_array(largest), largest)
+    weights = exp(sub(logits, broadcast_in_dim(largest, shape, outer)))
+    total = reduce_sum(weights, (4,))
+    safe = select(none, full(type_of(total).shape, 1, dtype), total)
+    return div(weights, broadcast_in_dim(safe, shape, outer)), total, largest
+
+
+def _allowed(
+    given: dict[str, Any], shape: tuple[int, ...], causal: bool, window: Window | None
+) -> Any:
+    """Which query may attend to which key; None if each to all."""
+    found: list[Any] = []
+    if "mask" in given:
+        found.append(_spread(given["mask"], shape))
+    rows, columns = (broadcasted_iota(dtypes.int32, shape, dim) for dim in (3, 4))
+    if causal:
+        found.append(ge(rows, columns))
+    if window is not None:
+        left, right = window
+        found.append(le(rows, add(columns, dtypes.int32.type(left))))
+        found.append(ge(rows, sub(columns, dtypes.int32.type(right))))
+    for name, places in (("query_seq_lengths", rows), ("key_value_seq_lengths", columns)):
+        if name in given:
+            lengths = convert(given[name], dtypes.int32)
+            found.append(lt(places, broadcast_in_dim(lengths, shape, (0,))))
+    allowed = None
+    for mask in found:
+        allowed = mask if allowed is None else bitwise_and(allowed, mask)
+    return allowed
+
+
+def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+    """A bias or mask of dimensions (batch, heads, T, S), some of them 1, repeated to the logits."""
+    batch, groups, each, length, keys = shape
+    own = type_of(x).shape
+    heads = (groups, each) if own[1] != 1 else (1, 1)
+    split = (own[0], *heads, own[2], own[3])
+    kept = tuple(d for d in range(5) if split[d] == shape[d])
+    return broadcast_in_dim(reshape(x, tuple(split[d] for d in kept)), shape, kept)
+
+
+# ---- public --------------------------------------------------------------------------------------
+
+
+@api_boundary
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    query_seq_lengths: Any = None,
+    key_value_seq_lengths: Any = None,
+    local_window_size: int | tuple[int, int] | None = None,
+    implementation: str | None = None,
+    return_residual: bool = False,
+) -> Array | tuple[Array, Array]:
+    """softmax(scale * query keyᵀ + bias) value, for several heads.
+
+    query: (B, T, N, H); key, value: (B, S, K, H), of one floating-point dtype; all without B, too.
+    N is a multiple of K: N/K heads of queries share the keys and values of one. The result has the
+    shape and dtype of query. bias (real numbers) and mask (booleans; True may be attended to) have
+    shape (B, N, T, S) or 1 in place of any of these. `scale` is by default 1/sqrt(H).
+    is_causal: query i attends to keys 0 … i. query_seq_lengths, key_value_seq_lengths: integers of
+    shape (B,); what is beyond is left out. local_window_size: query i attends to keys from i - left
+    to i + right, an integer for both. A query that may attend to nothing gives zeros.
+    With `return_residual` the logarithm of the sum of exponentials, (B, T, N), is a second result.
+    implementation: None or "xla"; others raise WeftValueError.
+
+    Raises ShapeError, DTypeError and WeftValueError for arguments that do not fit.
+
+    >>> import weft, weft.numpy as wnp
+    >>> q, kv = wnp.ones((1, 2, 1, 4)), wnp.arange(12.0).reshape(1, 3, 1, 4)
+    >>> print(weft.nn.dot_product_attention(q, kv, kv, is_causal=True)[0, 0, 0])
+    [0. 1. 2. 3.]
+    """
+    _check_implementation(implementation)
+    check_arrays("dot_product_attention", query, key, value)
+    single = type_of(query).ndim == 3
+    arrays = {"query": query, "key": key, "value": value}
+    if single:
+        arrays = {
+            name: reshape(x, (1, *type_of(x).shape)) if type_of(x).ndim == 3 else x
+            for name, x in arrays.items()
+        }
+    _check_operands({name: type_of(x) for name, x in arrays.items()})
+    lengths = {"query": query_seq_lengths, "key_value": key_value_seq_lengths}
+    more = {"bias": bias, "mask": mask}
+    more |= {f"{name}_seq_lengths": x for name, x in lengths.items()}
+    arrays |= _optional(arrays, {name: x for name, x in more.items() if x is not None})
+    width = type_of(query).shape[-1]
+    found, sums = _attention(
+        *arrays.values(),
+        names=tuple(arrays),
+        scale=1 / math.sqrt(width) if scale is None else float(scale),
+        causal=bool(is_causal),
+        window=_window(local_window_size),
+    )
+    if single:
+        found, sums = (reshape(x, type_of(x).shape[1:]) for x in (found, sums))
+    return (found, sums) if return_residual else found
+
+
+def _check_implementation(implementation: Any) -> None:
+    if implementation not in (None, "xla"):
+        raise WeftValueError(
+            f"dot_product_attention has no implementation {implementation!r}",
+            operation="dot_product_attention",
+            got=f"implementation={implementation!r}",
+            wanted="None or 'xla'",
+            fix=Fix("implementation", "leave it out", {"implementation": None}),
+        )
+
+
+def _wrong(what: str, got: str, wanted: str) -> ShapeError:
+    return ShapeError(
+        f"dot_product_attention: {what}",
+        operation="dot_product_attention",
+        got=got,
+        wanted=wanted,
+        fix=Fix("shapes", "pass query (B, T, N, H) and key, value (B, S, K, H)", {}),
+    )
+
+
+def _check_operands(types: dict[str, ArrayType]) -> None:
+    query, key, value = types["query"], types["key"], types["value"]
+    shown = ", ".join(f"{name} {of}" for name, of in types.items())
+    for name, of in types.items():
+        if of.ndim != 4:
+            raise _wrong(f"{name} has {of.ndim} dimensions", shown, "4 of each, or 3 of each")
+        if of.dtype not in dtypes.FLOATING or of.dtype != query.dtype:
+            raise DTypeError(
+                "dot_product_attention takes query, key and value of one floating-point dtype",
+                operation="dot_product_attention",
+                got=shown,
+                wanted="float16, bfloat16, float32 or float64, the same for all",
+                fix=Fix("astype", f"convert: {name}.astype(query.dtype)", {"argument": name}),
+            )
+    if key.shape != value.shape:
+        raise _wrong("key and value differ in shape", shown, "equal shapes")
+    if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
+        raise _wrong("query and key differ in B or H", shown, "equal first and last dimensions")
+    if not key.shape[2] or query.shape[2] % key.shape[2]:
+        raise _wrong(
+            "the heads of queries cannot be shared out among those of keys",
+            shown,
+            "as many heads of queries as of keys, or a multiple",
+        )
+
+
+def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Bias, mask and lengths, checked; of four dimensions or of one."""
+    batch, length, heads, _ = type_of(arrays["query"]).shape
+    full_shape = (batch, heads, length, type_of(arrays["key"]).shape[1])
+    found = {}
+    for name, x in more.items():
+        check_arrays("dot_product_attention", x)
+        of = type_of(x)
+        accepts = dtypes.FLOATING if name == "bias" else dtypes.INTEGER
+        accepts = dtypes.BOOLEAN if name == "mask" else accepts
+        if of.dtype not in accepts:
+            raise DTypeError(
+                f"dot_product_attention: {name} has a dtype that it does not take",
+                operation="dot_product_attention",
+                got=f"{name} {of}",
+                wanted=", ".join(sorted(d.name for d in accepts)),
+                fix=Fix("astype", f"convert {name} with .astype", {"argument": name}),
+            )
+        if name in ("bias", "mask"):
+            shape = (1,) * (4 - of.ndim) + of.shape
+            fits = len(shape) == 4 and all(
+                n in (1, m) for n, m in zip(shape, full_shape, strict=True)
+            )
+            wanted = f"{full_shape}, or 1 in place of any"
+        else:
+            shape, fits, wanted = of.shape, of.shape == (batch,), f"{(batch,)}"
+        if not fits:
+            raise _wrong(f"{name} does not fit", f"{name} {of}", f"shape {wanted}")
+        found[name] = reshape(x, shape)
+    return found
+
+
+def _window(size: Any) -> Window | None:
+    if size is None:
+        return None
+    operation = "dot_product_attention"
+    pair: Sequence[Any] = size if isinstance(size, (tuple, list)) else (size, size)
+    numbers = [integer_of(n, operation, "local_window_size") for n in pair]
+    if len(numbers) != 2 or min(numbers) < 0:
+        raise WeftValueError(
+            f"{operation}: local_window_size is how far to the left and to the right",
+            operation=operation,
+            got=f"local_window_size={size!r}",
+            wanted="an integer of 0 or more, or two",
+            fix=Fix("window", "pass local_window_size=(left, right)", {}),
+        )
+    return numbers[0], numbers[1]

@@ -1,0 +1,433 @@
+"""First values of the parameters of neural networks.
+
+An initializer is a function `(key, shape, dtype)` to an array. Those that scale the variance by the
+number of inputs and outputs are one function, `variance_scaling`, under the names of the papers
+that chose its arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from weft import dtypes, random
+from weft.array import Array
+from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.numpy.arguments import axis_of, refuse_sharding
+from weft.numpy.creation import full
+from weft.numpy.creation import ones as filled_with_ones
+from weft.numpy.creation import zeros as filled_with_zeros
+from weft.numpy.elementary import cos, log1p, sin, sqrt
+from weft.numpy.elementwise import multiply, negative
+from weft.numpy.manipulation import moveaxis, reshape
+from weft.ops.complex import complex as complex_
+from weft.random.checks import check_dtype, check_shape
+
+__all__ = [
+    "Initializer",
+    "constant",
+    "delta_orthogonal",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
+Axes = int | Sequence[int]
+
+
+class Initializer(Protocol):
+    """What every initializer is: a function that draws an array of a shape from a key.
+
+    The dtype is by default that which the initializer was made with, or float32 (float64 with
+    `enable_x64`).
+    """
+
+    def __call__(
+        self, key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
+        """An array of the shape."""
+        ...
+
+
+Draw = Callable[[Any, tuple[int, ...], Any], Any]
+
+
+def _initializer(name: str, draw: Draw, dtype: Any) -> Initializer:
+    """An initializer that checks its arguments and draws."""
+    default = dtype
+
+    @api_boundary
+    def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
+        refuse_sharding(name, out_sharding)
+        chosen = default if dtype is None else dtype
+        found = check_dtype(name, chosen, dtypes.INEXACT, dtypes.default_float, "parameters")
+        made: Array = draw(key, check_shape(name, shape), found)
+        return made
+
+    init.__name__ = name
+    return init
+
+
+# ---- without scaling -----------------------------------------------------------------------------
+
+
+@api_boundary
+def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    """An initializer: zeros of any dtype; the key is not used.
+
+    >>> import weft
+    >>> weft.nn.initializers.zeros(weft.random.key(0), (2,))
+    Array([0., 0.], dtype=float32)
+    """
+    refuse_sharding("zeros", out_sharding)
+    made: Array = filled_with_zeros(check_shape("zeros", shape), dtype)
+    return made
+
+
+@api_boundary
+def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
+    """An initializer: ones of any dtype; the key is not used.
+
+    >>> import weft
+    >>> weft.nn.initializers.ones(None, (2,), "int32")
+    Array([1, 1], dtype=int32)
+    """
+    refuse_sharding("ones", out_sharding)
+    made: Array = filled_with_ones(check_shape("ones", shape), dtype)
+    return made
+
+
+@api_boundary
+def constant(value: Any, dtype: Any = None) -> Initializer:
+    """An initializer that repeats a value, which broadcasts to the shape.
+
+    >>> import weft
+    >>> weft.nn.initializers.constant(0.5)(None, (2,))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    return _initializer("constant", lambda key, shape, of: full(shape, value, of), dtype)
+
+
+@api_boundary
+def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
+    """An initializer: real numbers uniformly distributed in [0, scale).
+
+    >>> import weft
+    >>> weft.nn.initializers.uniform(2.0)(weft.random.key(0), (3,)).max() < 2
+    Array(True, dtype=bool)
+    """
+
+    def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
+        return _scaled(random.uniform(key, shape, of), scale)
+
+    return _initializer("uniform", draw, dtype)
+
+
+@api_boundary
+def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
+    """An initializer: normal numbers of mean 0 and the given standard deviation, also complex.
+
+    >>> import weft
+    >>> weft.nn.initializers.normal()(weft.random.key(0), (2, 3)).shape
+    (2, 3)
+    """
+
+    def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
+        return _scaled(random.normal(key, shape, of), stddev)
+
+    return _initializer("normal", draw, dtype)
+
+
+@api_boundary
+def truncated_normal(
+    stddev: Any = 0.01, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+) -> Initializer:
+    """An initializer: normal numbers between two bounds, multiplied by `stddev`.
+
+    The bounds are in units of `stddev`, which is the standard deviation before truncation.
+
+    >>> import weft
+    >>> draw = weft.nn.initializers.truncated_normal(1.0)
+    >>> abs(draw(weft.random.key(0), (100,))).max() <= 2
+    Array(True, dtype=bool)
+    """
+
+    def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
+        return _scaled(random.truncated_normal(key, lower, upper, shape, of), stddev)
+
+    return _initializer("truncated_normal", draw, dtype)
+
+
+def _scaled(x: Any, scale: Any) -> Any:
+    return multiply(x, full((), scale, x.dtype))
+
+
+# ---- by the variance -----------------------------------------------------------------------------
+
+
+_MODES: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda fan_in, fan_out: fan_in,
+    "fan_out": lambda fan_in, fan_out: fan_out,
+    "fan_avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "fan_geo_avg": lambda fan_in, fan_out: math.sqrt(fan_in * fan_out),
+}
+
+
+@api_boundary
+def variance_scaling(
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = None,
+) -> Initializer:
+    """An initializer of variance scale / n, where n counts inputs or outputs.
+
+    mode: n is the number of inputs ("fan_in"), of outputs ("fan_out"), their mean ("fan_avg") or
+    geometric mean ("fan_geo_avg"). Inputs are those along `in_axis`, outputs those along
+    `out_axis`, each times the elements along all axes that are in neither and not in `batch_axis`
+    (of a convolution, those of its window).
+    distribution: "normal", "uniform" (around zero), or "truncated_normal" (at two standard
+    deviations; the variance is that after truncation). Complex numbers are distributed alike in all
+    directions, and uniformly in a disk.
+
+    Raises WeftValueError for another mode or distribution and a negative scale, and when called
+    AxisError and ShapeError for a shape without these axes.
+
+    >>> import weft
+    >>> draw = weft.nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
+    >>> abs(draw(weft.random.key(0), (3, 100))).max() <= 1
+    Array(True, dtype=bool)
+    """
+    _check_choice("mode", mode, _MODES)
+    _check_choice("distribution", distribution, _DRAWS)
+    if not scale >= 0:
+        raise WeftValueError(
+            f"variance_scaling: a variance is not negative, and scale is {scale}",
+            operation="variance_scaling",
+            got=f"scale={scale!r}",
+            wanted="a number of 0 or more",
+            fix=Fix("scale", "pass scale=1.0", {"scale": 1.0}),
+        )
+
+    def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
+        count = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
+        deviation = math.sqrt(scale / max(1.0, count))
+        kind = "complex " if of in dtypes.COMPLEX else ""
+        return _scaled(_DRAWS[kind + distribution](key, shape, of), deviation)
+
+    return _initializer("variance_scaling", draw, dtype)
+
+
+def _check_choice(argument: str, value: Any, choices: Any) -> None:
+    known = [name for name in choices if not name.startswith("complex ")]
+    if value not in known:
+        raise WeftValueError(
+            f"variance_scaling has no {argument} {value!r}",
+            operation="variance_scaling",
+            got=f"{argument}={value!r}",
+            wanted=", ".join(map(repr, known)),
+            fix=Fix("argument", f"pass {argument}={known[0]!r}", {argument: known[0]}),
+        )
+
+
+def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
+    """The numbers of inputs and of outputs."""
+    operation = "variance_scaling"
+    if len(shape) < 2 and axes[0] == -2:
+        raise ShapeError(
+            f"{operation}: a shape without two dimensions has no inputs and outputs",
+            operation=operation,
+            got=f"shape {shape}",
+            wanted="two dimensions or more, inputs along the last but one and outputs the last",
+            fix=Fix("in_axis", "say which are which: in_axis=…, out_axis=…", {}),
+        )
+    groups = [
+        tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes
+    ]
+    flat = [axis for group in groups for axis in group]
+    if len(set(flat)) != len(flat):
+        raise AxisError(
+            f"{operation}: an axis is named twice",
+            operation=operation,
+            got=f"in_axis={axes[0]}, out_axis={axes[1]}, batch_axis={axes[2]} of shape {shape}",
+            wanted="each axis once",
+        )
+    inputs, outputs, _ = (math.prod(shape[axis] for axis in group) for group in groups)
+    field = math.prod(n for axis, n in enumerate(shape) if axis not in flat)
+    return inputs * field, outputs * field
+
+
+def _listed(axes: Axes) -> tuple[int, ...]:
+    return (axes,) if isinstance(axes, int) else tuple(axes)
+
+
+# ---- distributions of variance 1 -----------------------------------------------------------------
+
+
+def _uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return _scaled(random.uniform(key, shape, dtype, -1.0, 1.0), math.sqrt(3))
+
+
+def _truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    # The variance between -b and b is 1 - 2 b phi(b) / (2 Phi(b) - 1).
+    density = math.exp(-2.0) / math.sqrt(2 * math.pi)
+    variance = 1 - 4 * density / math.erf(math.sqrt(2))
+    drawn = random.truncated_normal(key, -2.0, 2.0, shape, dtype)
+    return _scaled(drawn, 1 / math.sqrt(variance))
+
+
+def _in_disk(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Uniform in a disk: the square of the modulus is uniform in [0, 2)."""
+    return _polar(key, shape, dtype, lambda u: _scaled(u, 2.0))
+
+
+def _complex_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Normal in a disk of radius 2: the square of the modulus is exponential, and at most 4."""
+    inside = 1 - math.exp(-4.0)
+    variance = 1 - 4 * math.exp(-4.0) / inside
+    return _polar(
+        key, shape, dtype, lambda u: _scaled(negative(log1p(_scaled(u, -inside))), 1 / variance)
+    )
+
+
+def _polar(key: Any, shape: tuple[int, ...], dtype: Any, square: Callable[[Any], Any]) -> Any:
+    """Complex numbers of any argument, and of a modulus whose square is a function of uniforms."""
+    part = dtypes.to_real(dtype)
+    first, second = random.split(key)
+    modulus = sqrt(square(random.uniform(first, shape, part)))
+    angle = _scaled(random.uniform(second, shape, part), 2 * math.pi)
+    return complex_(multiply(modulus, cos(angle)), multiply(modulus, sin(angle)))
+
+
+_DRAWS: dict[str, Draw] = {
+    "normal": random.normal,
+    "uniform": _uniform,
+    "truncated_normal": _truncated,
+    "complex normal": random.normal,
+    "complex uniform": _in_disk,
+    "complex truncated_normal": _complex_truncated,
+}
+
+
+def _named(
+    name: str, scale: float, mode: str, distribution: str, doc: str
+) -> Callable[..., Initializer]:
+    @api_boundary
+    def make(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"""{doc}
+
+    `variance_scaling` with scale={scale}, mode={mode!r}, distribution={distribution!r}, which says
+    what the axes mean and what is raised.
+
+    >>> import weft
+    >>> weft.nn.initializers.{name}()(weft.random.key(0), (3, 2)).dtype
+    dtype('float32')
+    """
+    return make
+
+
+_GLOROT = "By Glorot and Bengio, AISTATS 2010, https://proceedings.mlr.press/v9/glorot10a.html."
+_HE = "By He, Zhang, Ren and Sun, ICCV 2015, https://arxiv.org/abs/1502.01852."
+_LECUN = "By LeCun, Bottou, Orr and Müller, Efficient BackProp, 1998."
+
+glorot_normal = _named("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
+glorot_uniform = _named("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
+he_normal = _named("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+he_uniform = _named("he_uniform", 2.0, "fan_in", "uniform", _HE)
+lecun_normal = _named("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
+lecun_uniform = _named("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
+xavier_normal, xavier_uniform = glorot_normal, glorot_uniform
+kaiming_normal, kaiming_uniform = he_normal, he_uniform
+
+
+# ---- orthogonal ----------------------------------------------------------------------------------
+
+
+@api_boundary
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer: orthonormal rows or columns, whichever are fewer, times `scale`.
+
+    All axes but `column_axis` are taken together as one. The matrices are uniformly distributed
+    (Mezzadri, How to generate random matrices from the classical compact groups, 2007,
+    https://arxiv.org/abs/math-ph/0609050). Raises ShapeError when called for a shape of fewer than
+    two dimensions, AxisError for an axis that it does not have.
+
+    >>> import weft, weft.numpy as wnp
+    >>> q = weft.nn.initializers.orthogonal()(weft.random.key(0), (3, 3))
+    >>> wnp.allclose(q @ q.T, wnp.eye(3), atol=1e-6)
+    Array(True, dtype=bool)
+    """
+
+    def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
+        _check_rank("orthogonal", shape, 2, math.inf)
+        axis = axis_of(column_axis, len(shape), "orthogonal")
+        others = tuple(n for i, n in enumerate(shape) if i != axis)
+        columns = shape[axis]
+        matrix = random.orthogonal(key, math.prod(others), (), of, columns)
+        return _scaled(moveaxis(reshape(matrix, (*others, columns)), -1, axis), scale)
+
+    return _initializer("orthogonal", draw, dtype)
+
+
+@api_boundary
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer of convolutions: an orthogonal matrix in the middle of the window.
+
+    Shapes have one to three dimensions of the window, then inputs, then at least as many outputs.
+    By Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, ICML 2018,
+    https://arxiv.org/abs/1806.05393. Raises ShapeError when called for another shape.
+
+    >>> import weft
+    >>> weft.nn.initializers.delta_orthogonal()(weft.random.key(0), (3, 2, 2))[0]
+    Array([[0., 0.],
+           [0., 0.]], dtype=float32)
+    """
+    inner = orthogonal(scale, column_axis)
+
+    def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
+        _check_rank("delta_orthogonal", shape, 3, 5)
+        if shape[-1] < shape[-2]:
+            raise ShapeError(
+                "delta_orthogonal has as many outputs as inputs, or more",
+                operation="delta_orthogonal",
+                got=f"shape {shape}: {shape[-2]} inputs and {shape[-1]} outputs",
+                wanted="shape[-1] >= shape[-2]",
+            )
+        middle = tuple((n - 1) // 2 for n in shape[:-2])
+        return filled_with_zeros(shape, of).at[middle].set(inner(key, shape[-2:], of))
+
+    return _initializer("delta_orthogonal", draw, dtype)
+
+
+def _check_rank(name: str, shape: tuple[int, ...], least: int, most: float) -> None:
+    if not least <= len(shape) <= most:
+        bound = f"{least} dimensions or more" if most == math.inf else f"{least} to {most}"
+        raise ShapeError(
+            f"{name} takes shapes of {bound}, not of {len(shape)}",
+            operation=name,
+            got=f"shape {shape}",
+            wanted=bound,
+        )

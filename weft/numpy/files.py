@@ -1,0 +1,155 @@
+"""Arrays in NumPy's files: `save`, `savez`, `savez_compressed` and `load`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.errors import WeftTypeError, WeftValueError
+from weft.numpy.creation import asarray
+from weft.typing import ArrayLike
+
+__all__ = ["load", "save", "savez", "savez_compressed"]
+
+File = str | os.PathLike[str] | IO[bytes]
+
+
+def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
+    """An argument as a NumPy array of a dtype that NumPy's files know."""
+    try:
+        found = np.asarray(asarray(value))
+    except (TypeError, ValueError):
+        raise WeftTypeError(
+            f"{operation}: {argument} is an array",
+            operation=operation,
+            got=f"{value!r:.60} of class {type(value).__name__}",
+            wanted="an array or what can be made one",
+        ) from None
+    if found.dtype.kind == "V":
+        raise WeftValueError(
+            f"{operation}: NumPy's files have no dtype {found.dtype.name}",
+            operation=operation,
+            got=f"{argument} of dtype {found.dtype.name}",
+            wanted="a dtype of NumPy; convert first, for example x.astype('float32'), or save the "
+            "bits: x.view('uint16')",
+        )
+    return found
+
+
+def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
+    """Writes one array to a file in NumPy's format, for `load` and `numpy.load`.
+
+    file: a path (".npy" is added where it has no such ending) or a binary file. Raises
+    WeftTypeError for what is no array, a traced one included, WeftValueError for a dtype that the
+    format does not know. `allow_pickle` is accepted for NumPy's sake: arrays are never pickled.
+
+    >>> import io, weft.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.arange(3))
+    >>> _ = file.seek(0)
+    >>> jnp.load(file)
+    Array([0, 1, 2], dtype=int32)
+    """
+    np.save(file, _on_host("save", arr, "arr"), allow_pickle=False)
+
+
+def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Writes several arrays to one file: those without a name as arr_0, arr_1 …
+
+    The arguments and errors are those of `save`; the ending is ".npz".
+
+    >>> import io, weft.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.savez(file, jnp.ones(2), weights=jnp.zeros(1))
+    >>> _ = file.seek(0)
+    >>> sorted(jnp.load(file))
+    ['arr_0', 'weights']
+    """
+    places, named = _to_write("savez", args, kwds)
+    np.savez(file, *places, allow_pickle=False, **named)
+
+
+def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Writes several arrays to one file as `savez` does, each of them compressed.
+
+    >>> import io, weft.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.savez_compressed(file, jnp.zeros(1000))
+    >>> len(file.getvalue()) < 1000
+    True
+    """
+    places, named = _to_write("savez_compressed", args, kwds)
+    np.savez_compressed(file, *places, allow_pickle=False, **named)
+
+
+def _to_write(
+    operation: str, args: Sequence[Any], kwds: dict[str, Any]
+) -> tuple[list[np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]:
+    """The arrays of a file on the host. Raises WeftValueError where two have one name."""
+    places = [_on_host(operation, x, f"argument {i}") for i, x in enumerate(args)]
+    named = {key: _on_host(operation, x, key) for key, x in kwds.items()}
+    taken = [f"arr_{i}" for i in range(len(places)) if f"arr_{i}" in named]
+    if taken:
+        raise WeftValueError(
+            f"{operation}: two arrays are called {taken[0]!r}",
+            operation=operation,
+            got=f"{len(places)} arrays without a name and the keyword {taken[0]}",
+            wanted="names that differ",
+        )
+    return places, named
+
+
+def load(
+    file: File,
+    mmap_mode: str | None = None,
+    allow_pickle: bool = False,
+    fix_imports: bool = True,
+    encoding: str = "ASCII",
+    *,
+    max_header_size: int = 10000,
+) -> Any:
+    """The array in a file of NumPy's format, or for several a dictionary of them.
+
+    A dtype of 64 bits is narrowed as `asarray` narrows it. Pickled objects are not read, and files
+    are not mapped into memory: `mmap_mode` and `allow_pickle` raise NotImplementedError; the other
+    arguments concern pickles only. Raises WeftValueError for a file that is no such file.
+
+    >>> import io, weft.numpy as jnp
+    >>> jnp.load(io.BytesIO(b"text"))
+    Traceback (most recent call last):
+    weft.errors.WeftValueError: load: the file is not in NumPy's format...
+    """
+    for name, value in (("mmap_mode", mmap_mode), ("allow_pickle", allow_pickle)):
+        if value:
+            raise NotImplementedError(
+                f"load takes no {name}=: an array of weft is a copy in the memory of a device, and "
+                "pickled objects are no arrays; use numpy.load"
+            )
+    try:
+        found = np.load(file, allow_pickle=False, max_header_size=max_header_size)
+    except (ValueError, EOFError) as error:
+        raise WeftValueError(
+            f"load: the file is not in NumPy's format ({str(error)[:80]})",
+            operation="load",
+            got=f"{file!r:.80}",
+            wanted="a file that save, savez or NumPy wrote",
+        ) from None
+    if isinstance(found, np.ndarray):
+        return _array_of(found)
+    with found:
+        return {name: _array_of(found[name]) for name in found.files}
+
+
+def _array_of(value: np.ndarray[Any, Any]) -> Any:
+    if value.dtype not in dtypes.ANY:
+        raise WeftValueError(
+            f"load: an array of dtype {value.dtype} cannot be one of weft",
+            operation="load",
+            got=f"dtype {value.dtype}",
+            wanted="numbers or booleans; numpy.load reads the others",
+        )
+    return asarray(value)

@@ -1,0 +1,156 @@
+"""Arrays written as an index: `mgrid`, `ogrid`, `r_`, `c_`; for indices `s_` and `index_exp`."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy import index_exp, s_
+
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.numpy.arguments import axis_of, promoted
+from weft.numpy.creation import array, asarray
+from weft.numpy.dtypes import result_type
+from weft.numpy.joining import concatenate, stack
+from weft.numpy.manipulation import moveaxis
+from weft.numpy.ranges import arange, linspace, meshgrid
+from weft.ops.shape import reshape
+
+__all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
+
+
+def _values(operation: str, part: slice) -> Any:
+    """What a slice stands for: a range, or, with a complex step, so many points from end to end."""
+    if part.stop is None:
+        raise WeftValueError(
+            f"{operation}: a slice has an end",
+            operation=operation,
+            got=f"{part!r}",
+            wanted="start:stop, start:stop:step or start:stop:countj",
+        )
+    start = 0 if part.start is None else part.start
+    step = 1 if part.step is None else part.step
+    for name, value in (("start", start), ("stop", part.stop), ("step", step)):
+        if isinstance(value, Tracer) or np.ndim(value):
+            raise WeftTypeError(
+                f"{operation}: {name} is a number that is known, since it decides the shape",
+                operation=operation,
+                got=f"{name}={value!r:.60}",
+                wanted="a Python number",
+                fix=Fix("function", "use weft.numpy.linspace with a static number of points", {}),
+            )
+    if isinstance(step, (complex, np.complexfloating)):
+        return linspace(start, part.stop, int(np.abs(step)))
+    return arange(start, part.stop, step)
+
+
+class _Grid:
+    """`mgrid` and `ogrid`: coordinates written as slices."""
+
+    def __init__(self, name: str, sparse: bool) -> None:
+        self._name, self._sparse = name, sparse
+
+    def __repr__(self) -> str:
+        return f"weft.numpy.{self._name}"
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return _values(self._name, key)
+        parts = key if isinstance(key, tuple) else (key,)
+        for part in parts:
+            if not isinstance(part, slice):
+                raise WeftTypeError(
+                    f"{self._name} is indexed with slices",
+                    operation=self._name,
+                    got=f"{part!r:.60} of class {type(part).__name__}",
+                    wanted=f"slices, as in {self._name}[0:2, 0:3]",
+                )
+        lines = promoted(self._name, *[_values(self._name, part) for part in parts])
+        grids = meshgrid(*lines, indexing="ij", sparse=self._sparse)
+        return tuple(grids) if self._sparse else stack(grids, 0)
+
+
+mgrid = _Grid("mgrid", False)
+ogrid = _Grid("ogrid", True)
+
+
+class _Joined:
+    """`r_` and `c_`: parts written as an index and concatenated."""
+
+    def __init__(self, name: str, axis: int, ndmin: int, place: int) -> None:
+        self._name, self._defaults = name, (axis, ndmin, place)
+
+    def __repr__(self) -> str:
+        return f"weft.numpy.{self._name}"
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = list(key) if isinstance(key, tuple) else [key]
+        axis, ndmin, place = self._defaults
+        if parts and isinstance(parts[0], str):
+            axis, ndmin, place = self._directive(parts.pop(0))
+        if not parts:
+            raise WeftValueError(
+                f"{self._name} has nothing to join",
+                operation=self._name,
+                got=repr(key),
+                wanted="at least one array, number or slice",
+            )
+        made = [self._part(part, ndmin, place) for part in parts]
+        arrays = [x for x, number in made if not number]
+        if arrays:  # Python numbers take the dtype of the arrays beside them
+            dtype = result_type(*[x for x, _ in made])
+            made = [(asarray(x, dtype=dtype), number) for x, number in made]
+        joined = [x for x, _ in made]
+        return concatenate(joined, axis_of(axis, type_of(joined[0]).ndim, self._name))
+
+    def _directive(self, text: str) -> tuple[int, int, int]:
+        fields = text.split(",")
+        numbers: list[int] = []
+        for field in fields:
+            if not field.strip().lstrip("-").isdigit() or len(fields) > 3:
+                raise WeftValueError(
+                    f"{self._name}: the text in front says how to join",
+                    operation=self._name,
+                    got=repr(text),
+                    wanted="'axis', 'axis,ndmin' or 'axis,ndmin,place' in integers; "
+                    "matrices ('r' and 'c') are not supported",
+                )
+            numbers.append(int(field))
+        defaults = list(self._defaults)
+        defaults[: len(numbers)] = numbers
+        if len(numbers) > 1 and len(numbers) < 3 and self._name == "r_":
+            defaults[2] = -1
+        return defaults[0], defaults[1], defaults[2]
+
+    def _part(self, part: Any, ndmin: int, place: int) -> tuple[Any, bool]:
+        """An array of at least `ndmin` dimensions, and whether it was a Python number."""
+        if isinstance(part, str):
+            raise WeftTypeError(
+                f"{self._name}: a text stands in front only",
+                operation=self._name,
+                got=repr(part),
+                wanted="arrays, numbers and slices",
+            )
+        number = isinstance(part, (bool, int, float, complex)) and not isinstance(part, np.generic)
+        value = _values(self._name, part) if isinstance(part, slice) else part
+        value = array(value) if isinstance(value, (list, tuple)) else value
+        rank = type_of(value).ndim
+        if not rank:
+            return reshape(asarray(value), (1,) * max(ndmin, 1)), number
+        if rank >= ndmin:
+            return asarray(value), False
+        # The old dimensions stand where `place` says, new ones of length 1 around them.
+        missing = ndmin - rank
+        first = place if place >= 0 else place + missing + 1
+        value = reshape(asarray(value), (*(1,) * missing, *type_of(value).shape))
+        target = range(first, first + rank)
+        return moveaxis(
+            value, list(range(missing, ndmin)), list(map(operator.index, target))
+        ), False
+
+
+r_ = _Joined("r_", 0, 1, -1)
+c_ = _Joined("c_", -1, 2, 0)

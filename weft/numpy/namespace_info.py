@@ -1,0 +1,125 @@
+"""What the Array API standard asks a namespace about itself: `__array_namespace_info__`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes
+from weft.errors import WeftValueError
+from weft.numpy.compiled import is_eager
+from weft.runtime import client
+
+__all__ = ["NamespaceInfo", "array_namespace_info"]
+
+_KINDS = {
+    "bool": dtypes.BOOLEAN,
+    "signed integer": dtypes.SIGNED,
+    "unsigned integer": dtypes.UNSIGNED,
+    "integral": dtypes.INTEGER,
+    "real floating": dtypes.FLOATING,
+    "complex floating": dtypes.COMPLEX,
+    "numeric": dtypes.NUMERIC,
+}
+# Those of the standard, which has no float16, no bfloat16 and no integers of 4 bits.
+_STANDARD = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+
+
+class NamespaceInfo:
+    """Answers about `weft.numpy` for programs that are written for any array library."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What can be done now: shapes that depend on values need values, so not while tracing.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.__array_namespace_info__().capabilities()["boolean indexing"]
+        True
+        """
+        eager = is_eager()
+        return {
+            "boolean indexing": eager,
+            "data-dependent shapes": eager,
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> Any:
+        """The device on which arrays are made.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.__array_namespace_info__().default_device() == jnp.ones(1).device
+        True
+        """
+        return client.local_devices()[0]
+
+    def devices(self) -> list[Any]:
+        """All devices of the default platform.
+
+        >>> import weft.numpy as jnp
+        >>> info = jnp.__array_namespace_info__()
+        >>> info.default_device() in info.devices()
+        True
+        """
+        return list(client.devices())
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """The dtypes that Python numbers get, for each kind; `enable_x64` decides their width.
+
+        Raises WeftValueError for something that is no device.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.__array_namespace_info__().default_dtypes()["integral"].name
+        'int32'
+        """
+        self._check_device("default_dtypes", device)
+        return {
+            "real floating": dtypes.default_float(),
+            "complex floating": dtypes.to_complex(dtypes.default_float()),
+            "integral": dtypes.default_int(),
+            "indexing": dtypes.default_int(),
+        }
+
+    def dtypes(
+        self, *, device: Any = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, Any]:
+        """The dtypes of the standard by name, all of them or those of a kind or several.
+
+        Raises WeftValueError for a kind that the standard does not have.
+
+        >>> import weft.numpy as jnp
+        >>> sorted(jnp.__array_namespace_info__().dtypes(kind="real floating"))
+        ['float32', 'float64']
+        """
+        self._check_device("dtypes", device)
+        kinds = (kind,) if isinstance(kind, str) else kind
+        for name in kinds or ():
+            if name not in _KINDS:
+                raise WeftValueError(
+                    f"dtypes: there is no kind of dtypes called {name!r}",
+                    operation="dtypes",
+                    got=f"kind={kind!r}",
+                    wanted=", ".join(map(repr, _KINDS)),
+                )
+        chosen = dtypes.ANY if kinds is None else frozenset().union(*[_KINDS[k] for k in kinds])
+        found = [dtypes.parse(name) for name in _STANDARD]
+        return {dtype.name: dtype for dtype in found if dtype in chosen}
+
+    def _check_device(self, operation: str, device: Any) -> None:
+        if device is not None and device not in client.devices():
+            raise WeftValueError(
+                f"{operation}: device is one of the devices",
+                operation=operation,
+                got=f"device={device!r}",
+                wanted="None or one of weft.devices()",
+            )
+
+
+def array_namespace_info() -> NamespaceInfo:
+    """What `weft.numpy` can do, as the Array API standard (2024.12) asks for it.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.__array_namespace_info__().capabilities()["max dimensions"]
+    64
+    """
+    return NamespaceInfo()

@@ -1,0 +1,675 @@
+"""Polynomials as vectors of coefficients, the highest power first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import Array
+from weft.control.loops import scan
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axes_of,
+    broadcasted,
+    check_arrays,
+    combined,
+    convert,
+    inexact,
+    integer_of,
+    promoted,
+)
+from weft.numpy.compiled import compiled
+from weft.numpy.creation import asarray
+from weft.numpy.differences import convolve
+from weft.numpy.joining import concatenate
+from weft.numpy.linear_algebra import matmul
+from weft.numpy.ranges import eye
+from weft.ops.arithmetic import abs as abs_
+from weft.ops.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, square, sub
+from weft.ops.complex import imag, real
+from weft.ops.creation import iota
+from weft.ops.eig import eig
+from weft.ops.matrices import adjoint
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.slicing import pad, slice, slice_in_dim
+from weft.ops.svd import svd
+
+__all__ = [
+    "poly",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
+    "roots",
+    "trim_zeros",
+    "vander",
+]
+
+# Shorter polynomials are written out, longer ones loop.
+_WRITTEN_OUT = 16
+
+
+def _vector(operation: str, p: Any, argument: str) -> Any:
+    """Coefficients as a vector; a number is a constant polynomial. Raises ShapeError for more."""
+    p = asarray(p) if isinstance(p, (list, tuple)) else p
+    check_arrays(operation, p)
+    of = type_of(p)
+    if of.dtype not in dtypes.ANY:
+        raise DTypeError(
+            f"{operation}: {argument} holds numbers",
+            operation=operation,
+            got=f"{argument} of type {of}",
+            wanted="a dtype of numbers",
+        )
+    if of.ndim > 1:
+        raise ShapeError(
+            f"{operation}: {argument} has one dimension",
+            operation=operation,
+            got=f"{argument} of type {of}",
+            wanted="a vector of coefficients, the highest power first",
+        )
+    return reshape(p, (1,)) if not of.ndim else p
+
+
+def _order(operation: str, m: Any) -> int:
+    order = integer_of(m, operation, "m")
+    if order < 0:
+        raise WeftValueError(
+            f"{operation}: m is not negative",
+            operation=operation,
+            got=f"m={m}",
+            wanted="how many times, 0 or more",
+        )
+    return order
+
+
+def _zeros(count: int, dtype: Any) -> Any:
+    return broadcast_in_dim(dtype.type(0), (count,), ())
+
+
+def _item(p: Any, i: int) -> Any:
+    """Row i, without its dimension."""
+    return reshape(slice_in_dim(p, i, i + 1, axis=0), type_of(p).shape[1:])
+
+
+# ---- sums, products, quotients -------------------------------------------------------------------
+
+
+def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
+    """Both polynomials in one dtype and length, zeros put in front of the shorter one."""
+    both = promoted(operation, _vector(operation, a1, "a1"), _vector(operation, a2, "a2"))
+    count = max(type_of(x).size for x in both)
+    return [pad(x, type_of(x).dtype.type(0), [(count - type_of(x).size, 0, 0)]) for x in both]
+
+
+def polyadd(a1: Any, a2: Any) -> Array:
+    """The sum of two polynomials, as long as the longer one.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([9, 5, 4]))
+    Array([9, 6, 6], dtype=int32)
+    """
+    return combined("polyadd", add, *_aligned("polyadd", a1, a2))
+
+
+def polysub(a1: Any, a2: Any) -> Array:
+    """The difference of two polynomials, as long as the longer one.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polysub(jnp.array([1, 2]), jnp.array([9, 5, 4]))
+    Array([-9, -4, -2], dtype=int32)
+    """
+    return combined("polysub", sub, *_aligned("polysub", a1, a2))
+
+
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
+    """The product of two polynomials, of m + n - 1 coefficients.
+
+    trim_leading_zeros: leaves out zeros in front of the operands, as NumPy does; the length then
+    depends on values, which have to be known: not under `jit`.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
+    Array([1, 5, 6], dtype=int32)
+    """
+    both = [_vector("polymul", a1, "a1"), _vector("polymul", a2, "a2")]
+    if trim_leading_zeros:
+        both = [_without_front("polymul", x) for x in both]
+    for x in both:
+        if not type_of(x).size:
+            raise _empty("polymul")
+    return convolve(*both)
+
+
+def _empty(operation: str) -> WeftValueError:
+    return WeftValueError(
+        f"{operation}: a polynomial has coefficients",
+        operation=operation,
+        got="none",
+        wanted="one or more",
+    )
+
+
+def _without_front(operation: str, p: Any) -> Any:
+    """A polynomial without zeros in front, one coefficient at least."""
+    found = np.flatnonzero(_known(operation, p, "trim_leading_zeros=False"))
+    first = int(found[0]) if found.size else max(type_of(p).size - 1, 0)
+    return slice_in_dim(p, first, None, axis=0)
+
+
+def _known(operation: str, p: Any, otherwise: str) -> np.ndarray[Any, Any]:
+    if isinstance(p, Tracer):
+        raise ConcretizationError(
+            f"{operation}: the length of the result depends on values, which are not known while "
+            "a function is traced",
+            operation=operation,
+            got=str(type_of(p)),
+            wanted=f"known values, or {otherwise}",
+            fix=Fix("argument", f"pass {otherwise}", {}),
+        )
+    return np.asarray(p)
+
+
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+    """The quotient and the remainder of polynomials, in a floating-point dtype.
+
+    The quotient has max(m - n + 1, 1) coefficients, the remainder as many as `u`, with zeros in
+    front, which `trim_leading_zeros` leaves out where values are known.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polydiv(jnp.array([3.0, 5.0, 2.0]), jnp.array([2.0, 1.0]))
+    (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
+    """
+    u, v = promoted("polydiv", _vector("polydiv", u, "u"), _vector("polydiv", v, "v"))
+    if not type_of(u).size or not type_of(v).size:
+        raise _empty("polydiv")
+    quotient, remainder = _polydiv(u, v)
+    return quotient, _without_front("polydiv", remainder) if trim_leading_zeros else remainder
+
+
+@compiled
+def _polydiv(u: Any, v: Any) -> Any:
+    dtype = inexact(type_of(u).dtype)
+    u, v = convert(u, dtype), convert(v, dtype)
+    count, size, rank = type_of(u).size, type_of(v).size, type_of(v).size - 1
+    steps = count - rank
+    if steps < 1:
+        return _zeros(1, dtype), u
+    leading = _item(v, 0)
+    below = pad(slice_in_dim(v, 1, None, axis=0), dtype.type(0), [(0, count - size, 0)])
+
+    def step(rest: Any, _: Any) -> tuple[Any, Any]:
+        factor = div(_item(rest, 0), leading)
+        moved = sub(slice_in_dim(rest, 1, None, axis=0), mul(factor, below))
+        return concatenate([moved, _zeros(1, dtype)], 0), factor
+
+    rest, quotient = scan(step, u, None, steps)
+    return quotient, concatenate([_zeros(steps, dtype), slice_in_dim(rest, 0, rank, axis=0)], 0)
+
+
+# ---- values, derivatives, integrals --------------------------------------------------------------
+
+
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
+    """The values of a polynomial at `x`, by Horner's rule; of x's shape.
+
+    `p` may have more dimensions, which are broadcast against `x`: then its rows are the
+    coefficients. unroll: how many steps one round of the loop takes where there are many.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyval(jnp.array([3, 0, 1]), 5)
+    Array(76, dtype=int32)
+    """
+    p, x = [asarray(v) if isinstance(v, (list, tuple)) else v for v in (p, x)]
+    check_arrays("polyval", p, x)
+    if not type_of(p).ndim:
+        raise ShapeError(
+            "polyval: p has one dimension or more",
+            operation="polyval",
+            got=str(type_of(p)),
+            wanted="coefficients, the highest power first",
+        )
+    rounds = integer_of(unroll, "polyval", "unroll")
+    if rounds < 1:
+        raise WeftValueError(
+            "polyval: unroll is positive", operation="polyval", got=f"unroll={unroll}", wanted="1"
+        )
+    shape = np.broadcast_shapes(type_of(p).shape[1:], type_of(x).shape)
+    p, x = promoted("polyval", p, x)
+    return _polyval(p, x, shape=shape, unroll=rounds)
+
+
+@compiled
+def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
+    x, rest, count = broadcasted(x, shape), type_of(p).shape[1:], type_of(p).shape[0]
+    start = broadcast_in_dim(type_of(p).dtype.type(0), shape, ())
+
+    def step(total: Any, row: Any) -> tuple[Any, None]:
+        return add(mul(total, x), broadcasted(row, shape)), None
+
+    if count > _WRITTEN_OUT:
+        return scan(step, start, p, unroll=min(unroll, count))[0]
+    for i in range(count):
+        row = reshape(slice_in_dim(p, i, i + 1, axis=0), rest)
+        start = step(start, row)[0] if i else broadcasted(row, shape)
+    return start
+
+
+def _falling(count: int, order: int) -> np.ndarray[Any, Any]:
+    """What each of `count` coefficients is multiplied by in the derivative, highest power first."""
+    return np.array(
+        [math.prod(range(k - order + 1, k + 1)) for k in range(count - 1, order - 1, -1)], float
+    )
+
+
+def polyder(p: Any, m: int = 1) -> Array:
+    """The m-th derivative of a polynomial, m coefficients shorter.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyder(jnp.array([1, 2, 3]))
+    Array([2, 2], dtype=int32)
+    """
+    order = _order("polyder", m)
+    p = _vector("polyder", p, "p")
+    count = type_of(p).size
+    kept = slice_in_dim(p, 0, max(count - order, 0), axis=0)
+    factors = _falling(count, order)
+    return kept if order == 0 else mul(*promoted("polyder", kept, _constants(factors, kept)))
+
+
+def _constants(values: np.ndarray[Any, Any], like: Any) -> Any:
+    of = type_of(like)
+    dtype = dtypes.default_int() if of.dtype == dtypes.bool_ else of.dtype
+    return asarray(values.astype(dtype), dtype=dtype)
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
+    """The m-th integral of a polynomial, m coefficients longer, in a floating-point dtype.
+
+    k: the constants of integration, that of the first integration first: m numbers, one for all, or
+    None for zeros.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.polyint(jnp.array([6.0, 2.0]), k=5.0)
+    Array([3., 2., 5.], dtype=float32)
+    """
+    order = _order("polyint", m)
+    p = _vector("polyint", p, "p")
+    constants = 0 if k is None else k
+    k_vector = _vector("polyint", constants, "k")
+    given = type_of(k_vector).size
+    if given not in (1, order) and not (k is not None and order == 0 and given == 0):
+        raise ShapeError(
+            "polyint: k has one constant per integration",
+            operation="polyint",
+            got=f"{given} constants for m={order}",
+            wanted=f"{order} constants, or one",
+        )
+    p, k_vector = promoted("polyint", p, k_vector)
+    dtype = inexact(type_of(p).dtype)
+    p = convert(p, dtype)
+    if not order:
+        return p
+    constants = broadcasted(convert(k_vector, dtype), (order,))
+    whole = concatenate([p, constants], 0)
+    count, total = type_of(p).size, type_of(p).size + order
+    # A coefficient goes up `order` powers; constant j goes up as many as integrations follow.
+    powers = np.arange(total - 1, -1, -1)
+    low = np.concatenate([powers[:count] - order, np.zeros(order, int)])
+    factors = np.array(
+        [math.prod(range(a + 1, b + 1)) for a, b in zip(low, powers, strict=True)], float
+    )
+    return div(whole, asarray(factors.astype(dtype), dtype=dtype))
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
+    """The matrix of powers of a vector: column j has x to the power N - 1 - j, shape (n, N).
+
+    N: by default the length of `x`; increasing: the powers go up from 0. Raises ShapeError where
+    `x` is no vector, WeftValueError for a negative N.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.vander(jnp.array([1, 2, 3]), 3)
+    Array([[1, 1, 1],
+           [4, 2, 1],
+           [9, 3, 1]], dtype=int32)
+    """
+    x = asarray(x) if isinstance(x, (list, tuple)) else x
+    check_arrays("vander", x)
+    of = type_of(x)
+    if of.ndim != 1:
+        raise ShapeError("vander takes a vector", operation="vander", got=str(of), wanted="(n,)")
+    count = of.size if N is None else integer_of(N, "vander", "N")
+    if count < 0:
+        raise WeftValueError(
+            "vander: N is not negative", operation="vander", got=f"N={N}", wanted="0 or more"
+        )
+    return _vander(x, count=count, increasing=bool(increasing))
+
+
+@compiled
+def _vander(x: Any, *, count: int, increasing: bool) -> Any:
+    if type_of(x).dtype == dtypes.bool_:
+        x = convert(x, dtypes.default_int())
+    of = type_of(x)
+    if not count:
+        return broadcast_in_dim(of.dtype.type(0), (of.size, 0), ())
+    # Products of neighbours, as NumPy has them: a power of each would cost more and be less exact.
+    columns = [broadcast_in_dim(of.dtype.type(1), (of.size, 1), ())]
+    column = reshape(x, (of.size, 1))
+    for k in range(1, count):
+        columns.append(column if k == 1 else mul(columns[k - 1], column))
+    return concatenate(columns if increasing else columns[::-1], 1)
+
+
+# ---- roots ---------------------------------------------------------------------------------------
+
+
+def poly(seq_of_zeros: Any) -> Array:
+    """The coefficients of the polynomial with given roots and leading coefficient 1.
+
+    For a square matrix, its characteristic polynomial. n roots give n + 1 coefficients. Of complex
+    roots the result is complex (NumPy answers with real numbers where roots are conjugate pairs,
+    which depends on values). Raises ShapeError for other shapes.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.poly(jnp.array([1.0, -1.0]))
+    Array([ 1.,  0., -1.], dtype=float32)
+    """
+    z = asarray(seq_of_zeros) if isinstance(seq_of_zeros, (list, tuple)) else seq_of_zeros
+    check_arrays("poly", z)
+    of = type_of(z)
+    if of.ndim > 2 or (of.ndim == 2 and of.shape[0] != of.shape[1]):
+        raise ShapeError(
+            "poly takes a vector of roots or a square matrix",
+            operation="poly",
+            got=str(of),
+            wanted="shape (n,) or (n, n)",
+        )
+    if of.ndim == 1 and not of.size:
+        return asarray(1, inexact(of.dtype))
+    return _poly(reshape(z, (1,)) if not of.ndim else z, real_matrix=of.dtype not in dtypes.COMPLEX)
+
+
+def _eigenvalues(a: Any) -> Any:
+    of = type_of(a)
+    if not of.shape[0]:
+        return _zeros(0, dtypes.to_complex(of.dtype))
+    a = convert(a, dtypes.float32) if of.dtype.itemsize < 4 else a
+    (found,) = eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    return found
+
+
+@compiled
+def _poly(z: Any, *, real_matrix: bool) -> Any:
+    z = convert(z, inexact(type_of(z).dtype))
+    matrix = type_of(z).ndim == 2
+    if matrix:
+        z = _eigenvalues(z)
+    dtype, count = type_of(z).dtype, type_of(z).size
+    row = concatenate([broadcast_in_dim(dtype.type(1), (1,), ()), _zeros(count, dtype)], 0)
+
+    def step(a: Any, root: Any) -> tuple[Any, None]:
+        moved = concatenate([_zeros(1, dtype), slice_in_dim(a, 0, count, axis=0)], 0)
+        return sub(a, mul(root, moved)), None
+
+    out = scan(step, row, z)[0]
+    # The eigenvalues of a real matrix come in conjugate pairs.
+    return real(out) if matrix and real_matrix else out
+
+
+def roots(p: Any, *, strip_zeros: bool = True) -> Array:
+    """The roots of a polynomial, complex, as eigenvalues of its companion matrix.
+
+    strip_zeros: zeros in front, which make fewer roots, are left out; that depends on values, which
+    have to be known. With False there is always one root fewer than coefficients, and the last ones
+    are NaN where zeros are in front. Edelman and Murakami (1995) have the accuracy. Raises
+    ConcretizationError under `jit` with strip_zeros=True.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real)
+    Array([1., 2.], dtype=float32)
+    """
+    p = _vector("roots", p, "p")
+    p = convert(p, inexact(type_of(p).dtype))
+    if not strip_zeros:
+        return _roots_of_any(p)
+    places = np.flatnonzero(_known("roots", p, "strip_zeros=False"))
+    dtype = dtypes.to_complex(type_of(p).dtype)
+    if not places.size:
+        return _zeros(0, dtype)
+    first, last = int(places[0]), int(places[-1])
+    found = _roots(slice_in_dim(p, first, last + 1, axis=0))
+    zeros = type_of(p).size - 1 - last
+    return concatenate([found, _zeros(zeros, dtype)], 0) if zeros else found
+
+
+@compiled
+def _roots(p: Any) -> Any:
+    """The eigenvalues of the companion matrix; the first coefficient is not zero."""
+    of = type_of(p)
+    count = of.size - 1
+    if count < 1:
+        return _zeros(0, dtypes.to_complex(of.dtype))
+    first = broadcasted(slice_in_dim(p, 0, 1, axis=0), (count,))
+    top = reshape(neg(div(slice_in_dim(p, 1, None, axis=0), first)), (1, count))
+    below = eye(count - 1, count, dtype=of.dtype)
+    return _eigenvalues(concatenate([top, below], 0))
+
+
+@compiled
+def _roots_of_any(p: Any) -> Any:
+    of = type_of(p)
+    count = of.size
+    if count < 2:
+        return _zeros(0, dtypes.to_complex(of.dtype))
+    places = iota(dtypes.int32, count)
+    end = broadcasted(np.int32(count), (count,))
+    front = select(eq(p, _zeros(count, of.dtype)), end, places).min()
+    moved = p[(places + front) % np.int32(count)]
+    # A polynomial of zeros has no roots: those of another one stand for them and become NaN.
+    one = select(eq(places, places * 0), p * 0 + 1, p * 0)
+    found = _roots.function(select(eq(broadcasted(front, (count,)), end), one, moved))
+    # Each zero moved to the end has made a root 0: the smallest ones are not roots of p.
+    found = found[neg(abs_(found)).argsort()]
+    true_ones = lt(places[1:], end[1:] - broadcasted(front, (count - 1,)))
+    nan = type_of(found).dtype.type(complex(np.nan, np.nan))
+    return select(true_ones, found, broadcast_in_dim(nan, (count - 1,), ()))
+
+
+# ---- fitting -------------------------------------------------------------------------------------
+
+
+def _check_covariance(cov: Any) -> None:
+    if cov not in (False, True, "unscaled"):
+        raise WeftValueError(
+            "polyfit: cov is False, True or 'unscaled'",
+            operation="polyfit",
+            got=f"cov={cov!r}",
+            wanted="False, True or 'unscaled'",
+        )
+
+
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
+    """The coefficients of the polynomial of degree `deg` with the least squared error at points.
+
+    x: shape (m,); y: (m,) or (m, k), one polynomial per column; the result is (deg + 1,) or
+    (deg + 1, k). rcond: singular values below this part of the largest count as 0, by default
+    m times the machine epsilon. w: weights of the differences, not of their squares. full: also the
+    squared errors (shape (k,), or (1,)), the rank, the singular values and rcond. cov: also the
+    covariance of the coefficients, (deg + 1, deg + 1) or that by k; "unscaled": for weights that
+    are 1 / sigma, one matrix for all columns, with k = 1. The columns of powers are scaled to
+    length 1 and solved by singular values.
+
+    Raises ShapeError for shapes that do not fit, WeftValueError for a negative degree, for no
+    points, and where `cov` has too few of them.
+
+    >>> import weft.numpy as jnp
+    >>> x = jnp.arange(4.0)
+    >>> jnp.round(jnp.polyfit(x, 2 * x + 1, 1), 4)
+    Array([2., 1.], dtype=float32)
+    """
+    _check_covariance(cov)
+    order = integer_of(deg, "polyfit", "deg") + 1
+    x = _vector("polyfit", x, "x")
+    given = (y,) if w is None else (y, w)
+    y, *more = [asarray(v) if isinstance(v, (list, tuple)) else v for v in given]
+    check_arrays("polyfit", y, *more)
+    _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
+    x, y, *more = promoted("polyfit", x, y, *more)
+    dtype = inexact(type_of(x).dtype)
+    count = type_of(x).size
+    if rcond is None:
+        rcond = count * float(dtypes.finfo(dtype).eps)
+    if cov and not full and cov != "unscaled" and count <= order:
+        raise WeftValueError(
+            "polyfit: there are too few points to scale the covariance",
+            operation="polyfit",
+            got=f"{count} points for {order} coefficients",
+            wanted="more points than coefficients, or cov='unscaled'",
+        )
+    c, residuals, rank, singular, base = _polyfit(x, y, *more, order=order, rcond=float(rcond))
+    if full:
+        return c, residuals, rank, singular, asarray(rcond, dtype=dtypes.to_real(dtype))
+    if not cov:
+        return c
+    if cov == "unscaled":
+        return c, base if type_of(y).ndim == 1 else base[:, :, None]
+    scale = residuals / (count - order)
+    return c, base * scale[0] if type_of(y).ndim == 1 else base[:, :, None] * scale
+
+
+def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
+    problem = None
+    if order < 1:
+        problem, got, wanted = "deg is not negative", f"deg={order - 1}", "0 or more"
+    elif not x.size:
+        problem, got, wanted = "there are no points", f"x of type {x}", "one or more"
+    if problem:
+        raise WeftValueError(f"polyfit: {problem}", operation="polyfit", got=got, wanted=wanted)
+    if y.ndim not in (1, 2) or y.shape[0] != x.size:
+        raise ShapeError(
+            "polyfit: y has one row per point",
+            operation="polyfit",
+            got=f"x of type {x}, y of type {y}",
+            wanted=f"shape ({x.size},) or ({x.size}, k)",
+        )
+    if w is not None and w.shape != (x.size,):
+        raise ShapeError(
+            "polyfit: w has one weight per point",
+            operation="polyfit",
+            got=f"w of type {w}",
+            wanted=f"shape ({x.size},)",
+        )
+
+
+@compiled
+def _polyfit(x: Any, y: Any, *weights: Any, order: int, rcond: float) -> Any:
+    dtype, real_dtype = inexact(type_of(x).dtype), dtypes.to_real(inexact(type_of(x).dtype))
+    work = dtypes.float32 if dtype.itemsize < 4 else dtype
+    x, y = convert(x, work), convert(y, work)
+    powers, count = _vander.function(x, count=order, increasing=False), type_of(x).size
+    columns = y if type_of(y).ndim == 2 else reshape(y, (count, 1))
+    for weight in weights:
+        w = convert(weight, work)
+        powers = mul(powers, broadcast_in_dim(w, (count, order), (0,)))
+        columns = mul(columns, broadcast_in_dim(w, type_of(columns).shape, (0,)))
+    length = sqrt(reduce_sum(_squared(powers), (0,)))
+    empty = eq(length, _zeros(order, type_of(length).dtype))  # every weight is 0
+    scale = convert(select(empty, length + 1, length), work)
+    scaled = div(powers, broadcast_in_dim(scale, (count, order), (1,)))
+    c, inverse, s, kept = _least_squares(scaled, columns, rcond)
+    errors = sub(matmul(scaled, c, precision="highest"), columns)
+    residuals = reduce_sum(_squared(errors), (0,))
+    c = div(c, broadcast_in_dim(scale, type_of(c).shape, (0,)))
+    base = matmul(inverse, adjoint(inverse), precision="highest")
+    for d in (0, 1):
+        base = div(base, broadcast_in_dim(scale, (order, order), (d,)))
+    rank = reduce_sum(convert(kept, dtypes.int32), (0,))
+    return (
+        convert(reshape(c, (order,)) if type_of(y).ndim == 1 else c, dtype),
+        convert(residuals, real_dtype),
+        rank,
+        convert(s, real_dtype),
+        convert(base, dtype),
+    )
+
+
+def _least_squares(a: Any, b: Any, rcond: float) -> tuple[Any, Any, Any, Any]:
+    """The solution, the pseudoinverse times an orthogonal matrix, the singular values, and which of
+    these count."""
+    u, s, vh = svd(a, full_matrices=False)
+    least = broadcasted(s[:1] * type_of(s).dtype.type(rcond), type_of(s).shape)
+    kept = gt(s, least)
+    safe = select(kept, s, s * 0 + 1)
+    factors = convert(select(kept, 1 / safe, s * 0), type_of(a).dtype)
+    v = adjoint(vh)
+    inverse = mul(v, broadcast_in_dim(factors, type_of(v).shape, (1,)))
+    return (
+        matmul(inverse, matmul(adjoint(u), b, precision="highest"), precision="highest"),
+        inverse,
+        s,
+        kept,
+    )
+
+
+def _squared(x: Any) -> Any:
+    """The squared absolute values."""
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return add(square(real(x)), square(imag(x)))
+    return square(x)
+
+
+# ---- zeros at the ends ---------------------------------------------------------------------------
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+    """An array without zeros at the front ("f") and the back ("b") of its axes.
+
+    axis: the axes that are cut, None for all: hyperplanes in which everything is 0. The shape
+    depends on values, which have to be known: raises ConcretizationError under `jit`.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.trim_zeros(jnp.array([0, 0, 1, 0, 2, 0]))
+    Array([1, 0, 2], dtype=int32)
+    """
+    filt = asarray(filt) if isinstance(filt, (list, tuple)) else filt
+    check_arrays("trim_zeros", filt)
+    ends = trim.lower() if isinstance(trim, str) else ""
+    if ends not in ("f", "b", "fb", "bf"):
+        raise WeftValueError(
+            "trim_zeros: trim names the ends",
+            operation="trim_zeros",
+            got=f"trim={trim!r}",
+            wanted="'f' (front), 'b' (back) or 'fb'",
+        )
+    of = type_of(filt)
+    axes = axes_of(axis, of.ndim, "trim_zeros")
+    places = np.nonzero(_known("trim_zeros", filt, "no trimming, but a mask"))
+    low, high = [0] * of.ndim, list(of.shape)
+    for d in axes:
+        found = places[d]
+        if "f" in ends:
+            low[d] = int(found.min()) if found.size else high[d]
+        if "b" in ends:
+            high[d] = int(found.max()) + 1 if found.size else low[d]
+    return slice(asarray(filt), low, high)

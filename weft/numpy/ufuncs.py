@@ -1,0 +1,201 @@
+"""The class of NumPy's elementwise functions: callables that also reduce, accumulate and update.
+
+A `ufunc` of `weft.numpy` is called as the function that it is. Its methods need the chapters that
+are written with such functions, so they are given to the class by `ufunc_methods`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
+from weft.runtime.lazy import LazyModule
+
+__all__ = ["MISSING", "FunctionUfunc", "ufunc", "ufunc_of"]
+
+# What the methods do, imported when one is called: it needs loops, and chapters that import this.
+implementations = LazyModule("weft.numpy.ufunc_methods")
+
+
+class _Missing:
+    """Stands for an operand that was not given."""
+
+
+MISSING: Any = _Missing()
+_UNSUPPORTED = {
+    "out": "arrays do not change in place; use the result",
+    "where": "choose among the results: weft.numpy.where(condition, result, other)",
+    "dtype": "convert the operands first: x.astype(dtype)",
+    **dict.fromkeys(("casting", "order", "signature", "subok"), "leave it out"),
+}
+
+
+class ufunc:
+    """An elementwise function of `nin` operands with `nout` results, as NumPy's class of this name.
+
+    Call it on arrays and numbers: operands are broadcast against one another. Functions of two
+    operands have the methods `reduce`, `accumulate`, `reduceat` and `outer`; `at` updates elements.
+    identity: the value that leaves others as they are, or None.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.add.nin, jnp.add.identity, isinstance(jnp.add, jnp.ufunc)
+    (2, 0, True)
+    >>> jnp.add.reduce(jnp.arange(4))
+    Array(6, dtype=int32)
+    """
+
+    __name__: str
+    nin: int
+    nout: int
+    identity: Any
+    # Whether operands may be combined in any order, so that a reduction takes several axes.
+    reorderable: bool
+    if TYPE_CHECKING:
+        __call__: Callable[..., Any]
+
+    def __init__(self, name: str, nin: int, nout: int, identity: Any, reorderable: bool) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.nin, self.nout = nin, nout
+        self.identity = identity
+        self.reorderable = reorderable
+
+    @property
+    def nargs(self) -> int:
+        """The number of operands and results together.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.add.nargs
+        3
+        """
+        return self.nin + self.nout
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def __reduce__(self) -> Any:
+        return self.__name__
+
+    def reduce(
+        self,
+        a: Any,
+        axis: int | tuple[int, ...] | None = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Any:
+        """Combines the elements along `axis` (None: all of them), from the first to the last.
+
+        dtype: of the operands; initial: what the elements are combined with first; where: a mask of
+        those that take part. Several axes only where the order does not matter. Raises
+        WeftTypeError for a function not of two operands, WeftValueError for no elements without an
+        identity.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.subtract.reduce(jnp.array([10, 3, 2]))
+        Array(5, dtype=int32)
+        """
+        return implementations.reduce(self, a, axis, dtype, out, keepdims, initial, where)
+
+    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
+        """The combinations of the elements up to each one along `axis`.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.multiply.accumulate(jnp.array([2, 3, 4]))
+        Array([ 2,  6, 24], dtype=int32)
+        """
+        return implementations.accumulate(self, a, axis, dtype, out)
+
+    def reduceat(
+        self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
+    ) -> Any:
+        """Reduces parts of an axis: part i goes from indices[i] to before indices[i + 1].
+
+        The last part goes to the end; where the next index is not larger, the part is one element.
+        Raises WeftIndexError for an index that is known and out of bounds.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.add.reduceat(jnp.arange(8), jnp.array([0, 4, 1, 5]))
+        Array([ 6,  4, 10, 18], dtype=int32)
+        """
+        return implementations.reduceat(self, a, indices, axis, dtype, out)
+
+    def outer(self, A: Any, B: Any, /) -> Any:
+        """The function of every element of A with every element of B, shape A.shape + B.shape.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.add.outer(jnp.array([1, 2]), jnp.array([10, 20, 30]))
+        Array([[11, 21, 31],
+               [12, 22, 32]], dtype=int32)
+        """
+        return implementations.outer(self, A, B)
+
+    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
+        """A new array with the function applied to the elements of `a` at `indices` (and to `b`).
+
+        An element that is listed several times is updated several times; indices out of bounds are
+        left out. Arrays do not change in place, so `inplace=False` has to be said.
+
+        >>> import weft.numpy as jnp
+        >>> jnp.add.at(jnp.zeros(3), jnp.array([0, 0, 2]), 1.0, inplace=False)
+        Array([2., 0., 1.], dtype=float32)
+        """
+        return implementations.at(self, a, indices, b, inplace)
+
+    def refuse(self, given: int, keywords: dict[str, Any]) -> None:
+        """Raises for a call with a wrong number of operands or with keywords."""
+        name = self.__name__
+        for keyword in keywords:
+            advice = _UNSUPPORTED.get(keyword, "leave it out")
+            # What NumPy has is missing here; what it has not is a mistake.
+            error = WeftNotImplementedError if keyword in _UNSUPPORTED else WeftTypeError
+            raise error(
+                f"{name} takes no {keyword}=: {advice}",
+                operation=name,
+                got=f"{keyword}={keywords[keyword]!r:.60}",
+                wanted=f"{self.nin} operands and no keywords",
+                fix=Fix("keyword", advice, {"keyword": keyword}),
+            )
+        count = {1: "one operand", 2: "two operands"}.get(self.nin, f"{self.nin} operands")
+        also = "; NumPy's out= is not supported: use the result" if given > self.nin else ""
+        raise WeftTypeError(
+            f"{name} takes {count}, and got {given}{also}",
+            operation=name,
+            got=f"{given} operands",
+            wanted=count,
+        )
+
+
+class FunctionUfunc(ufunc):
+    """A ufunc that is written as a Python function of arrays."""
+
+    def __init__(
+        self, function: Callable[..., Any], nin: int, nout: int, identity: Any, reorderable: bool
+    ) -> None:
+        super().__init__(function.__name__, nin, nout, identity, reorderable)
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+
+    def __call__(self, *operands: Any, **keywords: Any) -> Any:
+        if keywords or len(operands) != self.nin:
+            self.refuse(len(operands), keywords)
+        return self.function(*operands)
+
+
+def ufunc_of(
+    nin: int, nout: int = 1, identity: Any = None, reorderable: bool = False
+) -> Callable[[Callable[..., Any]], FunctionUfunc]:
+    """Decorates a function of arrays that broadcasts its operands: makes it a ufunc."""
+    return lambda function: FunctionUfunc(function, nin, nout, identity, reorderable)
+
+
+def signature_of(*names: str) -> inspect.Signature:
+    """The signature of a function of operands without names."""
+    only = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature(
+        [inspect.Parameter(name, only, annotation=Any) for name in names], return_annotation=Any
+    )

@@ -1,0 +1,345 @@
+"""Functions of single elements or of slices made functions of arrays, by `vmap`: `vectorize`,
+`apply_along_axis` and `apply_over_axes`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from weft import tree
+from weft.array import Array
+from weft.core.rules import AxisData
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of
+from weft.numpy.creation import asarray
+from weft.numpy.manipulation import expand_dims
+from weft.ops.shape import move_dim, reshape
+from weft.transforms.staging import function_name
+from weft.transforms.vmap import vmap_flat
+from weft.typing import ArrayLike
+
+__all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
+
+_ARGUMENT = r"\([^()]*\)"
+_LIST = rf"{_ARGUMENT}(?:,{_ARGUMENT})*"
+# The grammar of NumPy's generalized universal functions; a name or a length per core dimension.
+_SIGNATURE = re.compile(rf"^(?:{_LIST})?->{_LIST}$")
+_DIMENSION = re.compile(r"^\w+$")
+
+CoreDims = tuple[str, ...]
+
+
+# ---- mapping -------------------------------------------------------------------------------------
+
+
+def mapped(
+    function: Callable[..., Any], sizes: Sequence[int], values: Sequence[Any], dims: Any, name: str
+) -> Any:
+    """Applies a function of flat arrays over leading axes, outermost first.
+
+    dims: for each axis and value, whether that value has the axis in front. The results, any tree,
+    have the axes of length `sizes` in front.
+    """
+    if not sizes:
+        return function(*values)
+    trees: list[Any] = []
+
+    def flat(*inner: Any) -> list[Any]:
+        out = mapped(function, sizes[1:], inner, dims[1:], name)
+        leaves, structure = tree.flatten(out)
+        trees.append(structure)
+        return leaves
+
+    places = [0 if has else None for has in dims[0]]
+    outs, found = vmap_flat(flat, AxisData(None, sizes[0]), list(values), places, name)
+    return trees[0].unflatten(
+        [move_dim(x, d, 0, sizes[0]) for x, d in zip(outs, found, strict=True)]
+    )
+
+
+def _over(
+    function: Callable[..., Any], values: Sequence[Any], ranks: Sequence[int], name: str
+) -> Any:
+    """Maps a function over all dimensions in front of the last `ranks` ones, broadcast together."""
+    shapes = [type_of(x).shape for x in values]
+    loops = [shape[: len(shape) - rank] for shape, rank in zip(shapes, ranks, strict=True)]
+    count = max((len(loop) for loop in loops), default=0)
+    padded = [(1,) * (count - len(loop)) + loop for loop in loops]
+    sizes = []
+    for lengths in zip(*padded, strict=True):
+        wide = {n for n in lengths if n != 1}
+        if len(wide) > 1:
+            raise ShapeError(
+                f"{name}: the dimensions over which it goes do not broadcast together",
+                operation=name,
+                got=", ".join(map(str, shapes)),
+                wanted="lengths that are equal or 1, dimension by dimension from the last",
+            )
+        sizes.append(wide.pop() if wide else 1)
+    # An operand of length 1 is not repeated: it is given to every call as it is.
+    dims = [
+        [len(loop) >= count - i and loop[i - count] == size for loop in loops]
+        for i, size in enumerate(sizes)
+    ]
+    kept = []
+    for value, shape, loop in zip(values, shapes, loops, strict=True):
+        first = count - len(loop)
+        stay = tuple(n for i, n in enumerate(loop, first) if n == sizes[i])
+        new = (*stay, *shape[len(loop) :])
+        kept.append(value if new == shape else reshape(value, new))
+    return mapped(function, sizes, kept, dims, name)
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDims, ...]]:
+    """The core dimensions of operands and results. Raises WeftValueError for what is none."""
+    text = re.sub(r"\s+", "", signature)
+    sides = text.split("->")
+    terms = [re.findall(_ARGUMENT, side) for side in sides]
+    found = [tuple(tuple(t[1:-1].split(",")) if t != "()" else () for t in side) for side in terms]
+    names = [d for side in found for term in side for d in term]
+    if not _SIGNATURE.match(text) or not all(map(_DIMENSION.match, names)):
+        raise WeftValueError(
+            f"vectorize: {signature!r} is not a signature",
+            operation="vectorize",
+            got=f"signature={signature!r}",
+            wanted="dimensions of operands and results, for example '(n,m),(m)->(n)'",
+        )
+    return found[0], found[1]
+
+
+class _Sizes:
+    """The lengths of core dimensions found so far."""
+
+    def __init__(self, name: str, signature: str) -> None:
+        self.name, self.signature = name, signature
+        self.known: dict[str, int] = {}
+
+    def add(self, what: str, shape: Sequence[int], dims: CoreDims) -> None:
+        """Compares the last dimensions of a value with its core dimensions."""
+        if len(shape) < len(dims):
+            raise self.wrong(f"{what} has {len(shape)} dimensions", shape, dims)
+        for label, size in zip(dims, shape[len(shape) - len(dims) :], strict=True):
+            known = int(label) if label.isdigit() else self.known.setdefault(label, size)
+            if known != size:
+                raise self.wrong(f"{what}: {label!r} is {known}, not {size}", shape, dims)
+
+    def wrong(self, problem: str, shape: Sequence[int], dims: CoreDims) -> ShapeError:
+        return ShapeError(
+            f"vectorize of {self.name}: {problem}, which does not fit {self.signature!r}",
+            operation="vectorize",
+            got=f"shape {tuple(shape)}",
+            wanted=f"the core dimensions ({','.join(dims)})",
+        )
+
+
+# ---- vectorize -----------------------------------------------------------------------------------
+
+
+def vectorize(
+    pyfunc: Callable[..., Any],
+    *,
+    excluded: Collection[int | str] = frozenset(),
+    signature: str | None = None,
+) -> Callable[..., Any]:
+    """A function that applies `pyfunc` to all elements of its arguments, broadcast together.
+
+    signature: the dimensions that one call takes and gives, as in "(n,m),(m)->(n)"; the others are
+    gone over. excluded: positions and keywords of arguments that every call gets whole, of any
+    class. `pyfunc` is traced once per call; under `jit`, once. Results are arrays, or with several
+    a tuple of them. Raises WeftValueError for a signature that cannot be read, ShapeError for
+    dimensions that do not fit, WeftTypeError for a wrong number of arguments or results.
+
+    >>> import weft.numpy as jnp
+    >>> mean = jnp.vectorize(lambda x, w: jnp.sum(x * w), signature="(n),(n)->()")
+    >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
+    Array([6., 6., 6.], dtype=float32)
+    """
+    if not callable(pyfunc):
+        raise WeftTypeError(
+            "vectorize takes a function first",
+            operation="vectorize",
+            got=f"{pyfunc!r:.60} of class {type(pyfunc).__name__}",
+            wanted="a function of elements",
+        )
+    left_out = _check_excluded(excluded)
+    if signature is not None and not isinstance(signature, str):
+        raise WeftTypeError(
+            "vectorize: signature is a text",
+            operation="vectorize",
+            got=f"signature={signature!r:.60}",
+            wanted="a text such as '(n,m),(m)->(n)'",
+        )
+    core = None if signature is None else parse_signature(signature)
+    name = function_name(pyfunc)
+
+    @api_boundary
+    def vectorized(*args: Any, **kwargs: Any) -> Any:
+        places: list[int | str] = [i for i in range(len(args)) if i not in left_out]
+        if core is None:
+            places += [key for key in kwargs if key not in left_out]
+        elif any(key not in left_out for key in kwargs):
+            raise _wrong_call(name, "with a signature, only excluded keywords are given", kwargs)
+        values = [_operand(name, args[p] if isinstance(p, int) else kwargs[p]) for p in places]
+
+        def call(*inner: Any) -> Any:
+            full, keywords = list(args), dict(kwargs)
+            for place, value in zip(places, inner, strict=True):
+                if isinstance(place, int):
+                    full[place] = value
+                else:
+                    keywords[place] = value
+            return pyfunc(*full, **keywords)
+
+        if core is None:
+            return _over(call, values, [0] * len(values), f"vectorize of {name}")
+        return _with_signature(call, values, core, name, str(signature))
+
+    return functools.wraps(pyfunc)(vectorized) if hasattr(pyfunc, "__name__") else vectorized
+
+
+def _with_signature(
+    call: Callable[..., Any], values: list[Any], core: Any, name: str, signature: str
+) -> Any:
+    inputs, outputs = core
+    if len(values) != len(inputs):
+        raise _wrong_call(name, f"{signature!r} has {len(inputs)} operands", len(values))
+    sizes = _Sizes(name, signature)
+    for i, (value, dims) in enumerate(zip(values, inputs, strict=True)):
+        sizes.add(f"argument {i}", type_of(value).shape, dims)
+
+    def checked(*inner: Any) -> Any:
+        found = call(*inner)
+        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        if len(results) != len(outputs) or (len(outputs) > 1 and len(results) == 1):
+            raise _wrong_call(name, f"{signature!r} has {len(outputs)} results", len(results))
+        for i, (result, dims) in enumerate(zip(results, outputs, strict=True)):
+            shape = type_of(result).shape
+            if len(shape) != len(dims):
+                raise sizes.wrong(f"result {i} has {len(shape)} dimensions", shape, dims)
+            sizes.add(f"result {i}", shape, dims)
+        return results[0] if len(outputs) == 1 else tuple(results)
+
+    return _over(checked, values, [len(dims) for dims in inputs], f"vectorize of {name}")
+
+
+def _check_excluded(excluded: Any) -> frozenset[int | str]:
+    if isinstance(excluded, str) or not isinstance(excluded, Collection):
+        wrong: Any = excluded
+    else:
+        bad = [
+            e for e in excluded if not isinstance(e, (int, str)) or (isinstance(e, int) and e < 0)
+        ]
+        if not bad:
+            return frozenset(excluded)
+        wrong = bad[0]
+    raise WeftTypeError(
+        "vectorize: excluded is a set of positions and keywords",
+        operation="vectorize",
+        got=f"excluded with {wrong!r:.60}",
+        wanted="integers that are not negative, and names",
+    )
+
+
+def _operand(name: str, value: Any) -> Any:
+    value = asarray(value) if isinstance(value, (list, tuple)) else value
+    check_arrays(f"vectorize of {name}", value)
+    return value if hasattr(value, "type") else asarray(value)
+
+
+def _wrong_call(name: str, problem: str, got: Any) -> WeftTypeError:
+    return WeftTypeError(
+        f"vectorize of {name}: {problem}",
+        operation="vectorize",
+        got=str(got)[:80],
+        wanted="as many as the signature says",
+        fix=Fix("excluded", "name the arguments that are not mapped in excluded=", {}),
+    )
+
+
+# ---- along and over axes -------------------------------------------------------------------------
+
+
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
+    """`func1d(line, *args, **kwargs)` for every line of `arr` along `axis`, as one array.
+
+    The dimensions of its result (any number of them) stand in the place of the axis. `func1d` is
+    traced once, for all lines at once. Raises AxisError for an axis out of range.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
+    Array([2, 8], dtype=int32)
+    """
+    _check_function("apply_along_axis", func1d)
+    arr = asarray(arr) if isinstance(arr, (list, tuple)) else arr
+    check_arrays("apply_along_axis", arr)
+    of = type_of(arr)
+    place = axis_of(axis, of.ndim, "apply_along_axis")
+    last = move_dim(arr, place, of.ndim - 1, of.shape[place])
+
+    def one(line: Any) -> Any:
+        return func1d(line, *args, **kwargs)
+
+    out = _over(one, [last], [1], "apply_along_axis")
+    rest = of.ndim - 1
+
+    def placed(x: Any) -> Any:
+        shape = type_of(x).shape
+        for k in range(len(shape) - rest):
+            x = move_dim(x, rest + k, place + k, shape[rest + k])
+        return x
+
+    return tree.map(placed, out)
+
+
+def apply_over_axes(
+    func: Callable[[Any, int], Any], a: ArrayLike, axes: int | Sequence[int]
+) -> Array:
+    """`func(a, axis)` for each axis in turn, every time with the result of the last.
+
+    `func` keeps the number of dimensions or drops the axis, which then stays with length 1. Raises
+    ShapeError for a result of another number of dimensions.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), (0, 2)).shape
+    (1, 3, 1)
+    """
+    _check_function("apply_over_axes", func)
+    a = asarray(a) if isinstance(a, (list, tuple)) else a
+    check_arrays("apply_over_axes", a)
+    rank = type_of(a).ndim
+    named = axes if isinstance(axes, (tuple, list)) else (axes,)
+    for one in named:
+        (axis,) = axes_of(integer_of(one, "apply_over_axes", "each axis"), rank, "apply_over_axes")
+        found = func(a, axis)
+        got = type_of(found).ndim
+        if got == rank - 1:
+            found = expand_dims(found, axis)
+        elif got != rank:
+            raise ShapeError(
+                "apply_over_axes: the function changes the number of dimensions",
+                operation="apply_over_axes",
+                got=f"{got} dimensions from {rank}",
+                wanted=f"{rank} or {rank - 1}",
+            )
+        a = found
+    return asarray(a)
+
+
+def _check_function(operation: str, function: Any) -> None:
+    if not callable(function):
+        raise WeftTypeError(
+            f"{operation} takes a function, not a {type(function).__name__}",
+            operation=operation,
+            got=f"{function!r:.60}",
+            wanted="a function of an array",
+        )

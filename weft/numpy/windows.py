@@ -1,0 +1,117 @@
+"""Window functions: weights that fall off towards both ends, as vectors of M elements.
+
+They are computed in double precision from a length that is known, and given back in the default
+dtype of real numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.array import Array
+from weft.core.types import type_of
+from weft.errors import DTypeError, ShapeError
+from weft.numpy.arguments import check_arrays, convert, inexact, integer_of
+from weft.numpy.compiled import compiled
+from weft.numpy.creation import asarray
+from weft.ops.arithmetic import abs as abs_
+from weft.ops.arithmetic import div, exp, mul, sub
+from weft.ops.special import bessel_i0e
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
+
+
+def _positions(operation: str, M: Any) -> np.ndarray[Any, Any]:
+    """From -1 to 1 in M steps; 0 for one element."""
+    count = integer_of(M, operation, "M")
+    if count < 2:
+        return np.zeros(max(count, 0))
+    return np.arange(1 - count, count, 2) / (count - 1)
+
+
+def _made(values: np.ndarray[Any, Any]) -> Any:
+    return asarray(values, dtype=dtypes.default_float())
+
+
+def bartlett(M: int) -> Array:
+    """The triangle 1 - abs(t) for M positions t from -1 to 1, shape (M,).
+
+    Raises WeftTypeError where M is no integer that is known.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
+    return _made(1 - np.abs(_positions("bartlett", M)))
+
+
+def _cosines(operation: str, M: Any, *weights: float) -> Any:
+    t = _positions(operation, M)
+    return _made(np.cos(np.multiply.outer(t, np.pi * np.arange(len(weights)))) @ weights)
+
+
+def blackman(M: int) -> Array:
+    """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) for M positions t from -1 to 1 (Blackman and Tukey, 1958).
+
+    >>> import weft.numpy as jnp
+    >>> float(jnp.blackman(5)[2])
+    1.0
+    """
+    return _cosines("blackman", M, 0.42, 0.5, 0.08)
+
+
+def hamming(M: int) -> Array:
+    """0.54 + 0.46 cos(πt) for M positions t from -1 to 1.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.hamming(3)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
+    return _cosines("hamming", M, 0.54, 0.46)
+
+
+def hanning(M: int) -> Array:
+    """0.5 + 0.5 cos(πt) for M positions t from -1 to 1: von Hann's window.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.hanning(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
+    return _cosines("hanning", M, 0.5, 0.5)
+
+
+def kaiser(M: int, beta: Any) -> Array:
+    """I0(beta sqrt(1 - t²)) / I0(beta) for M positions t from -1 to 1 (Kaiser and Schafer, 1980).
+
+    beta: a real number, which may be traced and differentiated; 0 is a window of ones, and larger
+    ones are narrower. Raises ShapeError where it has dimensions, DTypeError where it is complex.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.kaiser(3, 0.0)
+    Array([1., 1., 1.], dtype=float32)
+    """
+    t = _positions("kaiser", M)
+    check_arrays("kaiser", beta)
+    of = type_of(beta)
+    if of.ndim:
+        raise ShapeError("kaiser: beta is one number", operation="kaiser", got=str(of), wanted="()")
+    if of.dtype in dtypes.COMPLEX:
+        raise DTypeError(
+            "kaiser: beta is real", operation="kaiser", got=str(of), wanted="a real number"
+        )
+    dtype = dtypes.default_float()
+    if not of.weak_type and inexact(of.dtype).itemsize > dtype.itemsize:
+        dtype = inexact(of.dtype)
+    work = dtypes.float32 if dtype.itemsize < 4 else dtype
+    return convert(_kaiser(asarray(np.sqrt(1 - t * t), dtype=work), convert(beta, work)), dtype)
+
+
+@compiled
+def _kaiser(root: Any, beta: Any) -> Any:
+    # With exponentials taken out, no beta overflows.
+    beta = abs_(beta)
+    inner = mul(root, beta)
+    return mul(div(bessel_i0e(inner), bessel_i0e(beta)), exp(sub(inner, beta)))

@@ -1,0 +1,60 @@
+"""Block ciphers as primitives: words of a key and of a counter to as many random words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, ShapeError
+from weft.ops.declare import join_varying, primitive
+from weft.ops.families import align
+
+__all__ = ["cipher"]
+
+_uint32 = np.dtype(np.uint32)
+_NUMBERS = {2: "two", 4: "four", 6: "six"}
+
+
+def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
+    """An elementwise primitive from two words of a key and `size` of a counter to `size` words.
+
+    All words are uint32, of one shape or without dimensions. Nothing can be differentiated.
+    """
+    made = Primitive(name, multiple_results=True)
+
+    def type_rule(*words: ArrayType) -> list[ArrayType]:
+        shapes = {word.shape for word in words if word.shape}
+        got = ", ".join(map(str, words))
+        if len(words) != 2 + size or any(word.dtype != _uint32 for word in words):
+            raise DTypeError(
+                f"{name} takes {_NUMBERS[2 + size]} arrays of uint32",
+                operation=name,
+                got=got,
+                wanted=f"two words of a key and {_NUMBERS[size]} of a counter",
+            )
+        if len(shapes) > 1:
+            raise ShapeError(
+                f"{name} takes operands of one shape (or without dimensions)",
+                operation=name,
+                got=got,
+                wanted="equal shapes",
+            )
+        shape = shapes.pop() if shapes else ()
+        return [ArrayType(shape, _uint32, varying=join_varying(words))] * size
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        outs = made.bind(*primals)
+        return outs, [Zero(type_of(out).tangent()) for out in outs]
+
+    def vmap(
+        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
+    ) -> tuple[Any, tuple[int, ...]]:
+        values, dim = align(axis, args, dims)
+        return made.bind(*values), (dim,) * size
+
+    return primitive(made, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower)

@@ -1,0 +1,381 @@
+"""Discrete distributions whose numbers count events: Poisson, binomial and multinomial.
+
+Small means are drawn by counting: arrivals within a span of time (D. Knuth, "The Art of Computer
+Programming" volume 2, 3.4.1), or trials from success to success (L. Devroye, "Non-Uniform Random
+Variate Generation", Springer 1986, X.4). Large ones are drawn by transformed rejection: W.
+Hörmann, "The transformed rejection method for generating Poisson random variables", Insurance:
+Mathematics and Economics 12 (1993), and "The generation of binomial random variates", Journal of
+Statistical Computation and Simulation 46 (1993). What accepts a number is computed in double
+precision, since large terms cancel in it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.control.loops import scan
+from weft.control.while_loop import while_loop
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError
+from weft.ops.arithmetic import abs, add, div, eq, ge, gt, le, log, lt, mul, ne, neg, sqrt, sub
+from weft.ops.arithmetic import max as maximum
+from weft.ops.arithmetic import min as minimum
+from weft.ops.bits import bitwise_and, bitwise_not, bitwise_or
+from weft.ops.convert import convert_element_type, stop_gradient
+from weft.ops.cumulative import cumsum
+from weft.ops.elementary import log1p
+from weft.ops.reduce import reduce_or
+from weft.ops.rounding import ceil, floor
+from weft.ops.selection import select
+from weft.ops.shape import move_dim
+from weft.random.checks import check_key, check_parameter, check_shape, parametric
+from weft.random.sampler import Sampler
+from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+
+__all__ = ["binomial", "multinomial", "poisson"]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+# Means up to this are drawn by counting; the constants of the rejection methods hold from there.
+_MANY = 10.0
+_double = np.dtype(np.float64)
+_single = np.dtype(np.float32)
+
+
+def _doubled(x: Any) -> Any:
+    return convert_element_type(x, _double)
+
+
+def _where(condition: Any, x: Any, value: float) -> Any:
+    """The elements where a condition holds, and a number in the other places."""
+    of = type_of(x)
+    return select(condition, x, filled(value, of.shape, of.dtype))
+
+
+def _some(condition: Any) -> Any:
+    return reduce_or(condition, tuple(range(type_of(condition).ndim)))
+
+
+def _plus(*terms: Any) -> Any:
+    total = terms[0]
+    for term in terms[1:]:
+        total = add(total, term)
+    return total
+
+
+def _linear(constant: float, factor: float, x: Any) -> Any:
+    return add(np.float64(constant), mul(np.float64(factor), x))
+
+
+def _until_accepted(stream: Stream, shape: Shape, uniforms: Any, attempt: Any) -> Any:
+    """What `attempt(u, v)` draws of two uniform numbers, u in [-1/2, 1/2), repeated until its
+    second result, whether the first is accepted, has been true once in every place."""
+    generator = stream.generator
+
+    def step(state: Arrays) -> Arrays:
+        bits, k, done = state
+        following, first, second = Stream(generator, bits).split(3)
+        u = sub(_doubled(first.unit(shape, uniforms)), np.float64(0.5))
+        drawn, accepted = attempt(u, _doubled(second.unit(shape, uniforms)))
+        return following.bits, select(accepted, drawn, k), bitwise_or(done, accepted)
+
+    start = (stream.bits, filled(-1, shape, _double), filled(False, shape, dtypes.bool_))
+    return while_loop(lambda state: _some(bitwise_not(state[2])), step, start)[1]
+
+
+# log(k!) beyond Stirling's formula for k = 0 … 9, where his series does not do.
+_RESTS = tuple(
+    math.lgamma(k + 1) - (k + 0.5) * math.log(k + 1) + (k + 1) - math.log(2 * math.pi) / 2
+    for k in range(10)
+)
+
+
+def _stirling_rest(k: Any) -> Any:
+    """log(k!) beyond (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2, for whole k >= 0."""
+    inverse = div(np.float64(1), add(k, np.float64(1)))
+    squared = mul(inverse, inverse)
+    rest = mul(_linear(1 / 12, -1.0, mul(squared, _linear(1 / 360, -1 / 1260, squared))), inverse)
+    for value, exact in enumerate(_RESTS):
+        rest = _where(ne(k, np.float64(value)), rest, exact)
+    return rest
+
+
+def _log_factorial(k: Any) -> Any:
+    """log(k!) for whole k >= 0: many times faster than the logarithm of the gamma function."""
+    x = add(k, np.float64(1))
+    main = sub(mul(sub(x, np.float64(0.5)), log(x)), x)
+    return _plus(main, np.float64(math.log(2 * math.pi) / 2), _stirling_rest(k))
+
+
+# ---- Poisson -----------------------------------------------------------------------------------
+
+
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Poisson distributed integers: k with probability exp(-lam) lam**k / k!.
+
+    `lam` broadcasts to `shape`, by default its own; `dtype` is int32 by default, int64 with
+    `enable_x64`, and its largest number stands for larger ones. Where `lam` is negative or NaN the
+    result is -1 (0 in an unsigned dtype).
+
+    >>> import weft
+    >>> drawn = weft.random.poisson(weft.random.key(0), 4.0, (1000,))
+    >>> drawn.dtype, bool(abs(drawn.mean() - 4.0) < 0.2)
+    (dtype('int32'), True)
+    """
+    return _poisson((key, lam), (shape, dtype))
+
+
+def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
+    """How many exponentially distributed times fit in `lam`; -1 where it is negative."""
+    generator, enough = stream.generator, neg(lam)
+
+    def step(state: Arrays) -> Arrays:
+        bits, k, logs = state
+        following, own = Stream(generator, bits).split()
+        k = select(gt(logs, enough), add(k, np.float64(1)), k)
+        return following.bits, k, add(logs, log(own.unit(shape, _single)))
+
+    start = (stream.bits, filled(-1, shape, _double), filled(0, shape, _single))
+    return while_loop(lambda state: _some(gt(state[2], enough)), step, start)[1]
+
+
+def _poisson_by_rejection(stream: Stream, lam: Any, shape: Shape) -> Any:
+    """The algorithm PTRS of Hörmann, for means from 10 on."""
+    b = _linear(0.931, 2.53, sqrt(lam))
+    a = _linear(-0.059, 0.02483, b)
+    scale = _linear(1.1239, 1.1328, div(np.float64(1), sub(b, np.float64(3.4))))
+    squeeze = _linear(0.9277, -3.6224, div(np.float64(1), sub(b, np.float64(2))))
+    log_lam = log(lam)
+
+    def attempt(u: Any, v: Any) -> tuple[Any, Any]:
+        us = sub(np.float64(0.5), abs(u))
+        slope = add(div(mul(np.float64(2), a), us), b)
+        k = floor(_plus(mul(slope, u), lam, np.float64(0.43)))
+        quick = bitwise_and(ge(us, np.float64(0.07)), le(v, squeeze))
+        far = bitwise_and(lt(us, np.float64(0.013)), gt(v, us))
+        outside = bitwise_or(lt(k, np.float64(0)), far)
+        height = log(div(mul(v, scale), add(div(a, mul(us, us)), b)))
+        density = sub(sub(mul(k, log_lam), lam), _log_factorial(maximum(k, np.float64(0))))
+        slow = bitwise_and(bitwise_not(outside), le(height, density))
+        return k, bitwise_or(quick, slow)
+
+    return _until_accepted(stream, shape, _single, attempt)
+
+
+def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
+    stream = stream_of(key)
+    lam = _doubled(stop_gradient(repeated(full_operand(lam, shape, _double), shape)))
+    few = bitwise_or(lt(lam, np.float64(_MANY)), ne(lam, lam))
+    infinite = eq(lam, np.float64(np.inf))
+    large = _where(bitwise_not(bitwise_or(few, infinite)), lam, 1e5)
+    counted = _arrivals(stream, convert_element_type(_where(few, lam, 0.0), _single), shape)
+    k = select(few, counted, _poisson_by_rejection(stream, large, shape))
+    k = _where(bitwise_not(eq(lam, np.float64(0))), k, 0.0)
+    return _as_integers(_where(bitwise_not(infinite), k, np.inf), dtype)
+
+
+def _as_integers(x: Any, dtype: Any) -> Any:
+    """Whole numbers in an integer dtype; its ends stand for what is beyond them."""
+    info = dtypes.iinfo(dtype)
+    last = int(info.max)
+    # 2**63 - 1 is no double; what reaches the next one is set after the conversion.
+    over = ge(x, np.float64(last))
+    x = maximum(_where(bitwise_not(over), x, 0.0), np.float64(int(info.min)))
+    whole = convert_element_type(x, dtype)
+    return select(over, filled(last, type_of(whole).shape, dtype), whole)
+
+
+_poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
+
+
+# ---- binomial ----------------------------------------------------------------------------------
+
+
+def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """How many of `n` independent trials succeed, each with probability `p`, as real numbers.
+
+    `n` and `p` broadcast to `shape`, by default the one to which they broadcast together; of an `n`
+    that is not whole the next smaller one counts. Where `n` is negative, `p` not between 0 and 1,
+    or either of them NaN, the result is NaN; of infinitely many trials it is infinite. The
+    derivative in the parameters is 0.
+
+    >>> import weft
+    >>> drawn = weft.random.binomial(weft.random.key(0), 20, 0.25, (1000,))
+    >>> drawn.dtype, bool(abs(drawn.mean() - 5.0) < 0.3)
+    (dtype('float32'), True)
+    """
+    return _binomial((key, n, p), (shape, dtype))
+
+
+def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
+    """How many geometrically distributed waiting times fit in `n` trials."""
+    generator, dtype, rate = stream.generator, type_of(p).dtype, log1p(neg(p))
+
+    def step(state: Arrays) -> Arrays:
+        bits, k, trials = state
+        own, following = Stream(generator, bits).split()
+        k = select(le(trials, n), add(k, np.float64(1)), k)
+        wait = ceil(div(log(own.unit(shape, dtype)), rate))
+        return following.bits, k, add(trials, wait)
+
+    start = (stream.bits, filled(-1, shape, _double), filled(0, shape, dtype))
+    return while_loop(lambda state: _some(le(state[2], n)), step, start)[1]
+
+
+def _binomial_by_rejection(stream: Stream, n: Any, p: Any, shape: Shape, uniforms: Any) -> Any:
+    """The algorithm BTRS of Hörmann, for n p from 10 on and p up to 1/2."""
+    one, half = np.float64(1), np.float64(0.5)
+    deviation = sqrt(mul(mul(n, p), sub(one, p)))
+    b = _linear(1.15, 2.53, deviation)
+    a = add(_linear(-0.0873, 0.0248, b), mul(np.float64(0.01), p))
+    middle = add(mul(n, p), half)
+    squeeze = _linear(0.92, -4.2, div(one, b))
+    scale = mul(_linear(2.83, 5.1, div(one, b)), deviation)
+    odds = div(p, sub(one, p))
+    mode = floor(mul(add(n, one), p))
+    beyond = add(sub(n, mode), one)
+    fixed = _plus(
+        mul(add(mode, half), log(div(add(mode, one), mul(odds, beyond)))),
+        _stirling_rest(mode),
+        _stirling_rest(sub(n, mode)),
+    )
+
+    def attempt(u: Any, v: Any) -> tuple[Any, Any]:
+        us = sub(half, abs(u))
+        k = floor(add(mul(add(div(mul(np.float64(2), a), us), b), u), middle))
+        quick = bitwise_and(ge(us, np.float64(0.07)), le(v, squeeze))
+        outside = bitwise_or(lt(k, np.float64(0)), gt(k, n))
+        height = log(div(mul(v, scale), add(div(a, mul(us, us)), b)))
+        failures = add(sub(n, k), one)
+        density = _plus(
+            fixed,
+            mul(add(n, one), log(div(beyond, failures))),
+            mul(add(k, half), log(div(mul(odds, failures), add(k, one)))),
+            neg(_stirling_rest(k)),
+            neg(_stirling_rest(sub(n, k))),
+        )
+        slow = bitwise_and(bitwise_not(outside), le(height, density))
+        return k, bitwise_or(quick, slow)
+
+    return _until_accepted(stream, shape, uniforms, attempt)
+
+
+def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
+    """Binomially distributed numbers as doubles; n is of doubles, and both have the shape."""
+    real = type_of(p).dtype
+    zero, one = real.type(0), real.type(1)
+    wrong = bitwise_or(bitwise_or(ne(n, n), lt(n, np.float64(0))), ne(p, p))
+    wrong = bitwise_or(wrong, bitwise_or(lt(p, zero), gt(p, one)))
+    infinite = eq(n, np.float64(np.inf))
+    n = floor(n)
+    rare = lt(p, real.type(0.5))
+    q = select(rare, p, sub(one, p))
+    # The more frequent of success and failure is what remains.
+    known = bitwise_not(bitwise_or(wrong, infinite))
+    q = _where(known, q, 0.01)
+    trials = _where(known, n, 0.0)
+    short = convert_element_type(trials, real)
+    few = le(mul(short, q), real.type(_MANY))
+    counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
+    many = bitwise_not(few)
+    drawn = _binomial_by_rejection(
+        stream, _where(many, trials, 1e4), _doubled(_where(many, q, 0.5)), shape, real
+    )
+    k = select(few, counted, drawn)
+    k = select(rare, k, sub(trials, k))
+    k = _where(bitwise_not(infinite), k, np.inf)
+    return _where(bitwise_not(wrong), k, np.nan)
+
+
+def _probability(p: Any, shape: Shape) -> Any:
+    """A probability in the dtype in which it is drawn with: its own, float32 if that is narrow."""
+    of = type_of(p)
+    real = of.dtype if of.dtype in dtypes.FLOATING and of.dtype.itemsize >= 4 else _single
+    if of.dtype not in dtypes.FLOATING:
+        real = dtypes.default_float()
+    return stop_gradient(repeated(full_operand(p, shape, real), shape))
+
+
+def _draw_binomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+    n = stop_gradient(repeated(full_operand(n, shape, _double), shape))
+    k = _binomial_of(stream_of(key), n, _probability(p, shape), shape)
+    return convert_element_type(k, dtype)
+
+
+_binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", "p"))
+
+
+# ---- multinomial -------------------------------------------------------------------------------
+
+
+def multinomial(
+    key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
+) -> Any:
+    """How often each outcome occurs in `n` independent trials, as real numbers that add up to `n`.
+
+    The probabilities of the outcomes stand along the last dimension of `p`, and are divided by
+    their sum. `p` broadcasts to `shape`, by default its own, which is that of the result; `n`
+    broadcasts to all of it but the last dimension. `unroll` is that of `scan`, by which one outcome
+    is drawn after the other: of the trials that remain, binomially. The derivative in the
+    parameters is 0.
+
+    >>> import weft, weft.numpy as wnp
+    >>> drawn = weft.random.multinomial(weft.random.key(0), 100, wnp.array([0.25, 0.25, 0.5]))
+    >>> drawn.shape, drawn.sum().item()
+    ((3,), 100.0)
+    """
+    return _multinomial((key, n, p), (shape, dtype, unroll))
+
+
+def _draw_multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll: Any) -> Any:
+    stream = stream_of(key)
+    *batch, outcomes = shape
+    rows = tuple(batch)
+    n = stop_gradient(repeated(full_operand(n, rows, _double), rows))
+    p = move_dim(_probability(p, shape), len(rows), 0, outcomes)
+    if outcomes == 0:
+        return move_dim(convert_element_type(p, dtype), 0, len(rows), 0)
+    rest = cumsum(p, 0, reverse=True)
+    nothing = eq(rest, type_of(rest).dtype.type(0))
+    share = div(p, _where(bitwise_not(nothing), rest, 1.0))
+    real = type_of(p).dtype
+    share = minimum(maximum(share, real.type(0)), real.type(1))
+    keys = stream.generator.split(stream.bits, (outcomes,))
+
+    def outcome(remaining: Any, own: Arrays) -> tuple[Any, Any]:
+        bits, chance = own
+        k = _binomial_of(Stream(stream.generator, bits), remaining, chance, rows)
+        return sub(remaining, k), k
+
+    counts = scan(outcome, n, (keys, share), unroll=unroll)[1]
+    return move_dim(convert_element_type(counts, dtype), 0, len(rows), outcomes)
+
+
+def _check_multinomial(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    key = check_key(operation, arrays[0])
+    n, p = (check_parameter(operation, *x) for x in zip("np", arrays[1:], strict=True))
+    shape, dtype, unroll = static
+    own = type_of(p).shape
+    if not own:
+        raise ShapeError(
+            f"{operation}: p has a dimension, along which the probabilities of the outcomes stand",
+            operation=operation,
+            got=f"p of shape {own}",
+            wanted="an array of one dimension or more",
+            fix=Fix("dimension", "pass an array such as weft.numpy.array([0.5, 0.5])", {}),
+        )
+    shape = own if shape is None else check_shape(operation, shape)
+    _check_p(operation, (key, p), (shape, dtype))
+    _, (_, dtype) = _check_n(operation, (key, n), (shape[:-1], dtype))
+    return (key, n, p), (shape, dtype, unroll)
+
+
+_check_n = parametric("real numbers", "n")
+_check_p = parametric("real numbers", "p")
+_multinomial = Sampler("multinomial", _draw_multinomial, _check_multinomial)

@@ -1,0 +1,394 @@
+"""The gamma distribution and those made of gamma distributed numbers: beta, Dirichlet, t …
+
+A gamma distributed number is drawn by rejection, from a stream of its own for each element: G.
+Marsaglia and W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Its
+derivative in the parameter is that of the quantile at which it stands: M. Figurnov, S. Mohamed and
+A. Mnih, "Implicit reparameterization gradients", NeurIPS 2018. What is made of such numbers is
+computed from their logarithms, since small parameters give numbers too small for any dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.control.define import define_primitive
+from weft.control.while_loop import while_loop
+from weft.core.rules import AxisData, Zero
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError
+from weft.ops import extended
+from weft.ops.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
+from weft.ops.arithmetic import max as maximum
+from weft.ops.bits import bitwise_and
+from weft.ops.convert import convert_element_type, stop_gradient
+from weft.ops.powers import pow
+from weft.ops.reduce import reduce_max
+from weft.ops.selection import select
+from weft.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
+from weft.ops.special import digamma, random_gamma_grad
+from weft.random.checks import check_key, check_parameter, check_shape, parametric
+from weft.random.continuous import exponential_of
+from weft.random.gaussian import normal_of
+from weft.random.sampler import Sampler
+from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+from weft.transforms.vmap import vmap_flat
+
+__all__ = [
+    "beta",
+    "chisquare",
+    "dirichlet",
+    "f",
+    "gamma",
+    "key_of",
+    "log_gamma_of",
+    "loggamma",
+    "random_gamma_p",
+    "t",
+    "wide_dtype",
+]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+
+# ---- one number after the other ----------------------------------------------------------------
+
+
+def _accepted(stream: Stream, a: Any) -> Any:
+    """The cube v that the method accepts: for a >= 1, (a - 1/3) v is gamma distributed."""
+    dtype = type_of(a).dtype
+    zero, one = dtype.type(0), dtype.type(1)
+    nothing, start, above = (filled(i, (), dtype) for i in (0, -1, 2))
+    d = sub(a, dtype.type(1.0 / 3.0))
+    c = div(dtype.type(1.0 / 3.0), sqrt(d))
+    generator = stream.generator
+
+    def draw(state: Arrays) -> Arrays:
+        following, own = Stream(generator, state[0]).split()
+        x = normal_of(own, (), dtype)
+        return following.bits, x, add(one, mul(x, c))
+
+    def rejected(state: Arrays) -> Any:
+        _, squared, cube, u = state
+        # The first test, which costs no logarithm, decides alone for most; both are needed for all.
+        beyond = ge(u, sub(one, mul(dtype.type(0.0331), mul(squared, squared))))
+        bound = add(mul(squared, dtype.type(0.5)), mul(d, add(sub(one, cube), log(cube))))
+        return bitwise_and(beyond, ge(log(u), bound))
+
+    def attempt(state: Arrays) -> Arrays:
+        following, normals, uniforms = Stream(generator, state[0]).split(3)
+        _, x, v = while_loop(lambda s: le(s[2], zero), draw, (normals.bits, nothing, start))
+        return following.bits, mul(x, x), mul(mul(v, v), v), uniforms.unit((), dtype)
+
+    return while_loop(rejected, attempt, (stream.bits, nothing, above, above))[2]
+
+
+def _one_gamma(stream: Stream, a: Any, log_space: bool) -> Any:
+    """A gamma distributed number, or its logarithm, of a parameter without dimensions."""
+    dtype = type_of(a).dtype
+    zero, one = dtype.type(0), dtype.type(1)
+    large = ge(a, one)
+    # A number of parameter a + 1, times a uniform number to the power 1 / a, is one of parameter a.
+    raised = select(large, a, add(a, one))
+    body, boost = stream.split()
+    cube = _accepted(body, raised)
+    scale = sub(raised, dtype.type(1.0 / 3.0))
+    if log_space:
+        power = neg(exponential_of(boost, (), dtype))
+        power = select(le(a, zero), dtype.type(-1), power)
+        skipped = select(large, large, eq(power, zero))
+        factor = select(skipped, zero, mul(power, div(one, a)))
+        made = add(add(log(scale), log(cube)), factor)
+    else:
+        chance = sub(one, boost.unit((), dtype))
+        factor = select(large, one, pow(chance, div(one, a)))
+        made = mul(mul(scale, cube), factor)
+        made = select(eq(a, zero), zero, made)
+    return select(lt(a, zero), dtype.type(np.nan), made)
+
+
+def _each(stream: Stream, n: int, function: Callable[..., Any], *columns: Any) -> Any:
+    """A function of a stream and numbers, applied to as many streams as there are elements."""
+    keys = stream.generator.split(stream.bits, (n,))
+
+    def one(bits: Any, *xs: Any) -> list[Any]:
+        return [function(Stream(stream.generator, bits), *xs)]
+
+    outs, dims = vmap_flat(one, AxisData(None, n), [keys, *columns], [0] * (1 + len(columns)))
+    return outs[0] if dims[0] == 0 else broadcast_in_dim(outs[0], (n,), ())
+
+
+def _random_gamma(key: Any, a: Any, *, log_space: bool) -> Any:
+    stream, shape = stream_of(key), type_of(a).shape
+    n = prod(shape)
+    if n == 0:
+        return a
+    flat = reshape(a, (n,))
+    return reshape(_each(stream, n, lambda s, x: _one_gamma(s, x, log_space), flat), shape)
+
+
+def random_gamma_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, log_space: bool
+) -> tuple[Any, Any]:
+    key, a = primals
+    made = random_gamma_p.bind(key, a, log_space=log_space)
+    if type(tangents[1]) is Zero:
+        return made, Zero(type_of(made).tangent())
+    if not log_space:
+        return made, mul(tangents[1], random_gamma_grad(a, made))
+    dtype = type_of(a).dtype
+    # Near 0 the distribution function is x**a / gamma(a + 1), which gives the derivative also where
+    # the number itself is too small for the dtype.
+    small = lt(made, dtype.type(np.log(dtypes.finfo(dtype).eps)))
+    near_zero = div(sub(digamma(add(a, dtype.type(1))), made), a)
+    x = exp(select(small, broadcast_in_dim(dtype.type(0), type_of(made).shape, ()), made))
+    slope = select(small, near_zero, div(random_gamma_grad(a, x), x))
+    return made, mul(tangents[1], slope)
+
+
+# One key and an array of parameters of a floating-point dtype: gamma distributed numbers, or their
+# logarithms with `log_space`. A primitive, since the derivative is no derivative of its body.
+random_gamma_p = define_primitive("random_gamma", body=_random_gamma, jvp=random_gamma_jvp)
+
+
+def key_of(stream: Stream) -> Any:
+    """The typed key whose stream this is."""
+    return extended.wrap_key_bits(stream.bits, stream.generator.dtype)
+
+
+def wide_dtype(dtype: Any) -> Any:
+    """The dtype in which numbers of a dtype are computed: float32 for narrower ones."""
+    return dtypes.float32 if dtype.itemsize < 4 else dtype
+
+
+def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
+    """Logarithms of gamma distributed numbers from a stream; the dtype is not a narrow one."""
+    a = repeated(full_operand(a, shape, dtype), shape)
+    return random_gamma_p.bind(key_of(stream), a, log_space=True)
+
+
+# ---- gamma -------------------------------------------------------------------------------------
+
+
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
+
+    `a`, which is positive, broadcasts to `shape`, by default its own. Where it is 0 so is the
+    result, and NaN where it is negative. The result has a derivative in `a`, of first order: that
+    of the quantile.
+
+    >>> import weft
+    >>> drawn = weft.random.gamma(weft.random.key(0), 3.0, (1000,))
+    >>> bool(abs(drawn.mean() - 3.0) < 0.2)
+    True
+    """
+    return _gamma((key, a), (shape, dtype))
+
+
+def _draw_gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
+    wide = wide_dtype(dtype)
+    a = repeated(full_operand(a, shape, wide), shape)
+    made = random_gamma_p.bind(key, a, log_space=False)
+    return convert_element_type(made, dtype)
+
+
+_gamma = Sampler("gamma", _draw_gamma, parametric("real numbers", "a"))
+
+
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Logarithms of gamma distributed numbers, exact where the numbers would be too small.
+
+    `a` broadcasts to `shape`, by default its own. From one key it draws the logarithms of what
+    `gamma` draws. The result has a derivative in `a`, of first order.
+
+    >>> import weft
+    >>> bool(weft.random.loggamma(weft.random.key(0), 1e-5) < -1000)
+    True
+    """
+    return _loggamma((key, a), (shape, dtype))
+
+
+def _draw_loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
+    made = log_gamma_of(stream_of(key), a, shape, wide_dtype(dtype))
+    return convert_element_type(made, dtype)
+
+
+_loggamma = Sampler("loggamma", _draw_loggamma, parametric("real numbers", "a"))
+
+
+# ---- of two gamma distributed numbers, or several ------------------------------------------------
+
+
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Beta distributed numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) for 0 < x < 1.
+
+    `a` and `b`, which are positive, broadcast to `shape`, by default the one to which they
+    broadcast together. The result has derivatives in both, of first order.
+
+    >>> import weft
+    >>> drawn = weft.random.beta(weft.random.key(0), 2.0, 6.0, (1000,))
+    >>> bool(abs(drawn.mean() - 0.25) < 0.02)
+    True
+    """
+    return _beta((key, a, b), (shape, dtype))
+
+
+def _draw_beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
+    wide = wide_dtype(dtype)
+    first, second = stream_of(key).split()
+    x, y = log_gamma_of(first, a, shape, wide), log_gamma_of(second, b, shape, wide)
+    largest = stop_gradient(maximum(x, y))
+    x, y = exp(sub(x, largest)), exp(sub(y, largest))
+    return convert_element_type(div(x, add(x, y)), dtype)
+
+
+_beta = Sampler("beta", _draw_beta, parametric("real numbers", "a", "b"))
+
+
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Vectors of positive numbers that add up to 1, Dirichlet distributed: density proportional to
+    the product of x[i]**(alpha[i] - 1).
+
+    The parameters of one vector stand along the last dimension of `alpha`; the others broadcast to
+    `shape`, by default their own. The result, of shape `shape + alpha.shape[-1:]`, has a derivative
+    in `alpha`, of first order.
+
+    >>> import weft, weft.numpy as wnp
+    >>> drawn = weft.random.dirichlet(weft.random.key(0), wnp.array([1.0, 2.0, 5.0]), (4,))
+    >>> drawn.shape, bool(abs(drawn.sum(-1) - 1).max() < 1e-6)
+    ((4, 3), True)
+    """
+    return _dirichlet((key, alpha), (shape, dtype))
+
+
+def _draw_dirichlet(key: Any, alpha: Any, shape: Shape, dtype: Any) -> Any:
+    n = type_of(alpha).shape[-1]
+    axis = len(shape)
+    x = log_gamma_of(stream_of(key), alpha, (*shape, n), wide_dtype(dtype))
+    if n == 0:
+        return convert_element_type(x, dtype)
+    x = exp(sub(x, _along(stop_gradient(reduce_max(x, (axis,))), axis, n)))
+    x = div(x, _along(reduce_sum(x, (axis,)), axis, n))
+    return convert_element_type(x, dtype)
+
+
+def _along(x: Any, axis: int, n: int) -> Any:
+    """A reduced array repeated along the dimension that it lost."""
+    shape = type_of(x).shape
+    return repeated(expand_dims(x, [axis]), (*shape[:axis], n, *shape[axis:]))
+
+
+_check_alpha = parametric("real numbers", "alpha")
+
+
+def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    key, alpha = check_key(operation, arrays[0]), check_parameter(operation, "alpha", arrays[1])
+    own = type_of(alpha).shape
+    if not own:
+        raise ShapeError(
+            f"{operation}: alpha has a dimension, along which a vector's parameters stand",
+            operation=operation,
+            got=f"alpha of shape {own}",
+            wanted="an array of one dimension or more",
+            fix=Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {}),
+        )
+    shape, dtype = static
+    _, (_, dtype) = _check_alpha(operation, (key, alpha), (own, dtype))
+    if shape is None:
+        return (key, alpha), (own[:-1], dtype)
+    shape = check_shape(operation, shape)
+    _check_alpha(operation, (key, alpha), ((*shape, own[-1]), dtype))
+    return (key, alpha), (shape, dtype)
+
+
+_dirichlet = Sampler("dirichlet", _draw_dirichlet, _check_dirichlet)
+
+
+# ---- of normal distributed numbers ---------------------------------------------------------------
+
+
+def _half(x: Any, dtype: Any) -> Any:
+    return div(x, dtype.type(2))
+
+
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Chi-square distributed numbers of `df` degrees of freedom: for a whole `df`, the sum of the
+    squares of so many normal numbers.
+
+    `df`, which is positive, broadcasts to `shape`, by default its own. The result has a derivative
+    in it, of first order.
+
+    >>> import weft
+    >>> weft.random.chisquare(weft.random.key(0), 4.0, (2, 3)).shape
+    (2, 3)
+    """
+    return _chisquare((key, df), (shape, dtype))
+
+
+def _draw_chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
+    wide = wide_dtype(dtype)
+    x = log_gamma_of(stream_of(key), _half(full_operand(df, shape, wide), wide), shape, wide)
+    return convert_element_type(mul(exp(x), wide.type(2)), dtype)
+
+
+_chisquare = Sampler("chisquare", _draw_chisquare, parametric("real numbers", "df"))
+
+
+def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Student's t distributed numbers of `df` degrees of freedom: density proportional to
+    (1 + x**2 / df)**(-(df + 1) / 2).
+
+    `df`, which is positive, broadcasts to `shape`, by default its own. The result has a derivative
+    in it, of first order.
+
+    >>> import weft
+    >>> weft.random.t(weft.random.key(0), 4.0, (2, 3)).shape
+    (2, 3)
+    """
+    return _t((key, df), (shape, dtype))
+
+
+def _draw_t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
+    wide = wide_dtype(dtype)
+    normals, gammas = stream_of(key).split()
+    half = repeated(_half(full_operand(df, shape, wide), wide), shape)
+    x = log_gamma_of(gammas, half, shape, wide)
+    scale = exp(_half(sub(log(half), x), wide))
+    return convert_element_type(mul(normal_of(normals, shape, wide), scale), dtype)
+
+
+_t = Sampler("t", _draw_t, parametric("real numbers", "df"))
+
+
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """F distributed numbers: the quotient of two chi-square distributed numbers, each divided by
+    its degrees of freedom, which are `dfnum` and `dfden`.
+
+    Both, which are positive, broadcast to `shape`, by default the one to which they broadcast
+    together. The result has derivatives in both, of first order.
+
+    >>> import weft
+    >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape
+    (2, 3)
+    """
+    return _f((key, dfnum, dfden), (shape, dtype))
+
+
+def _draw_f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
+    wide = wide_dtype(dtype)
+    above, below = (repeated(full_operand(x, shape, wide), shape) for x in (dfnum, dfden))
+    second, first = stream_of(key).split()
+    x = log_gamma_of(first, _half(above, wide), shape, wide)
+    y = log_gamma_of(second, _half(below, wide), shape, wide)
+    # In logarithms, since both numbers may be too small while their quotient is not.
+    made = exp(add(sub(x, y), log(div(below, above))))
+    return convert_element_type(made, dtype)
+
+
+_f = Sampler("f", _draw_f, parametric("real numbers", "dfnum", "dfden"))

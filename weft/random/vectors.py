@@ -1,0 +1,336 @@
+"""Random vectors and matrices: normal ones of a covariance, points of balls, orthogonal matrices.
+
+With them stands the generalized normal distribution, of which points of balls are made: F. Barthe,
+O. Guédon, S. Mendelson, A. Naor, "A probabilistic approach to the geometry of the l_p^n-ball",
+Annals of Probability 33 (2005). Orthogonal matrices: F. Mezzadri, "How to generate random matrices
+from the classical compact groups", Notices of the AMS 54 (2007).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.ops.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
+from weft.ops.arithmetic import min as minimum
+from weft.ops.cholesky import cholesky
+from weft.ops.convert import convert_element_type, stop_gradient
+from weft.ops.eigh import eigh
+from weft.ops.joining import concatenate
+from weft.ops.matrices import diagonal, matmul, part, scaled_columns, swapped
+from weft.ops.qr import qr
+from weft.ops.reduce import reduce_max
+from weft.ops.selection import select
+from weft.ops.shape import expand_dims, reduce_sum, reshape
+from weft.ops.svd import svd
+from weft.random.checks import (
+    check_dtype,
+    check_key,
+    check_parameter,
+    check_shape,
+    check_shape_of_parameters,
+    parametric,
+)
+from weft.random.continuous import exponential_of
+from weft.random.gamma import log_gamma_of, wide_dtype
+from weft.random.gaussian import draw_normal
+from weft.random.sampler import Sampler
+from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+from weft.random.uniforms import draw_signs
+
+__all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+
+# ---- the generalized normal distribution and balls -----------------------------------------------
+
+
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Generalized normal distributed numbers: density proportional to exp(-|x|**p).
+
+    `p`, which is positive, is a number or an array that broadcasts to `shape`; where it is infinite
+    the numbers are uniform in [-1, 1]. The result has a derivative in `p`, of first order.
+    Raises WeftValueError for a Python number that is not positive.
+
+    >>> import weft
+    >>> weft.random.generalized_normal(weft.random.key(0), 3.0, (2, 3)).shape
+    (2, 3)
+    """
+    return _generalized_normal((key, p), (shape, dtype))
+
+
+def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
+    """The signs of such numbers, the logarithms of the p-th powers of their sizes, and p."""
+    # The limit of large p is reached long before 1 / p leaves the dtype.
+    p = minimum(repeated(full_operand(p, shape, dtype), shape), dtype.type(1e30))
+    powers, signs = stream.split()
+    sizes = log_gamma_of(powers, div(dtype.type(1), p), shape, dtype)
+    return draw_signs(signs, shape, dtype), sizes, p
+
+
+def _draw_generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
+    signs, sizes, p = _parts(stream_of(key), p, shape, wide_dtype(dtype))
+    return convert_element_type(mul(signs, exp(div(sizes, p))), dtype)
+
+
+def _check_power(operation: str, p: Any) -> None:
+    if isinstance(p, (int, float)) and not p > 0:
+        raise WeftValueError(
+            f"{operation}: the power p is positive",
+            operation=operation,
+            got=f"p={p!r}",
+            wanted="a number above 0, or infinity",
+            fix=Fix("p", "pass p=2.0", {"p": 2.0}),
+        )
+
+
+_check_real = parametric("real numbers", "p")
+
+
+def _check_generalized_normal(operation: str, arrays: Arrays, static: Static) -> Any:
+    _check_power(operation, arrays[1])
+    return _check_real(operation, arrays, (check_shape(operation, static[0]), static[1]))
+
+
+_generalized_normal = Sampler(
+    "generalized_normal", _draw_generalized_normal, _check_generalized_normal
+)
+
+
+def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
+    """Points uniformly distributed in the unit ball of dimension `d`: the vectors x whose norm,
+    (|x[0]|**p + … + |x[d-1]|**p)**(1 / p), is at most 1.
+
+    `p`, which is positive, is a number or an array that broadcasts to `shape`; infinity gives the
+    cube. The result has shape `(*shape, d)`, and a derivative in `p`, of first order. Raises
+    WeftValueError for a Python number `p` that is not positive or a negative `d`.
+
+    >>> import weft
+    >>> points = weft.random.ball(weft.random.key(0), 3, shape=(100,))
+    >>> points.shape, bool((points**2).sum(-1).max() <= 1)
+    ((100, 3), True)
+    """
+    return _ball((key, p), (d, shape, dtype))
+
+
+def _draw_ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
+    wide = wide_dtype(dtype)
+    first, second = stream_of(key).split()
+    whole, axis = (*shape, d), len(shape)
+    p = repeated(full_operand(p, shape, wide), shape)
+    signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, wide)
+    radius = log(exponential_of(second, shape, wide))
+    # A sum of exponentials, taken relative to the largest: its terms are anything for other p.
+    parts = concatenate([sizes, expand_dims(radius, [axis])], axis)
+    largest = stop_gradient(reduce_max(parts, (axis,)))
+    spread = repeated(expand_dims(largest, [axis]), (*shape, d + 1))
+    total = add(log(reduce_sum(exp(sub(parts, spread)), (axis,))), largest)
+    total = repeated(expand_dims(total, [axis]), whole)
+    return convert_element_type(mul(signs, exp(div(sub(sizes, total), p))), dtype)
+
+
+def _check_ball(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    d, shape, dtype = static
+    _check_power(operation, arrays[1])
+    d = _check_length(operation, "d", d)
+    arrays, (shape, dtype) = _check_real(operation, arrays, (check_shape(operation, shape), dtype))
+    return arrays, (d, shape, dtype)
+
+
+def _check_length(operation: str, name: str, value: Any) -> int:
+    """A length that is not negative. Raises WeftTypeError or WeftValueError."""
+    try:
+        found = operator.index(value)
+    except TypeError as error:
+        if isinstance(error, WeftTypeError):
+            raise  # a traced number: the error says what to do
+        raise WeftTypeError(
+            f"{operation}: {name} is an integer",
+            operation=operation,
+            got=f"{name}={value!r:.60} of class {type(value).__name__}",
+            wanted="an integer of 0 or more",
+        ) from None
+    if found < 0:
+        raise WeftValueError(
+            f"{operation}: {name} is not negative",
+            operation=operation,
+            got=f"{name}={found}",
+            wanted="an integer of 0 or more",
+        )
+    return found
+
+
+_ball = Sampler("ball", _draw_ball, _check_ball)
+
+
+# ---- normal vectors ------------------------------------------------------------------------------
+
+
+def multivariate_normal(
+    key: Any,
+    mean: Any,
+    cov: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    method: str = "cholesky",
+) -> Any:
+    """Normally distributed vectors of a mean, of shape (..., n), and a covariance (..., n, n).
+
+    The dimensions before these broadcast to `shape`, by default the one to which they broadcast
+    together; the result has shape `(*shape, n)`, and by default the dtype of both parameters. The
+    covariance is factored by `method`: "cholesky", which takes positive definite matrices and gives
+    NaN for others, or "eigh" or "svd", which also take singular ones. The result has derivatives in
+    mean and covariance; those of the covariance by "eigh" and "svd" are not finite where
+    eigenvalues are equal.
+
+    >>> import weft, weft.numpy as wnp
+    >>> cov = wnp.array([[2.0, 1.0], [1.0, 1.0]])
+    >>> drawn = weft.random.multivariate_normal(weft.random.key(0), wnp.zeros(2), cov, (5000,))
+    >>> drawn.shape, bool(abs(wnp.cov(drawn.T) - cov).max() < 0.2)
+    ((5000, 2), True)
+    """
+    return _multivariate_normal((key, mean, cov), (shape, dtype, method))
+
+
+def _factor(cov: Any, method: str) -> Any:
+    """A matrix whose product with its transpose is the covariance."""
+    if method == "cholesky":
+        return cholesky(cov)
+    if method == "eigh":
+        vectors, values = eigh(cov)
+    else:
+        vectors, values, _ = svd(cov)
+    # Rounding makes eigenvalues that are 0 negative; the square root of 0 has no derivative.
+    positive = gt(values, type_of(values).dtype.type(0))
+    one, nothing = (filled(i, type_of(values).shape, type_of(values).dtype) for i in (1, 0))
+    roots = select(positive, sqrt(select(positive, values, one)), nothing)
+    return scaled_columns(vectors, roots)
+
+
+def _draw_multivariate_normal(
+    key: Any, mean: Any, cov: Any, shape: Shape, dtype: Any, method: str
+) -> Any:
+    wide = wide_dtype(dtype)
+    n = type_of(mean).shape[-1]
+    mean, cov = (convert_element_type(x, wide) for x in (mean, cov))
+    whole = (*shape, n)
+    drawn = convert_element_type(draw_normal(stream_of(key), whole, dtype), wide)
+    factor = _factor(cov, method)
+    if type_of(factor).ndim == 2:
+        turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
+    else:
+        column = expand_dims(drawn, [len(whole)])
+        turned = matmul(repeated(factor, (*whole, n)), column)
+    made = add(repeated(mean, whole), reshape(turned, whole))
+    return convert_element_type(made, dtype)
+
+
+_METHODS = ("cholesky", "eigh", "svd")
+
+
+def _check_multivariate_normal(
+    operation: str, arrays: Arrays, static: Static
+) -> tuple[Arrays, Static]:
+    key = check_key(operation, arrays[0])
+    mean, cov = (
+        check_parameter(operation, *x) for x in zip(("mean", "cov"), arrays[1:], strict=True)
+    )
+    shape, dtype, method = static
+    if method not in _METHODS:
+        raise WeftValueError(
+            f"{operation}: there is no method {method!r}",
+            operation=operation,
+            got=f"method={method!r}",
+            wanted="one of " + ", ".join(map(repr, _METHODS)),
+            fix=Fix("method", "leave method out", {"method": "cholesky"}),
+        )
+    own, square = type_of(mean).shape, type_of(cov).shape
+    if not own or len(square) < 2 or square[-2:] != (own[-1], own[-1]):
+        raise ShapeError(
+            f"{operation}: mean has shape (..., n) and cov has shape (..., n, n)",
+            operation=operation,
+            got=f"mean of shape {own}, cov of shape {square}",
+            wanted="a vector and a square matrix of its length, or arrays of those",
+        )
+    shape = _batch(operation, shape, own[:-1], square[:-2])
+    common = dtypes.default_float
+    if dtype is None:
+        common = functools.partial(_common_float, mean, cov)
+    dtype = check_dtype(operation, dtype, dtypes.FLOATING, common, "real numbers")
+    return (key, mean, cov), (shape, dtype, method)
+
+
+def _common_float(mean: Any, cov: Any) -> Any:
+    pairs = [(type_of(x).dtype, type_of(x).weak_type) for x in (mean, cov)]
+    dtype = dtypes.promote(*pairs)[0]
+    return dtype if dtype in dtypes.FLOATING else dtypes.default_float()
+
+
+def _batch(operation: str, shape: Any, mean: Shape, cov: Shape) -> Shape:
+    holders = (np.broadcast_to(np.float32(0), mean), np.broadcast_to(np.float32(0), cov))
+    names = ("mean without its last dimension", "cov without its last two")
+    return check_shape_of_parameters(operation, shape, names, holders)
+
+
+_multivariate_normal = Sampler(
+    "multivariate_normal", _draw_multivariate_normal, _check_multivariate_normal
+)
+
+
+# ---- orthogonal matrices -------------------------------------------------------------------------
+
+
+def orthogonal(
+    key: Any,
+    n: int,
+    shape: Any = (),
+    dtype: Any = None,
+    m: int | None = None,
+) -> Any:
+    """Orthogonal matrices of shape (n, n), or unitary ones for a complex dtype, each as likely as
+    any other (by Haar's measure).
+
+    With `m` the matrices have shape (n, m): their columns are orthonormal, or their rows if there
+    are fewer of those. The result has shape `(*shape, n, m)`. Raises WeftTypeError or
+    WeftValueError for lengths that are no integers of 0 or more.
+
+    >>> import weft, weft.numpy as wnp
+    >>> q = weft.random.orthogonal(weft.random.key(0), 3)
+    >>> bool(abs(q @ q.T - wnp.eye(3)).max() < 1e-6)
+    True
+    """
+    return _orthogonal((key,), (n, shape, dtype, m))
+
+
+def _draw_orthogonal(key: Any, n: int, shape: Shape, dtype: Any, m: int) -> Any:
+    wide = wide_dtype(dtype)
+    long, short = max(n, m), min(n, m)
+    drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
+    q, r = qr(convert_element_type(drawn, wide), full_matrices=False)
+    # Of the matrices Q R, that with a positive diagonal of R is unique, and its Q is unbiased.
+    q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
+    return convert_element_type(swapped(q) if n < m else q, dtype)
+
+
+_check_random = parametric("real or complex numbers")
+
+
+def _check_orthogonal(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
+    n, shape, dtype, m = static
+    n = _check_length(operation, "n", n)
+    m = n if m is None else _check_length(operation, "m", m)
+    arrays, (shape, dtype) = _check_random(operation, arrays, (shape, dtype))
+    return arrays, (n, shape, dtype, m)
+
+
+_orthogonal = Sampler("orthogonal", _draw_orthogonal, _check_orthogonal)

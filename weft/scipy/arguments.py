@@ -1,0 +1,95 @@
+"""Checks of arguments that several parts of `weft.scipy` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
+from weft.numpy.arguments import check_arrays
+
+__all__ = ["check_dimensions", "check_numbers", "one_of", "refuse", "wrong_shape", "wrong_value"]
+
+
+def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
+    """Raises WeftValueError unless an argument has one of a few values."""
+    if type(value) is type(names[0]) and value in names:
+        return
+    raise WeftValueError(
+        f"{operation}: there is no {argument} {value!r:.80}",
+        operation=operation,
+        got=f"{argument}={value!r:.80}",
+        wanted=", ".join(repr(name) for name in names),
+        fix=Fix(argument, f"pass {argument}={names[0]!r}", {argument: names[0]}),
+    )
+
+
+def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str) -> None:
+    """Raises WeftNotImplementedError where an argument has another value than `wanted`."""
+    if value is wanted:
+        return
+    raise WeftNotImplementedError(
+        f"{operation} takes no {argument}= here",
+        operation=operation,
+        got=f"{argument}={value!r:.80}",
+        wanted=f"{argument}={wanted!r}",
+        fix=Fix(argument, instead, {argument: wanted}),
+    )
+
+
+def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
+    """The error of a value that a function cannot take."""
+    return WeftValueError(
+        f"{operation} cannot take these values",
+        operation=operation,
+        got=got,
+        wanted=wanted,
+        fix=Fix("values", f"pass {wanted}", {}),
+    )
+
+
+def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
+    """The error of shapes that do not fit."""
+    return ShapeError(
+        f"{operation}: the shapes do not fit",
+        operation=operation,
+        got=got,
+        wanted=wanted,
+        fix=Fix("shape", f"pass {wanted}", {}),
+    )
+
+
+def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
+    """Raises WeftTypeError for what is no array and DTypeError for elements that do not fit."""
+    check_arrays(operation, x)
+    of = type_of(x)
+    if of.dtype not in accepted:
+        real = dtypes.complex64 not in accepted
+        raise DTypeError(
+            f"{operation} does not take {dtypes.short_name(of.dtype)}",
+            operation=operation,
+            got=f"{argument}: {of}",
+            wanted="real numbers" if real else "numbers",
+            fix=Fix("convert", f"convert it: {argument}.astype('float32')", {"dtype": "float32"}),
+        )
+
+
+def check_dimensions(
+    operation: str, argument: str, x: Any, least: int, most: int | None = None
+) -> None:
+    """Raises as `check_numbers`, and ShapeError for another number of dimensions."""
+    check_numbers(operation, argument, x)
+    of = type_of(x)
+    if of.ndim < least or (most is not None and of.ndim > most):
+        some = str(least) if most == least else f"{least} to {most}"
+        if most is None:
+            some = f"{least} or more"
+        raise ShapeError(
+            f"{operation}: {argument} has {of.ndim} dimensions",
+            operation=operation,
+            got=f"{argument}: {of}",
+            wanted=f"{some} dimensions",
+            fix=Fix("reshape", f"reshape it: {argument}.reshape(...)", {}),
+        )

@@ -1,0 +1,42 @@
+"""`weft.scipy.integrate`: integrals of sampled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.numpy.arguments import axis_of, broadcast_shape
+from weft.numpy.differences import trapezoid as numpy_trapezoid
+from weft.scipy.arguments import check_dimensions, wrong_shape
+
+__all__ = ["trapezoid"]
+
+
+@api_boundary
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral of y along an axis by the trapezoidal rule: straight lines between samples.
+
+    x: where the samples are, (n,) or of a shape that broadcasts with that of y; without it they are
+    dx apart. The result is floating or complex, without the axis. Raises ShapeError where x does
+    not fit, AxisError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> trapezoid(jnp.array([0.0, 1.0, 4.0]))
+    Array(3., dtype=float32)
+    """
+    name = "integrate.trapezoid"
+    check_dimensions(name, "y", y, 1)
+    of = type_of(y)
+    place = axis_of(axis, of.ndim, name)
+    check_dimensions(name, "dx", dx, 0)
+    if x is not None:
+        check_dimensions(name, "x", x, 1)
+        given = type_of(x)
+        if given.ndim == 1 and given.shape[0] != of.shape[place]:
+            raise wrong_shape(
+                name, f"y: {of}, x: {given}, axis={axis}", f"an x of {of.shape[place]} elements"
+            )
+        if given.ndim > 1:
+            broadcast_shape(name, of.shape, given.shape)
+    return numpy_trapezoid(y, x, dx, axis)

@@ -1,0 +1,204 @@
+"""`weft.scipy.interpolate`: functions known on a grid, read between its points."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes, tree
+from weft.array import Array, as_array
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import Fix, WeftValueError, api_boundary
+from weft.numpy.arguments import (
+    broadcast_shape,
+    broadcasted,
+    check_arrays,
+    convert,
+    inexact,
+    promoted,
+)
+from weft.numpy.compiled import compiled
+from weft.scipy.arguments import (
+    check_dimensions,
+    check_numbers,
+    one_of,
+    refuse,
+    wrong_shape,
+    wrong_value,
+)
+
+__all__ = ["RegularGridInterpolator"]
+
+_METHODS = ("linear", "nearest")
+
+
+@compiled
+def _interpolated(values: Any, xi: Any, fill: Any, *grid: Any, method: str, filled: bool) -> Any:
+    """values: (n1, …, nd, …); xi: (..., d); each grid (n,)."""
+    given = inexact(
+        type_of(promoted("interpolate", values, fill)[0]).dtype if filled else values.dtype
+    )
+    wide = dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given
+    values = convert(values, wide)
+    xi = convert(xi, inexact(xi.dtype))
+    rows: list[Any] = []
+    outside: Any = False
+    missing: Any = False
+    for i, points in enumerate(grid):
+        x, points = promoted("interpolate", xi[..., i], points)
+        points = convert(points, inexact(points.dtype))
+        x = convert(x, points.dtype)
+        n = points.shape[0]
+        low = jnp.clip(jnp.searchsorted(points, x, side="right") - 1, 0, max(n - 2, 0))
+        low = convert(low, dtypes.int32)
+        start, stop = points[low], points[jnp.minimum(low + 1, n - 1)]
+        width = stop - start
+        rows.append((low, (x - start) / jnp.where(width > 0, width, 1), n))
+        outside = outside | (x < points[0]) | (x > points[-1])
+        missing = missing | jnp.isnan(x)
+    out = _between(values, rows, method, wide)
+    rest = type_of(out).ndim - type_of(xi).ndim + 1
+
+    def spread(mask: Any) -> Any:
+        return mask.reshape(*mask.shape, *(1,) * rest)
+
+    if filled:
+        out = jnp.where(spread(outside), convert(fill, wide), out)
+    return convert(jnp.where(spread(missing), jnp.nan, out), given)
+
+
+def _between(values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dtype: Any) -> Any:
+    if method == "nearest":
+        index = tuple(
+            jnp.minimum(low + convert(part > 0.5, low.dtype), n - 1) for low, part, n in rows
+        )
+        return values[index]
+    out = None
+    for corner in itertools.product((0, 1), repeat=len(rows)):
+        places: list[Any] = []
+        weight: Any = None
+        for side, (low, part, n) in zip(corner, rows, strict=True):
+            places.append(jnp.minimum(low + side, n - 1))
+            one = part if side else 1 - part
+            weight = one if weight is None else weight * one
+        term = values[tuple(places)]
+        weight = convert(weight, dtype)
+        term = term * weight.reshape(*weight.shape, *(1,) * (term.ndim - weight.ndim))
+        out = term if out is None else out + term
+    return out
+
+
+class RegularGridInterpolator:
+    """A function known at the points of a rectangular grid, read anywhere.
+
+    points: for each direction the places of the grid, rising, (n1,), …, (nd,); values: shape
+    (n1, …, nd, …), floating or complex (integers are converted). method: "linear", along straight
+    lines in each direction, or "nearest". fill_value: what stands for a point outside of the grid;
+    None goes on as at the edge. bounds_error: errors for points outside are not raised, as they
+    would depend on values. A pytree, so that values may be differentiated and mapped.
+
+    Raises ShapeError, WeftValueError for places that do not rise (where they are known) and another
+    method, DTypeError, WeftTypeError, and WeftNotImplementedError for bounds_error=True.
+
+    >>> import weft.numpy as jnp
+    >>> grid = (jnp.array([0.0, 1.0, 3.0]), jnp.array([0.0, 2.0]))
+    >>> f = RegularGridInterpolator(grid, jnp.array([[0.0, 2.0], [1.0, 3.0], [3.0, 5.0]]))
+    >>> f(jnp.array([[0.5, 1.0], [2.0, 0.0]]))
+    Array([1.5, 2. ], dtype=float32)
+    """
+
+    grid: tuple[Any, ...]
+    values: Any
+    method: str
+    fill_value: Any
+
+    @api_boundary
+    def __init__(
+        self,
+        points: Any,
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = False,
+        fill_value: Any = np.nan,
+    ) -> None:
+        name = "interpolate.RegularGridInterpolator"
+        one_of(name, "method", method, _METHODS)
+        refuse(name, "bounds_error", bounds_error, False, "pass fill_value and look for it")
+        if not isinstance(points, (tuple, list)) or not points:
+            raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
+        for number, row in enumerate(points):
+            check_dimensions(name, f"points[{number}]", row, 1, 1)
+            check_numbers(name, f"points[{number}]", row, dtypes.REAL)
+            _check_rising(name, number, row)
+        check_numbers(name, "values", values)
+        lengths = tuple(type_of(row).shape[0] for row in points)
+        if type_of(values).shape[: len(points)] != lengths or 0 in lengths:
+            raise wrong_shape(
+                name, f"values: {type_of(values)}, points: {lengths}", f"values of {lengths}"
+            )
+        if fill_value is not None:
+            check_dimensions(name, "fill_value", fill_value, 0, 0)
+        self.grid = tuple(jnp.asarray(row) for row in points)
+        self.values = jnp.asarray(values)
+        self.method = method
+        self.fill_value = fill_value
+
+    @api_boundary
+    def __call__(self, xi: Any, method: str | None = None) -> Any:
+        """The function at points: xi of shape (..., d), or a tuple of d arrays that broadcast; of
+        one dimension, its elements are taken d at a time.
+
+        The result has the shape of the points and of the further dimensions of the values. NaN
+        where a coordinate is. Raises ShapeError, WeftValueError, DTypeError and WeftTypeError.
+        """
+        name = "interpolate.RegularGridInterpolator"
+        chosen = self.method if method is None else method
+        one_of(name, "method", chosen, _METHODS)
+        if isinstance(xi, (tuple, list)):
+            check_arrays(name, *xi)
+            shape = broadcast_shape(name, *[type_of(x).shape for x in xi])
+            xi = jnp.stack([broadcasted(x, shape) for x in promoted(name, *xi)], axis=-1)
+        check_dimensions(name, "xi", xi, 1)
+        check_numbers(name, "xi", xi, dtypes.REAL)
+        if type_of(xi).ndim == 1 and type_of(xi).size % len(self.grid) == 0:
+            xi = jnp.reshape(xi, (-1, len(self.grid)))
+        if type_of(xi).shape[-1] != len(self.grid):
+            raise wrong_shape(name, f"xi: {type_of(xi)}", f"an xi of shape (..., {len(self.grid)})")
+        filled = self.fill_value is not None
+        fill = self.fill_value if filled else 0.0
+        return _interpolated(self.values, xi, fill, *self.grid, method=chosen, filled=filled)
+
+
+def _check_rising(operation: str, number: int, row: Any) -> None:
+    """Raises WeftValueError where places are known and do not rise."""
+    if isinstance(row, Tracer):
+        return
+    known = np.asarray(as_array(row) if isinstance(row, Array) else row)
+    if known.size > 1 and not np.all(np.diff(known.astype(np.float64)) > 0):
+        raise WeftValueError(
+            f"{operation}: the places of a grid rise",
+            operation=operation,
+            got=f"points[{number}]={known!r:.80}",
+            wanted="numbers each of which is larger than the one before",
+            fix=Fix("sort", "sort them, and the values along with them", {}),
+        )
+
+
+def _taken_apart(x: RegularGridInterpolator) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return (x.grid, x.values, x.fill_value), (x.method,)
+
+
+def _put_together(aux: tuple[Any, ...], children: Sequence[Any]) -> RegularGridInterpolator:
+    # Not by the constructor: what stands in the places of arrays may be anything.
+    made = object.__new__(RegularGridInterpolator)
+    made.grid, made.values, made.fill_value = children
+    (made.method,) = aux
+    return made
+
+
+tree.register_node(RegularGridInterpolator, _taken_apart, _put_together)

@@ -1,0 +1,179 @@
+"""Eigenvalues of Hermitian matrices, of pairs of them, and of matrices with three diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.linalg.operands import check_square, computing_dtype, returned
+from weft.numpy.arguments import convert
+from weft.numpy.compiled import compiled
+from weft.ops import eigh as eigh_operation
+from weft.ops.cholesky import cholesky
+from weft.ops.matrices import adjoint, matmul, on_diagonal, triangle
+from weft.ops.triangular_solve import triangular_solve
+from weft.scipy.arguments import check_dimensions, one_of, refuse, wrong_shape, wrong_value
+
+__all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
+
+
+# ---- Hermitian matrices, and pairs of them -------------------------------------------------------
+
+
+def mirrored(x: Any, lower: bool) -> Any:
+    """The Hermitian matrices of which one triangle is given; their diagonal is real."""
+    strict = triangle(x, lower, -1 if lower else 1)
+    diagonal = convert(jnp.real(x), type_of(x).dtype)
+    return jnp.where(on_diagonal(type_of(x)), diagonal, strict + adjoint(strict))
+
+
+@compiled
+def _eigh(a: Any, *, lower: bool, values_only: bool) -> Any:
+    given = type_of(a).dtype
+    x = convert(a, computing_dtype(given))
+    v, w = eigh_operation.eigh(x, lower=lower, symmetrize_input=False)
+    return returned(w, given) if values_only else (returned(w, given), returned(v, given))
+
+
+@compiled
+def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -> Any:
+    given = jnp.result_type(a, b)
+    a, b = (mirrored(convert(x, computing_dtype(given)), lower) for x in (a, b))
+    factor = cholesky(b, symmetrize_input=False)
+    if type == 1:
+        half = triangular_solve(factor, a, left_side=True, lower=True)
+        same = triangular_solve(
+            factor, half, left_side=False, lower=True, transpose_a=True, conjugate_a=True
+        )
+    else:
+        same = matmul(matmul(adjoint(factor), a), factor)
+    v, w = eigh_operation.eigh(same, symmetrize_input=True)
+    if values_only:
+        return returned(w, given)
+    if type == 3:
+        v = matmul(factor, v)
+    else:
+        v = triangular_solve(
+            factor, v, left_side=True, lower=True, transpose_a=True, conjugate_a=True
+        )
+    return returned(w, given), returned(v, given)
+
+
+@api_boundary
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: None = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Any:
+    """Eigenvalues, real and rising, and eigenvectors, as columns, of Hermitian matrices.
+
+    a: shape (..., n, n), of which the `lower` or the upper triangle is read. With a b of that
+    shape, Hermitian and positive definite, of which the same triangle is read, those of a pair:
+    type 1 a v = w b v, type 2 a b v = w v, type 3 b a v = w v, scaled so that the adjoint of v
+    times b v is one (type 3: times the inverse of b). eigvals_only: the eigenvalues alone.
+    `overwrite_a`, `overwrite_b`, `turbo` and `check_finite` mean nothing; `eigvals`, a selection,
+    is not taken. Derivatives are those of `weft.numpy.linalg.eigh`.
+
+    Raises ShapeError, WeftValueError for another type, DTypeError, WeftTypeError, and
+    WeftNotImplementedError for eigvals.
+
+    >>> import weft.numpy as jnp
+    >>> eigh(jnp.diag(jnp.array([16.0, 2.0])), jnp.diag(jnp.array([4.0, 1.0])), eigvals_only=True)
+    Array([2., 4.], dtype=float32)
+    """
+    name = "linalg.eigh"
+    check_square(name, "a", a)
+    refuse(name, "eigvals", eigvals, None, "take those of the result that you need: w[lo:hi]")
+    one_of(name, "type", type, (1, 2, 3))
+    if b is None:
+        return _eigh(a, lower=bool(lower), values_only=bool(eigvals_only))
+    check_square(name, "b", b)
+    if type_of(a).shape != type_of(b).shape:
+        raise wrong_shape(name, f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
+    return _generalized(a, b, lower=bool(lower), values_only=bool(eigvals_only), type=type)
+
+
+# ---- three diagonals -----------------------------------------------------------------------------
+
+
+@compiled
+def _tridiagonal(d: Any, e: Any, *, values_only: bool, first: int, stop: int) -> Any:
+    given = jnp.result_type(d, e)
+    d, e = (convert(x, computing_dtype(given)) for x in (d, e))
+    d = d.real
+    x = jnp.diag(convert(d, e.dtype)) + jnp.diag(e, -1)
+    v, w = eigh_operation.eigh(x, lower=True, symmetrize_input=False, subset_by_index=(first, stop))
+    return returned(w, given) if values_only else (returned(w, given), returned(v, given))
+
+
+def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
+    """The first of the eigenvalues that are asked for and the end of them."""
+    name = "linalg.eigh_tridiagonal"
+    one_of(name, "select", select, ("a", "i", "v"))
+    if select == "a":
+        return 0, n
+    pair = tuple(range) if isinstance(range, (tuple, list)) else ()
+    whole = len(pair) == 2 and all(isinstance(i, (int, np.integer)) for i in pair)
+    if select == "i" and whole and 0 <= pair[0] <= pair[1] < n:
+        return int(pair[0]), int(pair[1]) + 1
+    if select == "v" and len(pair) == 2 and pair[0] < pair[1]:
+        return 0, n
+    raise wrong_value(
+        name,
+        f"select={select!r}, select_range={range!r:.60}",
+        f'for "i" the first and the last of {n} eigenvalues; for "v" two rising bounds',
+    )
+
+
+@api_boundary
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Any = None,
+) -> Any:
+    """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian matrices of three diagonals.
+
+    d: shape (n,), the diagonal, real; e: (n - 1,), the one below it, real or complex. select: "a"
+    all, "i" those from select_range[0] to select_range[1], counted from 0, "v" those in the
+    half-open interval above select_range[0] up to select_range[1], as many as there are, so not
+    inside `jit`. eigvals_only: the eigenvalues alone. The matrix is written out, so that
+    derivatives are those of `eigh`; `tol` and `key` belong to other algorithms and are not taken.
+
+    Raises ShapeError, WeftValueError for a wrong selection, DTypeError, WeftTypeError, and
+    WeftNotImplementedError.
+
+    >>> import weft.numpy as jnp
+    >>> eigh_tridiagonal(jnp.zeros(2), jnp.ones(1), eigvals_only=True)
+    Array([-1.,  1.], dtype=float32)
+    """
+    name = "linalg.eigh_tridiagonal"
+    check_dimensions(name, "d", d, 1, 1)
+    check_dimensions(name, "e", e, 1, 1)
+    refuse(name, "tol", tol, None, "leave it out: results are exact to roundoff")
+    refuse(name, "key", key, None, "leave it out: nothing is drawn")
+    n = type_of(d).shape[0]
+    if type_of(e).shape[0] != max(n - 1, 0) or n == 0:
+        raise wrong_shape(name, f"d: {type_of(d)}, e: {type_of(e)}", "d of n >= 1, e of n - 1")
+    first, stop = _selected(select, select_range, n)
+    found = _tridiagonal(d, e, values_only=bool(eigvals_only), first=first, stop=stop)
+    if select != "v":
+        return found
+    w = found if eigvals_only else found[0]
+    inside = (w > select_range[0]) & (w <= select_range[1])  # type: ignore[index]
+    return w[inside] if eigvals_only else (w[inside], found[1][:, inside])

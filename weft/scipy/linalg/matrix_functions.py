@@ -1,0 +1,171 @@
+"""Functions of matrices by the Schur factorization: the square root, and any function.
+
+A function of a triangular matrix is found column by column, since it commutes with the matrix: each
+column is a triangular system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.control.custom_jvp import custom_jvp
+from weft.control.loops import map as map_
+from weft.control.while_loop import fori_loop
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.linalg.operands import check_square, widened
+from weft.numpy.arguments import check_arrays, convert
+from weft.numpy.compiled import compiled
+from weft.ops.matrices import adjoint, matmul
+from weft.ops.triangular_solve import triangular_solve
+from weft.scipy.arguments import check_dimensions, refuse, wrong_shape
+from weft.scipy.linalg.schur import complex_schur
+from weft.scipy.linalg.sylvester import sylvester
+
+__all__ = ["funm", "sqrtm"]
+
+
+# ---- the square root -----------------------------------------------------------------------------
+
+
+def _triangular_root(t: Any) -> Any:
+    """The square root of an upper triangular matrix."""
+    n = t.shape[-1]
+    one, rows = jnp.eye(n, dtype=t.dtype), jnp.arange(n)
+    values = jnp.sqrt(jnp.diagonal(t))
+
+    def step(j: Any, root: Any) -> Any:
+        # Columns from j on have their diagonal only, rows from j on are not to be changed.
+        above = rows < j
+        system = jnp.where(above[:, None] & above[None, :], root, 0) + values[j] * one
+        # A singular matrix may have a root nevertheless, where its zeros are the right ones.
+        empty = (jnp.diagonal(system) == 0) | ~above
+        system = jnp.where(empty[:, None], one, system)
+        right = jnp.where(empty, 0, t[:, j])
+        column = triangular_solve(system, right[:, None], left_side=True)[:, 0]
+        return root.at[:, j].set(jnp.where(above, column, root[:, j]))
+
+    return fori_loop(1, n, step, jnp.diag(values))
+
+
+@custom_jvp
+def _root(a: Any) -> Any:
+    t, z = complex_schur(a)
+    return matmul(matmul(z, _triangular_root(t)), adjoint(z))
+
+
+@_root.defjvp
+def _root_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (a,), (da,) = primals, tangents
+    root = _root(a)
+    return root, sylvester(root, root, da)
+
+
+@compiled
+def _sqrtm(a: Any) -> Any:
+    x = widened(a)
+    x = convert(x, dtypes.to_complex(type_of(x).dtype))
+    if not x.size:
+        return x
+    if x.ndim == 2:
+        return _root(x)
+    flat = x.reshape(-1, *x.shape[-2:])
+    return map_(_root, flat).reshape(x.shape)
+
+
+@api_boundary
+def sqrtm(A: Any, blocksize: int = 1) -> Any:
+    """The principal square root X of square matrices: X X = A, the eigenvalues of X to the right.
+
+    A: shape (..., n, n). The result is complex, since its dtype cannot depend on values. Singular
+    matrices may have no root; then the result is not one. By Schur factorizations (A. Bjorck and S.
+    Hammarling, A Schur method for the square root of a matrix, 1983); the derivative of the root of
+    a regular matrix solves a Sylvester equation. Only a `blocksize` of 1 is taken.
+
+    Raises ShapeError, DTypeError, WeftTypeError and WeftNotImplementedError.
+
+    >>> import weft.numpy as jnp
+    >>> sqrtm(jnp.array([[4.0, 0.0], [0.0, 9.0]])).real
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    check_square("linalg.sqrtm", "A", A)
+    refuse("linalg.sqrtm", "blocksize", blocksize, 1, "leave it out: columns are one block")
+    return _sqrtm(A)
+
+
+# ---- any function --------------------------------------------------------------------------------
+
+
+def _parlett(t: Any, values: Any) -> tuple[Any, Any]:
+    """The function of an upper triangular matrix, and the least distance of two eigenvalues."""
+    n = t.shape[-1]
+    one, rows = jnp.eye(n, dtype=t.dtype), jnp.arange(n)
+    diagonal = jnp.diagonal(t)
+
+    def step(j: Any, f: Any) -> Any:
+        above = rows < j
+        column = jnp.where(above, t[:, j], 0)
+        right = jnp.matmul(f, column, precision="highest") - column * values[j]
+        system = jnp.where(above[:, None] & above[None, :], t - diagonal[j] * one, one)
+        # Equal eigenvalues: the quotient is taken without its divisor, as in SciPy.
+        system = system + jnp.diag(convert(jnp.diagonal(system) == 0, t.dtype))
+        found = triangular_solve(system, -right[:, None], left_side=True)[:, 0]
+        return f.at[:, j].set(jnp.where(above, -found, f[:, j]))
+
+    distances = abs(diagonal[:, None] - diagonal[None, :])
+    least = jnp.min(jnp.where(jnp.tri(n, k=-1, dtype=bool), distances, jnp.inf), initial=jnp.inf)
+    return fori_loop(1, n, step, jnp.diag(values)), least
+
+
+def _error(t: Any, f: Any, least: Any) -> Any:
+    """SciPy's estimate of the relative error."""
+    eps = jnp.finfo(least.dtype).eps
+    least = jnp.where(least == 0, eps, least)
+    strict = jnp.max(jnp.sum(abs(jnp.triu(t, 1)), axis=0))
+    error = jnp.minimum(1, jnp.maximum(eps, eps / least * strict))
+    bad = ~jnp.all(jnp.isfinite(f))
+    return jnp.where(bad, jnp.inf, error)
+
+
+@api_boundary
+def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+    """A function of a square matrix, by what it does to numbers.
+
+    A: shape (n, n); func: maps n complex eigenvalues to as many values. The result is complex. With
+    disp=False it comes with an estimate of its relative error, which is large where eigenvalues are
+    close; nothing is printed either way. There is no derivative: see `expm` and `sqrtm` for
+    functions that have one. By B. N. Parlett, A recurrence among the elements of functions of
+    triangular matrices (1976).
+
+    Raises ShapeError, WeftTypeError for a func that is no function, and DTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> funm(jnp.array([[4.0, 0.0], [0.0, 9.0]]), jnp.sqrt).real
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    name = "linalg.funm"
+    check_square(name, "A", A)
+    check_dimensions(name, "A", A, 2, 2)
+    if not callable(func):
+        raise WeftTypeError(
+            f"{name} takes a function second",
+            operation=name,
+            got=f"func={func!r:.80}",
+            wanted="a function of an array of eigenvalues",
+            fix=Fix("function", "pass a function: weft.numpy.exp", {}),
+        )
+    t, z = complex_schur(widened(A))
+    values = func(jnp.diagonal(t))
+    check_arrays(name, values)
+    if type_of(values).shape != (t.shape[-1],):
+        raise wrong_shape(
+            name, f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues", "as many values"
+        )
+    f, least = _parlett(t, convert(values, t.dtype))
+    found = matmul(matmul(z, f), adjoint(z))
+    return found if disp else (found, _error(t, f, least))

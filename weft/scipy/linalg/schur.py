@@ -1,0 +1,117 @@
+"""The Schur factorization, real and complex."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.control.while_loop import fori_loop
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.linalg.operands import check_square, returned, widened
+from weft.numpy.arguments import convert, promoted
+from weft.numpy.compiled import compiled
+from weft.ops import schur as schur_operation
+from weft.ops.matrices import triangle
+from weft.scipy.arguments import check_dimensions, one_of, wrong_shape
+
+__all__ = ["complex_schur", "rsf2csf", "schur"]
+
+
+def complex_schur(a: Any) -> tuple[Any, Any]:
+    """T and Z of a = Z T adjoint(Z), T upper triangular and both complex; a in a dtype of LAPACK's.
+
+    A real matrix is made complex first: its complex form is then found at once.
+    """
+    wide = convert(a, dtypes.to_complex(type_of(a).dtype))
+    t, z = schur_operation.schur(wide)
+    return triangle(t, False), z
+
+
+@compiled
+def _schur(a: Any, *, complex_form: bool) -> Any:
+    x = widened(a)
+    if complex_form:
+        return complex_schur(x)
+    t, z = schur_operation.schur(x)
+    return returned(t, type_of(a).dtype), returned(z, type_of(a).dtype)
+
+
+@api_boundary
+def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+    """T and Z of a = Z T adjoint(Z), Z unitary and T upper triangular.
+
+    a: shape (..., n, n). output: "real" (or "r") keeps real matrices real; then T has a block of
+    two rows on its diagonal for each pair of complex eigenvalues. "complex" (or "c") makes both
+    complex. There is no derivative. By LAPACK's gees.
+
+    Raises WeftValueError for another output, ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> t, z = schur(jnp.array([[2.0, 1.0], [0.0, 3.0]]))
+    >>> t
+    Array([[2., 1.],
+           [0., 3.]], dtype=float32)
+    """
+    check_square("linalg.schur", "a", a)
+    one_of("linalg.schur", "output", output, ("real", "complex", "r", "c"))
+    return _schur(a, complex_form=output[0] == "c")
+
+
+@compiled
+def _triangular(t: Any, z: Any) -> Any:
+    n = t.shape[-1]
+
+    def step(number: Any, state: Any) -> Any:
+        # From the last row to the second; what is below the diagonal there is rotated away.
+        t, z = state
+        m = n - 1 - number
+        lower = t[m, m - 1]
+        a, b, c, d = t[m - 1, m - 1], t[m - 1, m], lower, t[m, m]
+        # The eigenvalue of the block that is nearer to d, less d.
+        half = (a - d) / 2
+        root = jnp.sqrt(half * half + b * c)
+        root = jnp.where((half.real * root.real + half.imag * root.imag) > 0, -root, root)
+        mu = half + root
+        length = jnp.hypot(abs(mu), abs(c))
+        none = lower == 0
+        safe = jnp.where(none, 1, length)
+        cosine, sine = jnp.where(none, 1, mu / safe), jnp.where(none, 0, c / safe)
+        turn = jnp.array([[jnp.conj(cosine), sine], [-sine, cosine]])
+        rows = jnp.stack([t[m - 1], t[m]])
+        rows = jnp.matmul(turn, rows, precision="highest")
+        t = t.at[m - 1].set(rows[0]).at[m].set(rows[1])
+        back = jnp.conj(turn).T
+        columns = jnp.matmul(jnp.stack([t[:, m - 1], t[:, m]], axis=1), back, precision="highest")
+        t = t.at[:, m - 1].set(columns[:, 0]).at[:, m].set(columns[:, 1]).at[m, m - 1].set(0)
+        columns = jnp.matmul(jnp.stack([z[:, m - 1], z[:, m]], axis=1), back, precision="highest")
+        return t, z.at[:, m - 1].set(columns[:, 0]).at[:, m].set(columns[:, 1])
+
+    t, z = fori_loop(0, max(n - 1, 0), step, (t, z))
+    return triangle(t, False), z
+
+
+@api_boundary
+def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
+    """The complex Schur form of a real one: an upper triangular T, and its Z.
+
+    T and Z: shape (n, n), as `schur` gives them. `check_finite` means nothing. Each block of two
+    rows is made triangular by a rotation (G. H. Golub and C. F. Van Loan, Matrix Computations,
+    7.4). Raises ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> t, z = schur(jnp.array([[0.0, -1.0], [1.0, 0.0]]))
+    >>> abs(rsf2csf(t, z)[0]).round(3)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    name = "linalg.rsf2csf"
+    for argument, x in (("T", T), ("Z", Z)):
+        check_square(name, argument, x)
+        check_dimensions(name, argument, x, 2, 2)
+    if type_of(T).shape != type_of(Z).shape:
+        raise wrong_shape(name, f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one shape")
+    t, z = promoted(name, widened(T), widened(Z))
+    dtype = dtypes.to_complex(type_of(t).dtype)
+    return _triangular(convert(t, dtype), convert(z, dtype))

@@ -1,0 +1,327 @@
+"""Systems of equations with SciPy's arguments: from a matrix, or from its factors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.control.linear_solve import custom_linear_solve
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.linalg import determinants
+from weft.linalg import solving as numpy_solving
+from weft.linalg.operands import check_matrices, check_square, computing_dtype, returned
+from weft.numpy.arguments import broadcast_shape, broadcasted, convert
+from weft.numpy.compiled import compiled
+from weft.ops.cholesky import cholesky
+from weft.ops.convert import stop_gradient
+from weft.ops.lu import lu_pivots_to_permutation
+from weft.ops.matrices import adjoint, conjugate, matmul, reordered, swapped, triangle
+from weft.ops.triangular_solve import triangular_solve
+from weft.scipy.arguments import one_of, wrong_shape
+from weft.scipy.linalg.eigenvalues import mirrored
+
+__all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
+
+# `overwrite_*` and `check_finite` are advice to a library that works in place; `debug` is nothing
+# in SciPy either. All are taken and mean nothing.
+
+
+# ---- what all of them do with a right-hand side --------------------------------------------------
+
+
+def _checked(operation: str, argument: str, a: Any, b: Any) -> None:
+    """Raises ShapeError, DTypeError or WeftTypeError unless a x = b is a system."""
+    check_square(operation, argument, a)
+    check_matrices(operation, "b", b, least=1)
+    left, right = type_of(a), type_of(b)
+    if right.shape[0 if right.ndim == 1 else -2] != left.shape[-1]:
+        n = left.shape[-1]
+        raise wrong_shape(
+            operation, f"{argument}: {left}, b: {right}", f"b of shape ({n},) or (..., {n}, k)"
+        )
+    broadcast_shape(operation, left.shape[:-2], right.shape[:-2])
+
+
+def _prepared(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Both in the dtype that is computed in, with the same batch dimensions, b of columns; and the
+    dtype of the result."""
+    given = jnp.result_type(a, b)
+    a, b = (convert(x, computing_dtype(given)) for x in (a, b))
+    b = b[:, None] if b.ndim == 1 else b
+    batch = broadcast_shape("linalg.solve", a.shape[:-2], b.shape[:-2])
+    return (
+        broadcasted(a, (*batch, *a.shape[-2:])),
+        broadcasted(b, (*batch, *b.shape[-2:])),
+        given,
+    )
+
+
+def _answer(x: Any, b: Any, given: Any) -> Any:
+    """The solution in the dtype of the operands, and without the column that a vector got."""
+    return returned(x[..., 0] if b.ndim == 1 else x, given)
+
+
+# ---- from a matrix -------------------------------------------------------------------------------
+
+
+def _substituted(factor: Any, b: Any) -> Any:
+    """The solution of L L^H x = b."""
+    y = triangular_solve(factor, b, left_side=True, lower=True)
+    return triangular_solve(
+        factor, y, left_side=True, lower=True, transpose_a=True, conjugate_a=True
+    )
+
+
+@compiled
+def _solve_hermitian(a: Any, b: Any, *, lower: bool, positive: bool) -> Any:
+    x, columns, given = _prepared(a, b)
+    x = mirrored(x, lower)
+    if not positive:
+        return _answer(numpy_solving.solved(x, columns), b, given)
+    factor = cholesky(stop_gradient(x), symmetrize_input=False)
+    found = custom_linear_solve(
+        lambda y: matmul(x, y),
+        columns,
+        lambda _, y: _substituted(factor, y),
+        # The transposed matrix is the conjugate.
+        lambda _, y: conjugate(_substituted(factor, conjugate(y))),
+    )
+    return _answer(found, b, given)
+
+
+@compiled
+def _solve_symmetric(a: Any, b: Any, *, lower: bool) -> Any:
+    x, columns, given = _prepared(a, b)
+    half = triangle(x, lower)
+    x = half + triangle(swapped(half), not lower, 1 if lower else -1)
+    return _answer(numpy_solving.solved(x, columns), b, given)
+
+
+_ASSUMED = ("gen", "sym", "her", "pos")
+
+
+@api_boundary
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Any:
+    """The x for which a x = b.
+
+    a: shape (..., n, n); b: (n,), or (..., n, k) with batch dimensions that broadcast with those of
+    a. assume_a: "gen", any matrix, by its LU factors; "pos", Hermitian and positive definite, by
+    Cholesky's factor (NaN where it is not); "sym" and "her", symmetric and Hermitian, by LU factors
+    too. For these, only the upper triangle is read, or the `lower` one. `overwrite_a`,
+    `overwrite_b`, `debug` and `check_finite` mean nothing. Derivatives are those of a solution.
+
+    Raises WeftValueError for another assume_a, ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> solve(jnp.array([[4.0, 0.0], [0.0, 16.0]]), jnp.array([4.0, 8.0]), assume_a="pos")
+    Array([1. , 0.5], dtype=float32)
+    """
+    _checked("linalg.solve", "a", a, b)
+    one_of("linalg.solve", "assume_a", assume_a, _ASSUMED)
+    if assume_a == "gen":
+        return numpy_solving.solve(a, b)
+    if assume_a == "sym":
+        return _solve_symmetric(a, b, lower=bool(lower))
+    return _solve_hermitian(a, b, lower=bool(lower), positive=assume_a == "pos")
+
+
+_TRANSPOSITIONS: dict[Any, tuple[bool, bool]] = {
+    0: (False, False),
+    "N": (False, False),
+    1: (True, False),
+    "T": (True, False),
+    2: (True, True),
+    "C": (True, True),
+}
+
+
+def _transposition(operation: str, trans: Any) -> tuple[bool, bool]:
+    """Whether a matrix is transposed, and conjugated."""
+    one_of(operation, "trans", trans, ("N", "T", "C") if isinstance(trans, str) else (0, 1, 2))
+    return _TRANSPOSITIONS[trans]
+
+
+@compiled
+def _solve_triangular(
+    a: Any, b: Any, *, lower: bool, transposed: bool, conjugated: bool, unit: bool
+) -> Any:
+    x, columns, given = _prepared(a, b)
+    found = triangular_solve(
+        x,
+        columns,
+        left_side=True,
+        lower=lower,
+        transpose_a=transposed,
+        conjugate_a=conjugated,
+        unit_diagonal=unit,
+    )
+    return _answer(found, b, given)
+
+
+@api_boundary
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: Any = None,
+    check_finite: bool = True,
+) -> Any:
+    """The x for which a x = b, a upper triangular, or `lower`; the other triangle is not read.
+
+    a and b: shapes as for `solve`. trans: 1 or "T" solves with the transposed a, 2 or "C" with its
+    adjoint. unit_diagonal: the diagonal counts as ones. `overwrite_b`, `debug` and `check_finite`
+    mean nothing. By LAPACK's trsm.
+
+    Raises WeftValueError for another trans, ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> solve_triangular(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))
+    Array([1., 2.], dtype=float32)
+    """
+    _checked("linalg.solve_triangular", "a", a, b)
+    transposed, conjugated = _transposition("linalg.solve_triangular", trans)
+    return _solve_triangular(
+        a, b, lower=bool(lower), transposed=transposed, conjugated=conjugated,
+        unit=bool(unit_diagonal),
+    )  # fmt: skip
+
+
+# ---- from factors --------------------------------------------------------------------------------
+
+
+def _pair(operation: str, argument: str, given: Any) -> tuple[Any, Any]:
+    """Raises WeftTypeError unless an argument is a pair."""
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        return given[0], given[1]
+    raise wrong_shape(operation, f"{argument}={given!r:.80}", f"the pair that {argument} is")
+
+
+@compiled
+def _cho_solve(c: Any, b: Any, *, lower: bool) -> Any:
+    factor, columns, given = _prepared(c, b)
+    return _answer(_substituted(factor if lower else adjoint(factor), columns), b, given)
+
+
+@api_boundary
+def cho_solve(
+    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """The x for which a x = b, from what `cho_factor` gave for a.
+
+    b: shape (n,) or (..., n, k). Only the triangle of the factor that counts is read; derivatives
+    by it are derivatives by that triangle. `overwrite_b` and `check_finite` mean nothing. Raises
+    ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> cho_solve((2 * jnp.eye(2), False), jnp.array([4.0, 8.0]))
+    Array([1., 2.], dtype=float32)
+    """
+    c, lower = _pair("linalg.cho_solve", "c_and_lower", c_and_lower)
+    _checked("linalg.cho_solve", "c", c, b)
+    return _cho_solve(c, b, lower=bool(lower))
+
+
+@compiled
+def _lu_solve(packed: Any, pivots: Any, b: Any, *, transposed: bool, conjugated: bool) -> Any:
+    factors, columns, given = _prepared(packed, b)
+    n = factors.shape[-1]
+    order = lu_pivots_to_permutation(convert(pivots, jnp.int32), n)
+    order = broadcasted(order, (*columns.shape[:-2], n))
+
+    def substituted(y: Any, lower: bool) -> Any:
+        return triangular_solve(
+            factors,
+            y,
+            left_side=True,
+            lower=lower,
+            unit_diagonal=lower,
+            transpose_a=transposed,
+            conjugate_a=conjugated,
+        )
+
+    if not transposed:
+        found = substituted(substituted(reordered(columns, order, -2), True), False)
+    else:
+        inverse = jnp.argsort(order, axis=-1)
+        inverse = convert(inverse, jnp.int32)
+        found = reordered(substituted(substituted(columns, False), True), inverse, -2)
+    return _answer(found, b, given)
+
+
+@api_boundary
+def lu_solve(
+    lu_and_piv: tuple[Any, Any],
+    b: Any,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """The x for which a x = b, from what `lu_factor` gave for a.
+
+    b: shape (n,) or (..., n, k). trans: 1 solves with the transposed a, 2 with its adjoint.
+    `overwrite_b` and `check_finite` mean nothing.
+
+    Raises WeftValueError for another trans, ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> lu_solve((2 * jnp.eye(2), jnp.array([0, 1])), jnp.array([4.0, 8.0]))
+    Array([2., 4.], dtype=float32)
+    """
+    name = "linalg.lu_solve"
+    packed, pivots = _pair(name, "lu_and_piv", lu_and_piv)
+    _checked(name, "lu", packed, b)
+    check_matrices(name, "piv", pivots, least=1)
+    whole = type_of(pivots).dtype in dtypes.INTEGER
+    if type_of(pivots).shape != type_of(packed).shape[:-1] or not whole:
+        raise wrong_shape(
+            name,
+            f"lu: {type_of(packed)}, piv: {type_of(pivots)}",
+            "integers as pivots, one for each row",
+        )
+    one_of(name, "trans", trans, (0, 1, 2))
+    transposed, conjugated = _TRANSPOSITIONS[trans]
+    return _lu_solve(packed, pivots, b, transposed=transposed, conjugated=conjugated)
+
+
+# ---- inverse and determinant ---------------------------------------------------------------------
+
+
+@api_boundary
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The inverses of square matrices; `weft.numpy.linalg.inv`.
+
+    `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
+    return numpy_solving.inv(a)
+
+
+@api_boundary
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """The determinants of square matrices; `weft.numpy.linalg.det`.
+
+    `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> det(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array(8., dtype=float32)
+    """
+    return determinants.det(a)

@@ -1,0 +1,133 @@
+"""The matrix equation A X + X B = C.
+
+Schur factorizations of A and B make it triangular, to be solved column by column (R. H. Bartels and
+G. W. Stewart, Solution of the matrix equation AX + XB = C, 1972). The equation is linear in X, so
+its derivatives are solutions of such equations, and no step is differentiated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.control.linear_solve import custom_linear_solve
+from weft.control.while_loop import fori_loop
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.linalg.operands import check_square, computing_dtype, returned
+from weft.linalg.solving import solved
+from weft.numpy.arguments import convert
+from weft.numpy.compiled import compiled
+from weft.ops.convert import stop_gradient
+from weft.ops.eig import eig
+from weft.ops.matrices import adjoint, matmul, swapped
+from weft.ops.triangular_solve import triangular_solve
+from weft.scipy.arguments import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.scipy.linalg.schur import complex_schur
+
+__all__ = ["solve_sylvester", "sylvester"]
+
+
+def _triangular_columns(r: Any, s: Any, f: Any) -> Any:
+    """The Y for which r Y + Y s = f, r and s upper triangular."""
+    n = r.shape[-1]
+    one = jnp.eye(n, dtype=r.dtype)
+
+    def step(k: Any, y: Any) -> Any:
+        # Columns from k on are zeros still.
+        right = f[:, k] - jnp.matmul(y, s[:, k], precision="highest")
+        column = triangular_solve(r + s[k, k] * one, right[:, None], left_side=True)
+        return y.at[:, k].set(column[:, 0])
+
+    return fori_loop(0, s.shape[-1], step, jnp.zeros_like(f))
+
+
+def _by_schur(a: Any, b: Any) -> Any:
+    """The eigenvalues of both, and a function that solves the equation for a C."""
+    (r, u), (s, v) = complex_schur(a), complex_schur(b)
+
+    def solve(c: Any) -> Any:
+        y = _triangular_columns(r, s, matmul(matmul(adjoint(u), c), v))
+        return matmul(matmul(u, y), adjoint(v))
+
+    return jnp.diagonal(r), jnp.diagonal(s), solve
+
+
+def _by_eigenvectors(a: Any, b: Any) -> Any:
+    (x, u), (y, v) = (eig(m, compute_left_eigenvectors=False) for m in (a, b))
+
+    def solve(c: Any) -> Any:
+        # The second system has V on the right.
+        scaled = matmul(solved(u, c), v) / (x[:, None] + y[None, :])
+        return matmul(matmul(u, scaled), solved(v, jnp.eye(v.shape[-1], dtype=v.dtype)))
+
+    return x, y, solve
+
+
+def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0) -> Any:
+    """The X for which a X + X b = c, all in one dtype that LAPACK takes.
+
+    NaN where the sum of an eigenvalue of each has a magnitude of at most `tol`.
+    """
+    dtype = type_of(c).dtype
+    wide = dtypes.to_complex(dtype)
+    method = _by_schur if by_schur else _by_eigenvectors
+    x, y, solve = method(*(convert(stop_gradient(m), wide) for m in (a, b)))
+    sums = abs(x[:, None] + y[None, :])
+    singular = jnp.any(sums <= tol)
+
+    def narrowed(found: Any) -> Any:
+        found = found if dtype in dtypes.COMPLEX else found.real
+        return jnp.where(singular, jnp.nan, found)
+
+    def forward(_: Any, right: Any) -> Any:
+        return narrowed(solve(convert(right, wide)))
+
+    def backward(_: Any, right: Any) -> Any:
+        # Factored anew: the factors of a transposed matrix are not upper triangular.
+        _, _, other = method(*(convert(stop_gradient(swapped(m)), wide) for m in (a, b)))
+        return narrowed(other(convert(right, wide)))
+
+    return custom_linear_solve(lambda z: matmul(a, z) + matmul(z, b), c, forward, backward)
+
+
+@compiled
+def _solve_sylvester(a: Any, b: Any, c: Any, *, method: str, tol: float) -> Any:
+    given = jnp.result_type(a, b, c)
+    a, b, c = (convert(x, computing_dtype(given)) for x in (a, b, c))
+    if 0 in c.shape:
+        return returned(c, given)
+    return returned(sylvester(a, b, c, by_schur=method == "schur", tol=tol), given)
+
+
+@api_boundary
+def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Any:
+    """The X for which A X + X B = C.
+
+    A: shape (m, m), B: (n, n), C and X: (m, n), promoted to one dtype. method: "schur", by R. H.
+    Bartels and G. W. Stewart (1972), or "eigen", by eigenvectors, for A and B that have enough of
+    them. Where an eigenvalue of A and one of B add up to no more than `tol` in magnitude, there is
+    no single solution and X is NaN. Derivatives are solutions of such equations.
+
+    Raises ShapeError where shapes do not fit, WeftValueError for another method and a tol below 0,
+    DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> one = jnp.eye(2)
+    >>> solve_sylvester(one, 3 * one, 8 * one)
+    Array([[2., 0.],
+           [0., 2.]], dtype=float32)
+    """
+    name = "linalg.solve_sylvester"
+    for argument, x in (("A", A), ("B", B)):
+        check_square(name, argument, x)
+        check_dimensions(name, argument, x, 2, 2)
+    check_dimensions(name, "C", C, 2, 2)
+    one_of(name, "method", method, ("schur", "eigen"))
+    if not isinstance(tol, (int, float)) or tol < 0:
+        raise wrong_value(name, f"tol={tol!r:.80}", "a tol of 0 or more")
+    a, b, c = (type_of(x) for x in (A, B, C))
+    if c.shape != (a.shape[0], b.shape[0]):
+        raise wrong_shape(name, f"A: {a}, B: {b}, C: {c}", f"C: {(a.shape[0], b.shape[0])}")
+    return _solve_sylvester(A, B, C, method=method, tol=float(tol))

@@ -1,0 +1,232 @@
+"""Minima of smooth functions by BFGS, a method that learns the inverse of the Hessian.
+
+J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1, with the line search of
+algorithms 3.5 and 3.6. The method is one loop in a compiled program, so it runs under `jit` and
+`vmap`. Its result has forward derivatives of its steps; for the derivatives of a minimum, see
+`weft.lax.custom_root`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.autodiff import value_and_grad
+from weft.control.while_loop import while_loop
+from weft.core.axes import mesh_axes
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.numpy.arguments import convert, inexact, integer_of
+from weft.ops.collectives import pbroadcast
+from weft.scipy.arguments import check_dimensions, check_numbers, one_of, wrong_shape, wrong_value
+from weft.scipy.optimize.line_search import line_search
+
+__all__ = ["OptimizeResults", "minimize"]
+
+
+class OptimizeResults(NamedTuple):
+    """What `minimize` found, a pytree.
+
+    x: where; fun, jac: value and gradient there; hess_inv: the estimate of the inverse Hessian;
+    nit: iterations; nfev, njev: how often the function and its gradient were evaluated. success:
+    whether the gradient has become small enough; status: 0 if it has, 1 after the largest number of
+    iterations, 2 where the function has no finite value, 3 where the line search found no step, 5
+    where rounding left no room for one.
+    """
+
+    x: Any
+    success: Any
+    status: Any
+    fun: Any
+    jac: Any
+    hess_inv: Any
+    nfev: Any
+    njev: Any
+    nit: Any
+
+
+class _State(NamedTuple):
+    x: Any
+    value: Any
+    gradient: Any
+    inverse: Any
+    evaluations: Any
+    iterations: Any
+    status: Any
+
+
+_RUNNING = -1
+
+
+def _size(gradient: Any, norm: Any) -> Any:
+    return jnp.linalg.norm(gradient, ord=norm)
+
+
+def _updated(inverse: Any, s: Any, y: Any) -> Any:
+    """The estimate after a step s that changed the gradient by y."""
+    product = jnp.vdot(y, s, precision="highest")
+    fine = product > 0
+    rho = jnp.where(fine, 1 / jnp.where(fine, product, 1), 0)
+    hy = jnp.matmul(inverse, y, precision="highest")
+    scale = rho * (1 + rho * jnp.vdot(y, hy, precision="highest"))
+    change = scale * jnp.outer(s, s) - rho * (jnp.outer(hy, s) + jnp.outer(s, hy))
+    return inverse + change
+
+
+def _bfgs(
+    evaluate: Callable[[Any], tuple[Any, Any]],
+    x0: Any,
+    *,
+    norm: Any,
+    gtol: Any,
+    maxiter: int,
+    line_search_maxiter: int,
+) -> OptimizeResults:
+    value, gradient = evaluate(x0)
+
+    def unfinished(state: _State) -> Any:
+        return state.status == _RUNNING
+
+    def step(state: _State) -> _State:
+        direction = -jnp.matmul(state.inverse, state.gradient, precision="highest")
+        slope = jnp.vdot(state.gradient, direction, precision="highest")
+
+        def along(length: Any) -> tuple[Any, Any, Any]:
+            value, gradient = evaluate(state.x + length * direction)
+            return value, jnp.vdot(gradient, direction, precision="highest"), gradient
+
+        found = line_search(along, (state.value, slope, state.gradient), line_search_maxiter)
+        best = found.best
+        s = best.step * direction
+        x, y = state.x + s, best.gradient - state.gradient
+        small = _size(best.gradient, norm) <= gtol
+        iterations = state.iterations + 1
+        moved = best.step > 0
+        status = jnp.where(iterations >= maxiter, 1, _RUNNING)
+        status = jnp.where(found.failed & ~moved, jnp.where(slope < 0, 3, 5), status)
+        status = jnp.where(jnp.isfinite(best.value), status, 2)
+        status = jnp.where(small, 0, status)
+        inverse = jnp.where(moved, _updated(state.inverse, s, y), state.inverse)
+        count = state.evaluations + found.evaluations
+        return _State(x, best.value, best.gradient, inverse, count, iterations, status)
+
+    status = jnp.where(_size(gradient, norm) <= gtol, 0, 1 if maxiter <= 0 else _RUNNING)
+    status = jnp.where(jnp.isfinite(value), status, 2)
+    one = jnp.eye(x0.shape[0], dtype=x0.dtype)
+    end = while_loop(unfinished, step, _State(x0, value, gradient, one, 1, 0, status))
+    return OptimizeResults(
+        end.x,
+        end.status == 0,
+        end.status,
+        end.value,
+        end.gradient,
+        end.inverse,
+        end.evaluations,
+        end.evaluations,
+        end.iterations,
+    )
+
+
+_OPTIONS = ("norm", "gtol", "maxiter", "line_search_maxiter")
+
+
+def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, Any]:
+    """The options, checked and completed."""
+    name = "optimize.minimize"
+    if given is not None and not isinstance(given, Mapping):
+        raise WeftTypeError(
+            f"{name}: options is a dict",
+            operation=name,
+            got=f"options={given!r:.80}",
+            wanted=f"a dict with keys among {_OPTIONS}",
+            fix=Fix("options", 'pass options={"gtol": 1e-6}', {}),
+        )
+    options = dict(given or {})
+    for key in options:
+        one_of(name, "option", key, _OPTIONS)
+    gtol = options.get("gtol", 1e-5 if tol is None else tol)
+    for argument, value in (("tol", 0.0 if tol is None else tol), ("gtol", gtol)):
+        check_dimensions(name, argument, value, 0, 0)
+        check_numbers(name, argument, value, dtypes.REAL)
+    norm = options.get("norm", jnp.inf)
+    if isinstance(norm, bool) or not isinstance(norm, (int, float)):
+        raise wrong_value(name, f"norm={norm!r:.80}", "a number as norm")
+    counts = {}
+    for key, default in (("maxiter", 200 * n), ("line_search_maxiter", 20)):
+        counts[key] = integer_of(options.get(key, default) or default, name, key)
+    return {"norm": norm, "gtol": gtol, **counts}
+
+
+def _check_function(name: str, fun: Any, args: Any) -> None:
+    if not callable(fun):
+        raise WeftTypeError(
+            f"{name} takes a function first",
+            operation=name,
+            got=f"fun={fun!r:.80}",
+            wanted="a function of an array",
+            fix=Fix("function", "pass a function", {}),
+        )
+    if not isinstance(args, tuple):
+        raise WeftTypeError(
+            f"{name}: args is a tuple",
+            operation=name,
+            got=f"args={args!r:.80}",
+            wanted="a tuple of further arguments of fun",
+            fix=Fix("tuple", "pass args=(value,)", {}),
+        )
+
+
+@api_boundary
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: tuple[Any, ...] = (),
+    *,
+    method: str,
+    tol: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> OptimizeResults:
+    """Looks for a minimum of a smooth function, from a first guess.
+
+    fun(x, *args): gives a real number for x of shape (n,), and is differentiated by weft. x0: the
+    guess, (n,), real. method: "BFGS". tol: the size of the gradient that is small enough, unless
+    options say it. options: "gtol", the same (1e-5); "norm", of the gradient (infinity: the largest
+    element); "maxiter", the number of iterations (200 n); "line_search_maxiter", of evaluations for
+    one step (20). Gives `OptimizeResults`; that a minimum was not found is said there and is no
+    error. By J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1.
+
+    Raises WeftValueError for another method or option, ShapeError for what is no vector or a fun
+    that gives no number, DTypeError for complex numbers, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> minimize(lambda x: jnp.sum((x - 2) ** 2), jnp.zeros(2), method="BFGS").x
+    Array([2., 2.], dtype=float32)
+    """
+    name = "optimize.minimize"
+    one_of(name, "method", method.upper() if isinstance(method, str) else method, ("BFGS",))
+    _check_function(name, fun, args)
+    check_dimensions(name, "x0", x0, 1, 1)
+    check_numbers(name, "x0", x0, dtypes.ORDERED)
+    settings = _settings(options, tol, type_of(x0).shape[0])
+    x = convert(jnp.asarray(x0), inexact(type_of(x0).dtype))
+
+    def valued(x: Any) -> Any:
+        found = fun(x, *args)
+        if type_of(found).shape != ():
+            raise wrong_shape(name, f"fun gives {type_of(found)}", "a fun that gives a number")
+        return found
+
+    if mesh_axes():
+        # Devices with functions of their own have minima of their own: were x equal on all, its
+        # gradient would be that of the sum.
+        differs = type_of(valued(x)).varying - type_of(x).varying
+        x = pbroadcast(x, tuple(sorted(differs))) if differs else x
+    with_gradient = value_and_grad(valued)
+
+    def evaluate(x: Any) -> tuple[Any, Any]:
+        value, gradient = with_gradient(x)
+        return convert(value, x.dtype), gradient
+
+    return _bfgs(evaluate, x, **settings)

@@ -1,0 +1,302 @@
+"""Convolution and correlation in any number of dimensions, directly or by Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.numpy import fft
+from weft.numpy.arguments import axes_of, broadcast_shape, convert, inexact, promoted
+from weft.numpy.compiled import compiled
+from weft.ops.convolution import conv_general_dilated
+from weft.ops.dot import canonical_precision
+from weft.scipy.arguments import check_dimensions, one_of, wrong_shape, wrong_value
+
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
+
+_MODES = ("full", "same", "valid")
+
+
+# ---- directly ------------------------------------------------------------------------------------
+
+
+def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
+    """The sums of products of a kernel, not reversed, with the parts of an array."""
+    out = conv_general_dilated(
+        x[None, None],
+        kernel[None, None],
+        (1,) * x.ndim,
+        list(padding),
+        precision=precision,
+    )
+    return out[0, 0]
+
+
+def _cut(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
+    """The middle of an array along some axes."""
+    index: list[Any] = [slice(None)] * x.ndim
+    for axis, size in zip(axes, shape, strict=True):
+        start = (x.shape[axis] - size) // 2
+        index[axis] = slice(start, start + size)
+    return x[tuple(index)]
+
+
+def _result_type(x: Any, y: Any) -> tuple[Any, Any]:
+    """The dtype of a product, and the one it is summed in."""
+    given = type_of(promoted("signal.convolve", x, y)[0]).dtype
+    if given in dtypes.BOOLEAN:
+        return given, dtypes.float32
+    small = given in (dtypes.float16, dtypes.bfloat16)
+    return given, dtypes.float32 if small else given
+
+
+@compiled
+def _direct(x: Any, y: Any, *, mode: str, precision: Any) -> Any:
+    """The convolution; y is reversed here."""
+    given, dtype = _result_type(x, y)
+    first = x.shape
+    x, y = convert(x, dtype), convert(y, dtype)
+    swap = prod(x.shape) < prod(y.shape)
+    x, y = (y, x) if swap else (x, y)
+    if mode == "valid":
+        padding = [(0, 0)] * x.ndim
+    else:
+        padding = [(n - 1, n - 1) for n in y.shape]
+    out = _slid(x, jnp.flip(y), padding, precision) if x.ndim else x * y
+    if mode == "same" and x.ndim:
+        out = _cut(out, range(x.ndim), first)
+    return convert(out != 0 if given in dtypes.BOOLEAN else out, given)
+
+
+def _checked(operation: str, x: Any, y: Any, mode: Any) -> bool:
+    """Raises unless two arrays can be convolved; whether the first fits inside the second."""
+    for argument, value in (("in1", x), ("in2", y)):
+        check_dimensions(operation, argument, value, 0)
+    one_of(operation, "mode", mode, _MODES)
+    a, b = type_of(x), type_of(y)
+    if a.ndim != b.ndim:
+        raise wrong_shape(operation, f"in1: {a}, in2: {b}", "arrays of as many dimensions")
+    if 0 in (*a.shape, *b.shape):
+        raise wrong_shape(operation, f"in1: {a}, in2: {b}", "arrays with elements")
+    return _inside(operation, a, b, mode, range(a.ndim))
+
+
+def _inside(operation: str, a: Any, b: Any, mode: str, axes: Sequence[int]) -> bool:
+    if mode != "valid":
+        return False
+    larger = all(a.shape[i] >= b.shape[i] for i in axes)
+    smaller = all(a.shape[i] <= b.shape[i] for i in axes)
+    if not (larger or smaller):
+        raise wrong_shape(
+            operation, f"in1: {a}, in2: {b}, mode='valid'", "one array that holds the other"
+        )
+    return smaller and not larger
+
+
+@api_boundary
+def convolve(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Any:
+    """The convolution of two arrays of as many dimensions: sums of in1[i] in2[k - i].
+
+    mode: "full", all k for which there is a product; "same", the middle of it of the shape of in1;
+    "valid", where one array lies inside the other. method: "direct", "fft" by Fourier transforms
+    (`fftconvolve`), or "auto", which is "direct". precision: that of the products on hardware that
+    has several. Operands are promoted to the dtype of the result; "fft" of integers is floating.
+
+    Raises ShapeError where dimensions differ, an array is empty, or neither lies inside the other
+    for "valid"; WeftValueError for another mode or method, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
+    Array([1., 3., 2.], dtype=float32)
+    """
+    name = "signal.convolve"
+    _checked(name, in1, in2, mode)
+    one_of(name, "method", method, ("auto", "direct", "fft"))
+    if method == "fft":
+        return fftconvolve(in1, in2, mode)
+    return _direct(in1, in2, mode=mode, precision=canonical_precision(precision, "signal.convolve"))
+
+
+@compiled
+def _turned(x: Any) -> Any:
+    """The other way round."""
+    return jnp.conj(jnp.flip(x))
+
+
+@api_boundary
+def correlate(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Any:
+    """The correlation of two arrays: sums of in1[i] conj(in2[i - k]).
+
+    Arguments, results and errors are those of `convolve`, which gives the same for the in2 that is
+    conjugated and reversed.
+
+    >>> import weft.numpy as jnp
+    >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0, 3.0]))
+    Array([3., 7., 2.], dtype=float32)
+    """
+    name = "signal.correlate"
+    _checked(name, in1, in2, mode)
+    one_of(name, "method", method, ("auto", "direct", "fft"))
+    return convolve(in1, _turned(in2), mode, method, precision)
+
+
+# ---- in two dimensions, with a boundary ----------------------------------------------------------
+
+
+_BOUNDARIES = ("fill", "wrap", "symm")
+
+
+@compiled
+def _bounded(
+    x: Any, y: Any, fill: Any, *, mode: str, boundary: str, precision: Any, correlation: bool
+) -> Any:
+    given, dtype = _result_type(x, y)
+    first = x.shape
+    x, y = convert(x, dtype), convert(y, dtype)
+    y = jnp.conj(y) if correlation else jnp.flip(y)
+    around = [(n - 1, n - 1) for n in y.shape]
+    if boundary == "fill":
+        # What is added is a constant array around the zeros: padded here, so that it is one.
+        x = jnp.pad(x, around, constant_values=convert(fill, dtype))
+    else:
+        x = jnp.pad(x, around, mode={"wrap": "wrap", "symm": "symmetric"}[boundary])
+    out = _slid(x, y, [(0, 0), (0, 0)], precision)
+    if mode == "same":
+        # Of two middles the one is SciPy's for a kernel that is reversed, the other for one that
+        # is not.
+        i, j = ((n if correlation else n - 1) // 2 for n in y.shape)
+        out = out[i : i + first[0], j : j + first[1]]
+    elif mode == "valid":
+        shape = [a - b + 1 for a, b in zip(first, y.shape, strict=True)]
+        out = _cut(out, (0, 1), shape)
+    return convert(out != 0 if given in dtypes.BOOLEAN else out, given)
+
+
+def _in_two_dimensions(
+    operation: str, x: Any, y: Any, mode: Any, boundary: Any, fill: Any, precision: Any
+) -> Any:
+    for argument, value in (("in1", x), ("in2", y)):
+        check_dimensions(operation, argument, value, 2, 2)
+    one_of(operation, "boundary", boundary, _BOUNDARIES)
+    check_dimensions(operation, "fillvalue", fill, 0, 0)
+    swapped = _checked(operation, x, y, mode)
+    correlation = "correlate" in operation
+    if swapped and correlation:
+        # The correlation the other way round is this one, reversed and conjugated.
+        return _turned(_in_two_dimensions(operation, y, x, mode, boundary, fill, precision))
+    x, y = (y, x) if swapped else (x, y)
+    return _bounded(
+        x,
+        y,
+        fill,
+        mode=mode,
+        boundary=boundary,
+        precision=canonical_precision(precision, "signal.convolve"),
+        correlation=correlation,
+    )
+
+
+@api_boundary
+def convolve2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Any = 0,
+    precision: Any = None,
+) -> Any:
+    """`convolve` of two matrices, with a choice of what lies around the first.
+
+    boundary: "fill" puts `fillvalue` there, "wrap" repeats the matrix, "symm" its mirror image.
+    Raises as `convolve`, and WeftValueError for another boundary.
+
+    >>> import weft.numpy as jnp
+    >>> convolve2d(jnp.ones((2, 2)), jnp.ones((2, 2)), boundary="wrap")
+    Array([[4., 4., 4.],
+           [4., 4., 4.],
+           [4., 4., 4.]], dtype=float32)
+    """
+    return _in_two_dimensions("signal.convolve2d", in1, in2, mode, boundary, fillvalue, precision)
+
+
+@api_boundary
+def correlate2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Any = 0,
+    precision: Any = None,
+) -> Any:
+    """`correlate` of two matrices, with the boundaries and errors of `convolve2d`.
+
+    >>> import weft.numpy as jnp
+    >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="valid")
+    Array([[2.]], dtype=float32)
+    """
+    return _in_two_dimensions("signal.correlate2d", in1, in2, mode, boundary, fillvalue, precision)
+
+
+# ---- by Fourier transforms -----------------------------------------------------------------------
+
+
+@compiled
+def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
+    given = inexact(type_of(promoted("signal.fftconvolve", x, y)[0]).dtype)
+    wide = dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given
+    first, second = x.shape, y.shape
+    x, y = convert(x, wide), convert(y, wide)
+    # Along other axes arrays are multiplied as they are.
+    lengths = [first[i] + second[i] - 1 for i in axes]
+    if not axes:
+        return convert(x * y, given)
+    if wide in dtypes.COMPLEX:
+        product = fft.fftn(x, lengths, axes) * fft.fftn(y, lengths, axes)
+        out = fft.ifftn(product, lengths, axes)
+    else:
+        product = fft.rfftn(x, lengths, axes) * fft.rfftn(y, lengths, axes)
+        out = fft.irfftn(product, lengths, axes)
+    if mode == "same":
+        out = _cut(out, axes, [first[i] for i in axes])
+    elif mode == "valid":
+        out = _cut(out, axes, [abs(first[i] - second[i]) + 1 for i in axes])
+    return convert(out, given)
+
+
+@api_boundary
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    """`convolve` by Fourier transforms, along some axes, by default all.
+
+    Along the others, lengths are equal or 1, and arrays are multiplied element by element. The
+    result is floating or complex; errors are relative to its largest elements. For long arrays
+    this is faster than products. Raises as `convolve`, and AxisError.
+
+    >>> import weft.numpy as jnp
+    >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(5)
+    Array([1., 3., 2.], dtype=float32)
+    """
+    name = "signal.fftconvolve"
+    for argument, value in (("in1", in1), ("in2", in2)):
+        check_dimensions(name, argument, value, 0)
+    one_of(name, "mode", mode, _MODES)
+    a, b = type_of(in1), type_of(in2)
+    if a.ndim != b.ndim:
+        raise wrong_shape(name, f"in1: {a}, in2: {b}", "arrays of as many dimensions")
+    if 0 in (*a.shape, *b.shape):
+        raise wrong_shape(name, f"in1: {a}, in2: {b}", "arrays with elements")
+    chosen = axes_of(axes, a.ndim, name)
+    if a.ndim and not chosen:
+        raise wrong_value(name, f"axes={axes!r}", "one axis or more")
+    rest = [i for i in range(a.ndim) if i not in chosen]
+    broadcast_shape(name, [a.shape[i] for i in rest], [b.shape[i] for i in rest])
+    _inside(name, a, b, mode, chosen)
+    return _by_fft(in1, in2, mode=mode, axes=tuple(sorted(chosen)))

@@ -1,0 +1,503 @@
+"""Spectra of signals, from Fourier transforms of short overlapping parts.
+
+Power spectra by P. D. Welch, The use of fast Fourier transform for the estimation of power spectra
+(1967); the inverse of the short-time transform by D. W. Griffin and J. S. Lim, Signal estimation
+from modified short-time Fourier transform (1984). Which parts a signal is cut into, the window and
+the frequencies depend on sizes only; the rest is one program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.numpy import fft
+from weft.numpy.arguments import axis_of, broadcast_shape, convert, inexact, integer_of, promoted
+from weft.numpy.compiled import compiled
+from weft.scipy.arguments import (
+    check_dimensions,
+    check_numbers,
+    one_of,
+    wrong_shape,
+    wrong_value,
+)
+from weft.scipy.signal.trends import without_trend
+
+__all__ = ["csd", "istft", "stft", "welch"]
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+# Sums of cosines, periodic: what repeats is the window, so its last element is left out.
+_COSINES = {
+    "boxcar": (1.0,),
+    "hann": (0.5, 0.5),
+    "hamming": (0.54, 0.46),
+    "blackman": (0.42, 0.5, 0.08),
+    "nuttall": (0.3635819, 0.4891775, 0.1365995, 0.0106411),
+    "blackmanharris": (0.35875, 0.48829, 0.14128, 0.01168),
+    "flattop": (0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368),
+}
+_OTHER_NAMES = {
+    "hanning": "hann",
+    "rectangular": "boxcar",
+    "rect": "boxcar",
+    "ones": "boxcar",
+    "black": "blackman",
+    "ham": "hamming",
+    "han": "hann",
+}
+
+
+def _named_window(operation: str, name: Any, n: int) -> Any:
+    """A window by its name, of double precision."""
+    found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+    place = np.arange(n)
+    if found == "bartlett":
+        return 1 - abs(2 * place / n - 1) if n > 1 else np.ones(n)
+    if found == "cosine":
+        return np.sin(np.pi * (place + 0.5) / (n + 1)) if n > 1 else np.ones(n)
+    one_of(operation, "window", found, (*_COSINES, "bartlett", "cosine"))
+    if n == 1:
+        return np.ones(1)
+    terms = enumerate(_COSINES[found])
+    return sum((-1) ** k * a * np.cos(2 * np.pi * k * place / n) for k, a in terms)
+
+
+def _window(operation: str, given: Any, nperseg: Any, length: int) -> tuple[Any, int]:
+    """The window, and the length of the parts."""
+    if isinstance(given, str):
+        n = min(256, length) if nperseg is None else min(_positive(operation, nperseg), length)
+        return _named_window(operation, given, n), n
+    if isinstance(given, tuple):
+        one_of(operation, "window", given, tuple(_COSINES))
+    check_dimensions(operation, "window", given, 1, 1)
+    check_numbers(operation, "window", given, dtypes.ORDERED)
+    n = type_of(given).shape[0]
+    if nperseg is not None and _positive(operation, nperseg) != n:
+        raise wrong_value(
+            operation, f"a window of {n} and nperseg={nperseg}", "no nperseg beside a window"
+        )
+    if n > length:
+        raise wrong_shape(
+            operation, f"a window of {n}, {length} samples", "a window as long as x, or shorter"
+        )
+    return given, n
+
+
+def _positive(operation: str, nperseg: Any) -> int:
+    n = integer_of(nperseg, operation, "nperseg")
+    if n < 1:
+        raise wrong_value(operation, f"nperseg={n}", "an nperseg of 1 or more")
+    return n
+
+
+# ---- what is to be computed ----------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """Lengths and options of a transform of parts; equal ones share a program."""
+
+    nperseg: int
+    noverlap: int
+    nfft: int
+    onesided: bool
+    scaling: str
+    detrend: str
+    around: str | None
+    padded: bool
+
+
+def _lengths(operation: str, nperseg: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
+    """The overlap and the length of the transforms."""
+    size = nperseg if nfft is None else integer_of(nfft, operation, "nfft")
+    if size < nperseg:
+        raise wrong_value(operation, f"nfft={size}", f"an nfft of at least {nperseg} (nperseg)")
+    overlap = nperseg // 2 if noverlap is None else integer_of(noverlap, operation, "noverlap")
+    if not 0 <= overlap < nperseg:
+        wanted = f"a noverlap from 0 to {nperseg - 1}, below nperseg"
+        raise wrong_value(operation, f"noverlap={overlap}", wanted)
+    return overlap, size
+
+
+def _trend(operation: str, detrend: Any) -> str:
+    """What is taken from each part: "", "constant" or "linear"."""
+    if detrend is False or detrend is None:
+        return ""
+    one_of(operation, "detrend", detrend, ("constant", "linear", "c", "l"))
+    return {"c": "constant", "l": "linear"}[detrend[0]]
+
+
+_BOUNDARIES = ("zeros", "even", "odd", "constant")
+
+
+def _widened(x: Any) -> Any:
+    given = inexact(type_of(x).dtype)
+    return convert(x, dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given)
+
+
+def _extended(x: Any, plan: _Plan) -> Any:
+    """x, along the last dimension, with what is put around it."""
+    half = plan.nperseg // 2
+    if plan.around == "even":
+        x = jnp.concatenate([x[..., half:0:-1], x, x[..., -2 : -half - 2 : -1]], axis=-1)
+    elif plan.around == "odd":
+        low = 2 * x[..., :1] - x[..., half:0:-1]
+        high = 2 * x[..., -1:] - x[..., -2 : -half - 2 : -1]
+        x = jnp.concatenate([low, x, high], axis=-1)
+    elif plan.around is not None:
+        mode = {"zeros": "constant", "constant": "edge"}[plan.around]
+        x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(half, half)], mode=mode)
+    if plan.padded:
+        step = plan.nperseg - plan.noverlap
+        missing = -(x.shape[-1] - plan.nperseg) % step % plan.nperseg
+        x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
+    return x
+
+
+def _transforms(x: Any, window: Any, plan: _Plan) -> Any:
+    """The Fourier transforms of all parts: (..., parts, frequencies)."""
+    step = plan.nperseg - plan.noverlap
+    count = (x.shape[-1] - plan.noverlap) // step
+    start = jnp.arange(count, dtype=jnp.int32)[:, None] * step
+    places = start + jnp.arange(plan.nperseg, dtype=jnp.int32)
+    parts = jnp.take(x, places, axis=-1, mode="clip")
+    if plan.detrend:
+        parts = without_trend(parts, plan.detrend == "linear")
+    parts = parts * window
+    return (fft.rfft if plan.onesided else fft.fft)(parts, plan.nfft)
+
+
+def _scale(window: Any, fs: Any, scaling: str) -> Any:
+    if scaling == "density":
+        return 1 / (fs * jnp.sum(window * window))
+    return 1 / jnp.square(jnp.sum(window))
+
+
+@compiled
+def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
+    """Frequencies at the place of the axis, times at the end."""
+    x = jnp.moveaxis(_widened(x), axis, -1)
+    window = convert(window, x.real.dtype)
+    found = _transforms(_extended(x, plan), window, plan)
+    found = found * jnp.sqrt(_scale(window, 1, "spectrum"))
+    # Times stand last while the frequencies go to the place that they have among the others.
+    found = jnp.swapaxes(found, -1, -2)
+    return jnp.moveaxis(found, -2, axis)
+
+
+@compiled
+def _densities(
+    x: Any, y: Any, window: Any, fs: Any, *, axis: int, average: str, plan: _Plan
+) -> Any:
+    """Averages over all parts of products of transforms; `y` is `x` for the power of one signal."""
+    same = x is y
+    x, y = (jnp.moveaxis(_widened(z), axis, -1) for z in (x, y))
+    window, fs = (convert(z, x.real.dtype) for z in (window, fs))
+    first = _transforms(x, window, plan)
+    second = first if same else _transforms(y, window, plan)
+    found = jnp.conj(first) * second * _scale(window, fs, plan.scaling)
+    if plan.onesided:
+        # All frequencies but 0 and the last of an even number stand for two.
+        count = found.shape[-1]
+        place = jnp.arange(count)
+        single = (place == 0) | ((place == count - 1) if plan.nfft % 2 == 0 else False)
+        found = jnp.where(single, found, 2 * found)
+    found = jnp.mean(found, axis=-2) if average == "mean" else _median(found)
+    return jnp.moveaxis(found, -1, axis)
+
+
+def _median(x: Any) -> Any:
+    """The median over the parts, divided by its bias for that many."""
+    n = x.shape[-2]
+    even = 2 * np.arange(1.0, (n - 1) // 2 + 1)
+    bias = float(1 + np.sum(1 / (even + 1) - 1 / even))
+    found = jnp.median(x.real, axis=-2)
+    if jnp.iscomplexobj(x):
+        found = found + 1j * jnp.median(x.imag, axis=-2)
+    return found / bias
+
+
+def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
+    """Cycles per unit of time of each part of a transform."""
+    real = dtypes.to_real(dtype) if dtype in dtypes.COMPLEX else dtype
+    f = (fft.rfftfreq if plan.onesided else fft.fftfreq)(plan.nfft, dtype=real)
+    return f * convert(fs, real)
+
+
+def _rate(operation: str, fs: Any) -> Any:
+    check_dimensions(operation, "fs", fs, 0, 0)
+    check_numbers(operation, "fs", fs, dtypes.ORDERED)
+    return fs
+
+
+# ---- short-time transforms -----------------------------------------------------------------------
+
+
+@api_boundary
+def stft(
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+) -> tuple[Any, Any, Any]:
+    """Frequencies, times, and the Fourier transforms of overlapping parts of a signal.
+
+    fs: samples per unit of time. window: a name ("hann", "hamming", "blackman", "boxcar",
+    "bartlett", "cosine", "nuttall", "blackmanharris", "flattop") or an array of nperseg elements.
+    nperseg: the length of a part, at most that of x; noverlap: what neighbours share, by default
+    half; nfft: the length of the transforms, by default nperseg. detrend: False, "constant" or
+    "linear". return_onesided: for a real x, frequencies from 0 only. boundary: what is put around
+    x, half a part on both sides: "zeros", "even", "odd", "constant" or None. padded: zeros are
+    added so that the parts reach the end. The transforms stand along the axis, the parts last;
+    they are divided by the sum of the window.
+
+    Raises WeftValueError for lengths and names that are not as described, ShapeError, AxisError,
+    DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> f, t, z = stft(jnp.arange(8.0), nperseg=4)
+    >>> f, t, z.shape
+    (Array([0.  , 0.25, 0.5 ], dtype=float32), Array([0., 2., 4., 6., 8.], dtype=float32), (3, 5))
+    """
+    name = "signal.stft"
+    check_dimensions(name, "x", x, 1)
+    of = type_of(x)
+    place, rate = axis_of(axis, of.ndim, name), _rate(name, fs)
+    weights, n = _window(name, window, nperseg, of.shape[place])
+    overlap, size = _lengths(name, n, noverlap, nfft)
+    if boundary is not None:
+        one_of(name, "boundary", boundary, _BOUNDARIES)
+    dtype = inexact(of.dtype)
+    onesided = bool(return_onesided) and dtype not in dtypes.COMPLEX
+    plan = _Plan(
+        n, overlap, size, onesided, "spectrum", _trend(name, detrend), boundary, bool(padded)
+    )
+    found = _short_time(x, weights, axis=place, plan=plan)
+    f = _frequencies(plan, rate, dtype)
+    middle = n / 2 if boundary is None else 0.0
+    times = (jnp.arange(found.shape[-1], dtype=f.dtype) * (n - overlap) + middle) / rate
+    return f, convert(times, f.dtype), found
+
+
+@compiled
+def _inverse(z: Any, window: Any, *, axes: tuple[int, int], cut: bool, plan: _Plan) -> Any:
+    z = jnp.moveaxis(z, axes, (-1, -2))
+    if plan.onesided:
+        parts = fft.irfft(z, plan.nfft)
+    else:
+        parts = fft.ifft(z, plan.nfft)
+    parts = parts[..., : plan.nperseg]
+    window = convert(window, parts.real.dtype)
+    parts = parts * (window * jnp.sum(window))
+    out = _added(parts, plan)
+    weights = jnp.broadcast_to(window * window, (parts.shape[-2], plan.nperseg))
+    norm = _added(weights, plan)
+    if cut:
+        half = plan.nperseg // 2
+        stop = out.shape[-1] - half
+        out, norm = out[..., half:stop], norm[half:stop]
+    tiny = norm <= 1e-10
+    return out / jnp.where(tiny, 1, norm)
+
+
+def _added(parts: Any, plan: _Plan) -> Any:
+    """The sum of overlapping parts, each at its place."""
+    step = plan.nperseg - plan.noverlap
+    count = parts.shape[-2]
+    start = jnp.arange(count, dtype=jnp.int32)[:, None] * step
+    places = start + jnp.arange(plan.nperseg, dtype=jnp.int32)
+    length = plan.nperseg + (count - 1) * step
+    out = jnp.zeros((*parts.shape[:-2], length), parts.dtype)
+    return out.at[..., places].add(parts)
+
+
+@api_boundary
+def istft(
+    Zxx: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+) -> tuple[Any, Any]:
+    """Times and the signal of which `stft` gives these transforms, or comes nearest to it.
+
+    Zxx: transforms along freq_axis, parts along time_axis. boundary: half a part was put on both
+    sides. Where no window covers a sample, it is not divided by anything. The other arguments are
+    those of `stft`, nperseg by default what the number of frequencies says.
+
+    Raises WeftValueError for lengths and names that are not as described and equal axes,
+    ShapeError, AxisError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> _, _, z = stft(jnp.arange(8.0), nperseg=4)
+    >>> istft(z)[1].round(5)
+    Array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
+    """
+    name = "signal.istft"
+    check_dimensions(name, "Zxx", Zxx, 2)
+    of, rate = type_of(Zxx), _rate(name, fs)
+    frequencies, times = (axis_of(a, of.ndim, name) for a in (freq_axis, time_axis))
+    if frequencies == times:
+        raise wrong_value(name, f"time_axis={time_axis}, freq_axis={freq_axis}", "two axes")
+    count = of.shape[frequencies]
+    whole = 2 * (count - 1) if input_onesided else count
+    n = whole if nperseg is None else _positive(name, nperseg)
+    if n < 1 or not of.size:
+        raise wrong_shape(name, f"Zxx: {of}", "more than one frequency, and parts")
+    if nfft is None:
+        # The middle frequency of an even length and the last of an odd one look alike.
+        nfft = n if input_onesided and n == whole + 1 else whole
+    weights, n = _window(name, window, n, n)
+    overlap, size = _lengths(name, n, noverlap, nfft)
+    if (size // 2 + 1 if input_onesided else size) != count:
+        raise wrong_value(name, f"nfft={size} for {count} frequencies", "an nfft that fits")
+    plan = _Plan(n, overlap, size, bool(input_onesided), "spectrum", "", None, False)
+    z = convert(Zxx, dtypes.to_complex(_computed(of.dtype)))
+    out = _inverse(z, weights, axes=(frequencies, times), cut=bool(boundary), plan=plan)
+    place = times if times < frequencies else times - 1
+    t = jnp.arange(out.shape[-1], dtype=out.real.dtype) / rate
+    return convert(t, out.real.dtype), jnp.moveaxis(out, -1, place)
+
+
+def _computed(dtype: Any) -> Any:
+    found = inexact(dtype)
+    return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
+
+
+# ---- power ---------------------------------------------------------------------------------------
+
+
+def _spectrum(operation: str, x: Any, y: Any, fs: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Frequencies and densities of one signal (y is None) or a pair."""
+    check_dimensions(operation, "x", x, 1)
+    of = type_of(x)
+    place, rate = axis_of(options["axis"], of.ndim, operation), _rate(operation, fs)
+    one_of(operation, "scaling", options["scaling"], ("density", "spectrum"))
+    one_of(operation, "average", options["average"], ("mean", "median"))
+    trend = _trend(operation, options["detrend"])
+    dtype = inexact(of.dtype)
+    if y is not None:
+        check_dimensions(operation, "y", y, 1)
+        x, y, place, dtype = _paired(operation, x, y, place)
+    length = type_of(x).shape[place]
+    if not type_of(x).size:
+        raise wrong_shape(operation, f"x: {of}", "signals with samples")
+    weights, n = _window(operation, options["window"], options["nperseg"], length)
+    overlap, size = _lengths(operation, n, options["noverlap"], options["nfft"])
+    onesided = bool(options["return_onesided"]) and dtype not in dtypes.COMPLEX
+    plan = _Plan(n, overlap, size, onesided, options["scaling"], trend, None, False)
+    settings = {"axis": place, "average": options["average"], "plan": plan}
+    if y is None:
+        found = _powers(x, weights, rate, **settings)
+    else:
+        found = _densities(x, y, weights, rate, **settings)
+    return _frequencies(plan, rate, dtype), found
+
+
+def _paired(operation: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int, Any]:
+    """Two signals as one dtype and one shape, the shorter one with zeros at its end."""
+    a, b = type_of(x), type_of(y)
+    x, y = promoted(operation, x, y)
+    dtype = inexact(type_of(x).dtype)
+    after = a.ndim - axis
+    if b.ndim < after:
+        raise wrong_shape(operation, f"x: {a}, y: {b}", "a y that has the axis")
+    x, y = jnp.moveaxis(x, axis, -1), jnp.moveaxis(y, b.ndim - after, -1)
+    batch = broadcast_shape(operation, x.shape[:-1], y.shape[:-1])
+    length = max(x.shape[-1], y.shape[-1])
+    both = []
+    for z in (x, y):
+        z = jnp.pad(z, [(0, 0)] * (z.ndim - 1) + [(0, length - z.shape[-1])])
+        both.append(jnp.broadcast_to(z, (*batch, length)))
+    place = len(batch) + 1 - after
+    first, second = (jnp.moveaxis(z, -1, place) for z in both)
+    return first, second, place, dtype
+
+
+@compiled
+def _powers(x: Any, window: Any, fs: Any, *, axis: int, average: str, plan: _Plan) -> Any:
+    return _densities.function(x, x, window, fs, axis=axis, average=average, plan=plan).real
+
+
+@api_boundary
+def csd(
+    x: Any,
+    y: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Any, Any]:
+    """Frequencies, and the cross power spectral density of two signals, by Welch's method.
+
+    y: None for the power of x itself, real. nperseg: by default 256, at most the length of x.
+    scaling: "density", power per frequency, or "spectrum", power. average: over the parts, "mean"
+    or "median". A shorter signal is filled up with zeros; other dimensions broadcast. The rest is
+    as for `stft`. Raises WeftValueError, ShapeError, AxisError, DTypeError and WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> f, p = csd(jnp.array([1.0, -1.0, 1.0, -1.0]), None, window="boxcar", scaling="spectrum")
+    >>> p
+    Array([0., 0., 1.], dtype=float32)
+    """
+    options = {
+        "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
+        "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,
+        "average": average,
+    }  # fmt: skip
+    return _spectrum("signal.csd", x, y, fs, options)
+
+
+@api_boundary
+def welch(
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Any, Any]:
+    """Frequencies, and the power spectral density of a signal, real: `csd` of x with itself.
+
+    >>> import weft.numpy as jnp
+    >>> f, p = welch(jnp.array([1.0, -1.0, 1.0, -1.0]), window="boxcar", scaling="spectrum")
+    >>> p
+    Array([0., 0., 1.], dtype=float32)
+    """
+    options = {
+        "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
+        "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,
+        "average": average,
+    }  # fmt: skip
+    return _spectrum("signal.welch", x, None, fs, options)

@@ -1,0 +1,6 @@
+"""`weft.scipy.sparse.linalg`: linear systems whose matrix is known as a function only."""
+
+from weft.scipy.sparse.gmres import gmres
+from weft.scipy.sparse.krylov import bicgstab, cg
+
+__all__ = ["bicgstab", "cg", "gmres"]

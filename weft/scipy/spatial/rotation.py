@@ -1,0 +1,260 @@
+"""Rotations in three dimensions, one or many, in any of their forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.linalg.eigenvalues import eigh
+from weft.numpy.arguments import broadcast_shape, convert, inexact, integer_of, promoted
+from weft.random.gaussian import normal
+from weft.scipy.arguments import check_dimensions, check_numbers, wrong_shape, wrong_value
+from weft.scipy.spatial import quaternions
+
+__all__ = ["Rotation", "check_rotation"]
+
+
+def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
+    """Floating vectors of n elements, one or a row of them."""
+    check_dimensions(operation, argument, x, 1, 2)
+    check_numbers(operation, argument, x, dtypes.ORDERED)
+    of = type_of(x)
+    if of.shape[-1] != n:
+        raise wrong_shape(operation, f"{argument}: {of}", f"{argument} of shape ({n},) or (k, {n})")
+    return convert(x, inexact(of.dtype))
+
+
+def _axes(operation: str, seq: Any) -> str:
+    letters = set(seq) if isinstance(seq, str) else {"?"}
+    if not 1 <= len(seq if isinstance(seq, str) else "") <= 3 or not (
+        letters <= set("xyz") or letters <= set("XYZ")
+    ):
+        raise wrong_value(
+            operation, f"seq={seq!r:.40}", 'one to three letters of "xyz", or of "XYZ", as seq'
+        )
+    if any(a == b for a, b in zip(seq, seq[1:], strict=False)):
+        raise wrong_value(operation, f"seq={seq!r:.40}", "a seq whose neighbours differ")
+    return seq
+
+
+class Rotation(NamedTuple):
+    """Rotations in three dimensions, as unit quaternions (x, y, z, w): a pytree of one array.
+
+    quat: shape (4,), one rotation, or (n, 4), a row of them; made by the methods `from_...`, which
+    normalize. p * q rotates by q and then by p.
+
+    >>> import weft.numpy as jnp
+    >>> turn = Rotation.from_euler("z", 90.0, degrees=True)
+    >>> turn.apply(jnp.array([1.0, 0.0, 0.0])).round(3)
+    Array([0., 1., 0.], dtype=float32)
+    """
+
+    quat: Any
+
+    # ---- made from other forms ----
+
+    @classmethod
+    @api_boundary
+    def from_quat(cls, quat: Any) -> Rotation:
+        """From quaternions (x, y, z, w), shape (4,) or (n, 4), of any norm but 0."""
+        return cls(quaternions.unit(_vectors("Rotation.from_quat", "quat", quat, 4)))
+
+    @classmethod
+    @api_boundary
+    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
+        """From vectors along the axis, of the length of the angle; shape (3,) or (n, 3)."""
+        v = _vectors("Rotation.from_rotvec", "rotvec", rotvec, 3)
+        return cls(quaternions.from_rotvec(jnp.deg2rad(v) if degrees else v))
+
+    @classmethod
+    @api_boundary
+    def from_mrp(cls, mrp: Any) -> Rotation:
+        """From modified Rodrigues parameters: vectors along the axis of length tan(angle / 4)."""
+        return cls(quaternions.from_mrp(_vectors("Rotation.from_mrp", "mrp", mrp, 3)))
+
+    @classmethod
+    @api_boundary
+    def from_matrix(cls, matrix: Any) -> Rotation:
+        """From orthogonal matrices of determinant 1, shape (3, 3) or (n, 3, 3)."""
+        name = "Rotation.from_matrix"
+        check_dimensions(name, "matrix", matrix, 2, 3)
+        check_numbers(name, "matrix", matrix, dtypes.ORDERED)
+        of = type_of(matrix)
+        if of.shape[-2:] != (3, 3):
+            raise wrong_shape(name, f"matrix: {of}", "a matrix of shape (3, 3) or (n, 3, 3)")
+        return cls(quaternions.from_matrix(convert(matrix, inexact(of.dtype))))
+
+    @classmethod
+    @api_boundary
+    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
+        """From one to three angles about axes, one after the other.
+
+        seq: letters of "xyz", axes that stand still, or of "XYZ", axes that turn along. angles: for
+        one letter a number, (n,) or (n, 1), otherwise (letters,) or (n, letters).
+        """
+        name = "Rotation.from_euler"
+        axes = _axes(name, seq)
+        check_dimensions(name, "angles", angles, 0, 2)
+        check_numbers(name, "angles", angles, dtypes.ORDERED)
+        given = type_of(angles)
+        x = convert(jnp.asarray(angles), inexact(given.dtype))
+        if len(axes) == 1 and given.ndim < 2:
+            x = x[..., None]
+        if x.ndim == 0 or x.shape[-1] != len(axes):
+            raise wrong_shape(name, f"seq={seq!r}, angles: {given}", f"{len(axes)} angles")
+        x = jnp.deg2rad(x) if degrees else x
+        return cls(quaternions.euler_quaternion(x, axes=axes))
+
+    @classmethod
+    @api_boundary
+    def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
+        """The rotation by nothing, or `num` of it."""
+        q = jnp.asarray([0.0, 0.0, 0.0, 1.0], dtype=dtype)
+        if num is None:
+            return cls(q)
+        count = integer_of(num, "Rotation.identity", "num")
+        if count < 0:
+            raise wrong_value("Rotation.identity", f"num={count}", "a num of 0 or more")
+        return cls(jnp.tile(q, (count, 1)))
+
+    @classmethod
+    @api_boundary
+    def random(cls, random_key: Any, num: int | None = None) -> Rotation:
+        """A rotation drawn uniformly, or `num` of them: quaternions of normal numbers."""
+        shape = (4,) if num is None else (integer_of(num, "Rotation.random", "num"), 4)
+        return cls(quaternions.unit(normal(random_key, shape)))
+
+    @classmethod
+    @api_boundary
+    def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:
+        """All rotations of several objects in one row."""
+        for r in rotations:
+            check_rotation("Rotation.concatenate", r)
+        rows = [jnp.atleast_2d(r.quat) for r in rotations]
+        return cls(jnp.concatenate(rows))
+
+    # ---- in other forms ----
+
+    @api_boundary
+    def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Any:
+        """Quaternions (x, y, z, w), or with `scalar_first` (w, x, y, z).
+
+        canonical: of the two that rotate alike, the one with w above 0 (or else x, y, z).
+        """
+        q = quaternions.canonical(self.quat) if canonical else self.quat
+        return jnp.roll(q, 1, axis=-1) if scalar_first else q
+
+    @api_boundary
+    def as_matrix(self) -> Any:
+        """Orthogonal matrices, (3, 3) or (n, 3, 3)."""
+        return quaternions.matrix(self.quat)
+
+    @api_boundary
+    def as_rotvec(self, degrees: bool = False) -> Any:
+        """Vectors along the axis, of the length of the angle, which is at most half a turn."""
+        v = quaternions.rotvec(self.quat)
+        return jnp.rad2deg(v) if degrees else v
+
+    @api_boundary
+    def as_mrp(self) -> Any:
+        """Modified Rodrigues parameters, of length 1 at most."""
+        return quaternions.mrp(self.quat)
+
+    @api_boundary
+    def as_euler(self, seq: str, degrees: bool = False) -> Any:
+        """Three angles about axes, as `from_euler` takes them; shape (3,) or (n, 3).
+
+        Where the middle angle leaves only the sum or the difference of the others, the last one is
+        0; derivatives are not there then.
+        """
+        axes = _axes("Rotation.as_euler", seq)
+        if len(axes) != 3:
+            raise wrong_value("Rotation.as_euler", f"seq={seq!r}", "a seq of three letters")
+        angles = quaternions.euler(self.quat, axes=axes)
+        return jnp.rad2deg(angles) if degrees else angles
+
+    # ---- what is done with them ----
+
+    @api_boundary
+    def apply(self, vectors: Any, inverse: bool = False) -> Any:
+        """Rotated vectors, (3,) or (n, 3): one or n of both, element by element."""
+        name = "Rotation.apply"
+        v = _vectors(name, "vectors", vectors, 3)
+        broadcast_shape(name, type_of(self.quat).shape[:-1], type_of(v).shape[:-1])
+        q = quaternions.conjugated(self.quat) if inverse else self.quat
+        return quaternions.applied(*promoted(name, q, v))
+
+    @api_boundary
+    def inv(self) -> Rotation:
+        """The rotations back."""
+        return Rotation(quaternions.conjugated(self.quat))
+
+    @api_boundary
+    def magnitude(self) -> Any:
+        """The angles, from 0 to pi; shape () or (n,)."""
+        return quaternions.magnitude(self.quat)
+
+    @api_boundary
+    def mean(self, weights: Any = None) -> Rotation:
+        """The rotation nearest to all of them (F. L. Markley and others, Averaging quaternions,
+        2007); weights: (n,), numbers that are not negative."""
+        q = jnp.atleast_2d(self.quat)
+        if weights is None:
+            moment = jnp.matmul(q.T, q, precision="highest")
+        else:
+            w = jnp.asarray(_vectors("Rotation.mean", "weights", weights, type_of(q).shape[0]))
+            moment = jnp.matmul(q.T * w, q, precision="highest")
+        return Rotation(eigh(moment).eigenvectors[:, -1])
+
+    @property
+    def single(self) -> bool:
+        """Whether this is one rotation and no row of them."""
+        return type_of(self.quat).ndim == 1
+
+    @api_boundary
+    def __getitem__(self, indexer: Any) -> Rotation:
+        """Some of the rotations."""
+        if self.single:
+            raise WeftTypeError(
+                "a Rotation that is one rotation has no elements",
+                operation="Rotation.__getitem__",
+                got=f"quat: {type_of(self.quat)}",
+                wanted="a row of rotations",
+                fix=Fix("single", "look at r.single first", {}),
+            )
+        return Rotation(self.quat[indexer])
+
+    @api_boundary
+    def __len__(self) -> int:
+        if self.single:
+            raise WeftTypeError(
+                "a Rotation that is one rotation has no length",
+                operation="Rotation.__len__",
+                got=f"quat: {type_of(self.quat)}",
+                wanted="a row of rotations",
+                fix=Fix("single", "look at r.single first", {}),
+            )
+        return int(type_of(self.quat).shape[0])
+
+    @api_boundary
+    def __mul__(self, other: Any) -> Rotation:
+        check_rotation("Rotation.__mul__", other)
+        p, q = promoted("Rotation.__mul__", self.quat, other.quat)
+        broadcast_shape("Rotation.__mul__", type_of(p).shape[:-1], type_of(q).shape[:-1])
+        return Rotation(quaternions.composed(p, q))
+
+
+def check_rotation(operation: str, value: Any) -> None:
+    """Raises WeftTypeError for what is no `Rotation`."""
+    if not isinstance(value, Rotation):
+        raise WeftTypeError(
+            f"{operation} takes rotations",
+            operation=operation,
+            got=f"{value!r:.60} of class {type(value).__name__}",
+            wanted="a Rotation",
+            fix=Fix("apply", "to rotate vectors: r.apply(vectors)", {}),
+        )

@@ -1,0 +1,70 @@
+"""The way from one rotation to the next at constant speed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import api_boundary
+from weft.numpy.arguments import convert, inexact
+from weft.scipy.arguments import check_dimensions, check_numbers, wrong_shape
+from weft.scipy.spatial.rotation import Rotation, check_rotation
+
+__all__ = ["Slerp"]
+
+
+class Slerp(NamedTuple):
+    """Rotations between rotations that are known at some times: a pytree, made by `init`.
+
+    From each to the next the way is the shortest one, at constant speed (K. Shoemake, Animating
+    rotation with quaternion curves, 1985). Called with times, (), or (n,), it gives a `Rotation`;
+    a time outside goes on along the first or the last way.
+
+    >>> import weft.numpy as jnp
+    >>> turns = Rotation.from_euler("z", jnp.array([0.0, 90.0]), degrees=True)
+    >>> Slerp.init(jnp.array([0.0, 1.0]), turns)(0.5).as_rotvec(degrees=True).round(2)
+    Array([ 0.,  0., 45.], dtype=float32)
+    """
+
+    times: Any
+    timedelta: Any
+    rotations: Rotation
+    rotvecs: Any
+
+    @classmethod
+    @api_boundary
+    def init(cls, times: Any, rotations: Rotation) -> Slerp:
+        """times: (n,), rising; rotations: n of them, n at least 2.
+
+        Raises ShapeError, DTypeError and WeftTypeError.
+        """
+        name = "Slerp.init"
+        check_rotation(name, rotations)
+        times = _times(name, times)
+        check_dimensions(name, "times", times, 1, 1)
+        of, q = type_of(times), type_of(rotations.quat)
+        if q.ndim != 2 or of.shape[0] != q.shape[0] or q.shape[0] < 2:
+            raise wrong_shape(
+                name, f"times: {of}, quat: {q}", "a time for each of two rotations or more"
+            )
+        before, after = Rotation(rotations.quat[:-1]), Rotation(rotations.quat[1:])
+        return cls(times, jnp.diff(times), before, (before.inv() * after).as_rotvec())
+
+    @api_boundary
+    def __call__(self, times: Any) -> Rotation:
+        """The rotations at some times, () or (n,)."""
+        times = _times("Slerp", times)
+        check_dimensions("Slerp", "times", times, 0, 1)
+        index = jnp.searchsorted(self.times, times, side="right") - 1
+        index = jnp.clip(index, 0, type_of(self.timedelta).shape[0] - 1)
+        part = (times - self.times[index]) / self.timedelta[index]
+        turn = Rotation.from_rotvec(self.rotvecs[index] * part[..., None])
+        return Rotation(self.rotations.quat[index]) * turn
+
+
+def _times(operation: str, times: Any) -> Any:
+    value = jnp.asarray(times) if isinstance(times, (list, tuple)) else times
+    check_numbers(operation, "times", value, dtypes.REAL)
+    return convert(jnp.asarray(value), inexact(type_of(value).dtype))

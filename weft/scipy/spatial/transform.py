@@ -1,0 +1,6 @@
+"""`weft.scipy.spatial.transform`: rotations in three dimensions, and ways between them."""
+
+from weft.scipy.spatial.rotation import Rotation
+from weft.scipy.spatial.slerp import Slerp
+
+__all__ = ["Rotation", "Slerp"]

@@ -1,0 +1,252 @@
+"""Bessel functions of the first kind and modified ones, and spherical harmonics.
+
+Sequences of orders go by three-term recurrences: Bessel functions downwards (J. C. P. Miller, 1952;
+DLMF 3.6), Legendre functions upwards. DLMF is https://dlmf.nist.gov.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.control.custom_jvp import custom_jvp
+from weft.control.while_loop import fori_loop
+from weft.core.trace import Tracer
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.numpy.arguments import broadcast_shape, convert, integer_of
+from weft.numpy.compiled import compiled
+from weft.numpy.promotion import as_operand
+from weft.ops import special
+from weft.ops.complex import complex as complex_of
+from weft.ops.convert import convert_element_type
+from weft.ops.creation import broadcasted_iota
+from weft.scipy.elementwise import elementwise, operand_type, real_operands
+
+__all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
+
+
+# ---- modified Bessel functions -----------------------------------------------------------------
+
+
+@elementwise
+def i0e(x: Any) -> Any:
+    """exp(-|x|) I0(x), which does not overflow.
+
+    >>> i0e(np.array([0.0, 1000.0]))
+    Array([1.0000001 , 0.01261724], dtype=float32)
+    """
+    return special.bessel_i0e_p.bind(x)
+
+
+@elementwise
+def i1e(x: Any) -> Any:
+    """exp(-|x|) I1(x), which does not overflow.
+
+    >>> i1e(np.array([0.0, 1000.0]))
+    Array([0.        , 0.01261093], dtype=float32)
+    """
+    return special.bessel_i1e_p.bind(x)
+
+
+@elementwise
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind of order 0 (DLMF 10.25.2).
+
+    >>> i0(np.array([0.0, 1.0]))
+    Array([1.0000001, 1.2660658], dtype=float32)
+    """
+    return jnp.exp(jnp.abs(x)) * special.bessel_i0e_p.bind(x)
+
+
+@elementwise
+def i1(x: Any) -> Any:
+    """The modified Bessel function of the first kind of order 1 (DLMF 10.25.2).
+
+    >>> i1(np.array([0.0, 1.0]))
+    Array([0.       , 0.5651591], dtype=float32)
+    """
+    return jnp.exp(jnp.abs(x)) * special.bessel_i1e_p.bind(x)
+
+
+# ---- Bessel functions of whole order -----------------------------------------------------------
+
+
+def _recurrence(z: Any, highest: int, start: int) -> Any:
+    """J_0 … J_highest along a new first dimension, by downward recurrence from order `start`."""
+    of = type_of(z)
+    tiny = of.dtype.type(1e-30)
+    safe = jnp.where(z == 0, 1.0, z)
+    orders = broadcasted_iota(dtypes.int32, (highest + 1, *of.shape), 0)
+
+    def body(step: Any, state: Any) -> Any:
+        above, here, total, kept = state
+        k = start - step  # `here` is of this order; the next one is below
+        below = (2.0 * convert_element_type(k, of.dtype)) / safe * here - above
+        # Numbers that grow are all scaled at once; the sum at the end divides the scale out.
+        size = jnp.abs(below)
+        scale = jnp.where(size > 1e15, 1.0 / jnp.where(size > 1e15, size, 1.0), 1.0)
+        below, here, total, kept = (x * scale for x in (below, here, total, kept))
+        even = (k - 1) % 2 == 0
+        total = total + jnp.where(even, jnp.where(k == 1, 1.0, 2.0) * below, 0.0)
+        kept = jnp.where(orders == k - 1, below, kept)
+        return here, below, total, kept
+
+    zero = jnp.zeros_like(z)
+    here = zero + tiny
+    even = start % 2 == 0
+    kept = jnp.where(orders == start, here, jnp.zeros(orders.shape, of.dtype))
+    total = 2.0 * here if even else zero
+    _, _, total, kept = fori_loop(0, start, body, (zero, here, total, kept))
+    at_zero = jnp.where(orders == 0, 1.0, 0.0)
+    return jnp.where(z == 0, at_zero, kept / total)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2))
+def _bessel(z: Any, highest: int, start: int) -> Any:
+    return _recurrence(z, highest, start)
+
+
+@_bessel.defjvp
+def bessel_jvp(highest: int, start: int, primals: Any, tangents: Any) -> Any:
+    (z,), (t,) = primals, tangents
+    values = _bessel(z, highest + 1, start + 1)
+    below = jnp.concatenate([-values[1:2], values[:-2]])  # J_{-1} = -J_1
+    return values[:-1], 0.5 * (below - values[1:]) * t
+
+
+@compiled
+def _bessel_jn(z: Any, *, highest: int, start: int, dtype: Any) -> Any:
+    working = dtype if dtype.itemsize > 2 else dtypes.float32
+    out = _bessel(convert_element_type(z, working), highest, start)
+    return convert_element_type(out, dtype)
+
+
+@api_boundary
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+    """Bessel functions of the first kind of orders 0 … v, along a new first dimension.
+
+    v, n_iter: integers from 0, known while tracing. The recurrence descends from order n_iter (or
+    from above v, if that is more), which has to exceed |z| by about 20. Raises WeftTypeError and
+    WeftValueError for other v and n_iter. J. C. P. Miller's algorithm (DLMF 3.6, 10.74).
+
+    >>> bessel_jn(np.array([0.0, 1.0]), v=1)
+    Array([[1.        , 0.76519775],
+           [0.        , 0.44005063]], dtype=float32)
+    """
+    (z,), dtype = real_operands("bessel_jn", ("z",), (z,))
+    highest = _natural("bessel_jn", "v", v)
+    start = max(_natural("bessel_jn", "n_iter", n_iter), highest + 16)
+    return _bessel_jn(z, highest=highest, start=start, dtype=dtype)
+
+
+def _natural(operation: str, name: str, value: Any) -> int:
+    """A static integer from 0 on."""
+    found = integer_of(value, operation, name)
+    if found < 0:
+        raise WeftValueError(
+            f"{operation} takes {name} from 0 on",
+            operation=operation,
+            got=f"{name}={value!r}",
+            wanted="an integer from 0 on",
+            fix=Fix("argument", f"use {name}=0", {name: 0}),
+        )
+    return found
+
+
+# ---- spherical harmonics -----------------------------------------------------------------------
+
+
+def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
+    """The Legendre function of degree n and order m >= 0 of cos(theta), normalised for harmonics.
+
+    Upwards: along the diagonal to degree m (DLMF 14.7.15), then at fixed order (14.10.3).
+    """
+    x, s = jnp.cos(theta), jnp.sin(theta)
+    order, degree = convert(m, type_of(x).dtype), n
+
+    def body(k: Any, state: Any) -> Any:
+        before, here = state
+        at = convert(k, type_of(x).dtype)
+        last = at - 1.0
+        diagonal = -jnp.sqrt((2.0 * at + 1.0) / (2.0 * at)) * s * here
+        above = m < k
+        factor = jnp.sqrt((4.0 * at * at - 1.0) / jnp.where(above, at * at - order * order, 1.0))
+        rest = jnp.where(above, last * last - order * order, 0.0)
+        weight = jnp.sqrt(rest / jnp.maximum(4.0 * last * last - 1.0, 1.0))
+        following = jnp.where(above, factor * (x * here - weight * before), diagonal)
+        active = k <= degree
+        return jnp.where(active, here, before), jnp.where(active, following, here)
+
+    shape = jnp.broadcast_shapes(type_of(n).shape, type_of(m).shape, type_of(theta).shape)
+    start = jnp.broadcast_to(x * 0.0 + math.sqrt(0.25 / math.pi), shape)
+    zero = start * 0.0
+    return fori_loop(1, highest + 1, body, (zero, start))[1]
+
+
+@compiled
+def _harmonic(n: Any, m: Any, theta: Any, phi: Any, *, highest: int, dtype: Any) -> Any:
+    working = dtype if dtype.itemsize > 2 else dtypes.float32
+    theta, phi = convert(theta, working), convert(phi, working)
+    size = jnp.abs(m)
+    value = _legendre(n, size, theta, highest)
+    odd = (m < 0) & (size % 2 == 1)
+    value = jnp.where(size > n, 0.0, jnp.where(odd, -value, value))
+    value = jnp.where((n < 0) | (n > highest), math.nan, value)
+    angle = convert(m, working) * phi
+    return complex_of(*jnp.broadcast_arrays(value * jnp.cos(angle), value * jnp.sin(angle)))
+
+
+def _whole(name: str, value: Any) -> Any:
+    """An argument as integers."""
+    of = operand_type("sph_harm_y", name, value)
+    if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
+        raise DTypeError(
+            f"sph_harm_y takes integers as {name}",
+            operation="sph_harm_y",
+            got=f"{name} of type {of}",
+            wanted="an integer dtype",
+            fix=Fix("convert", f"convert it first: {name}.astype('int32')", {}),
+        )
+    return as_operand("sph_harm_y", value)
+
+
+@api_boundary
+def sph_harm_y(
+    n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
+) -> Any:
+    """Spherical harmonics of degree n and order m at polar angle theta and azimuth phi.
+
+    n, m: integers, which broadcast with the real angles; the result is complex (DLMF 14.30.1). NaN
+    for n < 0, 0 for |m| > n. n_max: the largest degree, needed where n is traced; a degree above
+    it gives NaN.
+    Raises NotImplementedError for diff_n other than 0: weft's own transformations differentiate.
+
+    >>> sph_harm_y(0, 0, 0.5, 0.25)
+    Array(0.2820948+0.j, dtype=complex64)
+    """
+    if diff_n not in (None, 0):
+        raise NotImplementedError(
+            f"sph_harm_y takes no diff_n={diff_n!r}; differentiate it with weft.jvp or weft.grad"
+        )
+    n, m = _whole("n", n), _whole("m", m)
+    (theta, phi), dtype = real_operands("sph_harm_y", ("theta", "phi"), (theta, phi))
+    broadcast_shape("sph_harm_y", *[type_of(x).shape for x in (n, m, theta, phi)])
+    if n_max is None:
+        if isinstance(n, Tracer):
+            raise WeftTypeError(
+                "sph_harm_y needs to know the largest degree while it is traced",
+                operation="sph_harm_y",
+                got="a traced n and no n_max",
+                wanted="n_max, an integer",
+                fix=Fix("argument", "pass n_max=, the largest degree there can be", {}),
+            )
+        n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
+    highest = _natural("sph_harm_y", "n_max", n_max)
+    n, m = (convert(x, dtypes.int32) for x in (n, m))
+    return _harmonic(n, m, theta, phi, highest=highest, dtype=dtype)

@@ -1,0 +1,304 @@
+"""Logarithms of products, quotients and probabilities: xlogy, entropies, logit, Box-Cox, logsumexp.
+
+Each has the limit that continuity gives it where a factor is 0, and derivatives that follow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft.numpy as jnp
+from weft.errors import api_boundary
+from weft.nn import normalization
+from weft.ops.elementary import logistic_p
+from weft.ops.formulas import Term, log1p, where
+from weft.runtime import stablehlo
+from weft.scipy.elementwise import elementwise, kernel
+
+__all__ = [
+    "boxcox",
+    "boxcox1p",
+    "entr",
+    "expit",
+    "kl_div",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "rel_entr",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+]
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """x / y; 0 where both are 0."""
+    nothing = (x == 0) & (y == 0)
+    return jnp.where(nothing, 0.0, x / jnp.where(nothing, 1.0, y))
+
+
+# ---- products with logarithms ------------------------------------------------------------------
+
+
+def xlogy_formula(x: Term, y: Term) -> Term:
+    nothing = x.equals(0.0) & ~y.is_nan()
+    return where(nothing, 0.0, x * where(nothing, 1.0, y).log())
+
+
+xlogy_p = kernel(
+    "xlogy",
+    xlogy_formula,
+    lambda t, ans, x, y: t * jnp.log(y),
+    lambda t, ans, x, y: t * quotient(x, y),
+)
+
+
+@elementwise
+def xlogy(x: Any, y: Any) -> Any:
+    """x log(y), which is 0 where x is 0.
+
+    >>> xlogy(np.array([0.0, 2.0]), np.array([0.0, 1.0]))
+    Array([0., 0.], dtype=float32)
+    """
+    return xlogy_p.bind(x, y)
+
+
+def xlog1py_formula(x: Term, y: Term) -> Term:
+    nothing = x.equals(0.0) & ~y.is_nan()
+    return where(nothing, 0.0, x * log1p(where(nothing, 0.0, y)))
+
+
+xlog1py_p = kernel(
+    "xlog1py",
+    xlog1py_formula,
+    lambda t, ans, x, y: t * jnp.log1p(y),
+    lambda t, ans, x, y: t * quotient(x, 1.0 + y),
+)
+
+
+@elementwise
+def xlog1py(x: Any, y: Any) -> Any:
+    """x log(1 + y), which is 0 where x is 0; precise for small y.
+
+    >>> xlog1py(np.array([0.0, 2.0]), np.array([-1.0, 0.0]))
+    Array([0., 0.], dtype=float32)
+    """
+    return xlog1py_p.bind(x, y)
+
+
+# ---- entropies ---------------------------------------------------------------------------------
+
+
+def entr_formula(x: Term) -> Term:
+    value = 0.0 - x * where(x > 0.0, x, 1.0).log()
+    return where(x < 0.0, -math.inf, where(x.equals(0.0), 0.0, value))
+
+
+entr_p = kernel(
+    "entr",
+    entr_formula,
+    lambda t, ans, x: t * jnp.where(x < 0, 0.0, -jnp.log(jnp.where(x < 0, 1.0, x)) - 1.0),
+)
+
+
+@elementwise
+def entr(x: Any) -> Any:
+    """-x log(x): 0 at 0, minus infinity below.
+
+    >>> entr(np.array([0.0, 1.0, -1.0]))
+    Array([  0.,   0., -inf], dtype=float32)
+    """
+    return entr_p.bind(x)
+
+
+def log_ratio(p: Term, q: Term) -> Term:
+    """log(p / q) of positive numbers, precise where they are close."""
+    excess = (p - q) / q
+    ratio = p / q
+    usual = where(abs(excess) < 0.5, log1p(excess), ratio.log())
+    # The quotient may overflow or vanish where the logarithms do not.
+    extreme = ratio.equals(0.0) | ratio.equals(math.inf)
+    return where(extreme, p.log() - q.log(), usual)
+
+
+def rel_entr_formula(p: Term, q: Term) -> Term:
+    inside = (p > 0.0) & (q > 0.0)
+    value = p * log_ratio(where(inside, p, 1.0), where(inside, q, 1.0))
+    found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), 0.0, p.full(math.inf)))
+    return where(p.is_nan() | q.is_nan(), math.nan, found)
+
+
+def kl_div_formula(p: Term, q: Term) -> Term:
+    inside = (p > 0.0) & (q > 0.0)
+    safe_p, safe_q = where(inside, p, 1.0), where(inside, q, 1.0)
+    value = safe_p * log_ratio(safe_p, safe_q) - (safe_p - safe_q)
+    found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), q, math.inf))
+    return where(p.is_nan() | q.is_nan(), math.nan, found)
+
+
+def _inside(p: Any, q: Any, slope: Any) -> Any:
+    """A slope where both are positive; outside it is 0."""
+    return jnp.where((p >= 0) & (q >= 0), slope, 0.0)
+
+
+rel_entr_p = kernel(
+    "rel_entr",
+    rel_entr_formula,
+    lambda t, ans, p, q: t * _inside(p, q, jnp.log(p) - jnp.log(q) + 1.0),
+    lambda t, ans, p, q: t * _inside(p, q, -quotient(p, q)),
+)
+kl_div_p = kernel(
+    "kl_div",
+    kl_div_formula,
+    lambda t, ans, p, q: t * _inside(p, q, jnp.log(p) - jnp.log(q)),
+    lambda t, ans, p, q: t * _inside(p, q, 1.0 - quotient(p, q)),
+)
+
+
+@elementwise
+def rel_entr(p: Any, q: Any) -> Any:
+    """p log(p / q): 0 where p is 0, infinite where a number is negative or only q is 0.
+
+    >>> rel_entr(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
+    Array([ 0., inf], dtype=float32)
+    """
+    return rel_entr_p.bind(p, q)
+
+
+@elementwise
+def kl_div(p: Any, q: Any) -> Any:
+    """p log(p / q) - p + q: q where p is 0, infinite where a number is negative or only q is 0.
+
+    >>> kl_div(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
+    Array([ 1., inf], dtype=float32)
+    """
+    return kl_div_p.bind(p, q)
+
+
+# ---- logistic ----------------------------------------------------------------------------------
+
+
+def logit_formula(p: Term) -> Term:
+    center = (p > 0.3) & (p < 0.65)
+    near = where(center, p, 0.5) - 0.5
+    twice = near + near
+    return where(center, log1p(twice) - log1p(-twice), (p / (1.0 - p)).log())
+
+
+logit_p = kernel("logit", logit_formula, lambda t, ans, p: t / (p * (1.0 - p)))
+
+
+@elementwise
+def logit(x: Any) -> Any:
+    """log(x / (1 - x)), the inverse of `expit`; NaN outside of 0 to 1.
+
+    >>> logit(np.array([0.0, 0.5, 1.0]))
+    Array([-inf,   0.,  inf], dtype=float32)
+    """
+    return logit_p.bind(x)
+
+
+@elementwise
+def expit(x: Any) -> Any:
+    """The logistic function 1 / (1 + exp(-x)).
+
+    >>> expit(np.array([0.0, 100.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """
+    return logistic_p.bind(x)
+
+
+# ---- the Box-Cox transformation ----------------------------------------------------------------
+
+
+def _power_transform(logarithm: Term, rate: Term) -> Term:
+    """(exp(rate log) - 1) / rate."""
+    product = rate * logarithm
+    tiny = abs(product) < 1e-19
+    value = product.apply(stablehlo.exponential_minus_one) / where(rate.equals(0.0), 1.0, rate)
+    return where(tiny | rate.equals(0.0), logarithm, value)
+
+
+def boxcox_formula(x: Term, rate: Term) -> Term:
+    return where(x.equals(0.0) & rate.equals(0.0), -math.inf, _power_transform(x.log(), rate))
+
+
+def boxcox1p_formula(x: Term, rate: Term) -> Term:
+    return where(x.equals(-1.0) & rate.equals(0.0), -math.inf, _power_transform(log1p(x), rate))
+
+
+def _slope(product: Any) -> Any:
+    """((u - 1) exp(u) + 1) / u^2, the derivative of (exp(u) - 1) / u."""
+    near = jnp.abs(product) < 0.5
+    series = jnp.where(near, product, 0.0)
+    total = jnp.zeros_like(series)
+    for k in reversed(range(16)):
+        total = total * series + (k + 1) / math.factorial(k + 2)
+    u = jnp.where(near, 1.0, product)
+    return jnp.where(near, total, ((u - 1.0) * jnp.exp(u) + 1.0) / (u * u))
+
+
+def _rate_jvp(t: Any, logarithm: Any, rate: Any) -> Any:
+    """The derivative of (exp(rate log) - 1) / rate in the rate."""
+    return t * (logarithm * logarithm * _slope(rate * logarithm))
+
+
+boxcox_p = kernel(
+    "boxcox",
+    boxcox_formula,
+    lambda t, ans, x, rate: t * jnp.power(x, rate - 1.0),
+    lambda t, ans, x, rate: _rate_jvp(t, jnp.log(x), rate),
+)
+boxcox1p_p = kernel(
+    "boxcox1p",
+    boxcox1p_formula,
+    lambda t, ans, x, rate: t * jnp.exp((rate - 1.0) * jnp.log1p(x)),
+    lambda t, ans, x, rate: _rate_jvp(t, jnp.log1p(x), rate),
+)
+
+
+@elementwise
+def boxcox(x: Any, lmbda: Any) -> Any:
+    """(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0: Box and Cox (1964).
+
+    >>> boxcox(np.array([1.0, 4.0]), 0.5)
+    Array([0., 2.], dtype=float32)
+    """
+    return boxcox_p.bind(x, lmbda)
+
+
+@elementwise
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    """((1 + x)^lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0; precise for small x.
+
+    >>> boxcox1p(np.array([0.0, 3.0]), 0.5)
+    Array([0., 2.], dtype=float32)
+    """
+    return boxcox1p_p.bind(x, lmbda)
+
+
+# ---- along axes --------------------------------------------------------------------------------
+
+
+@api_boundary
+def softmax(x: Any, /, *, axis: Any = None) -> Any:
+    """exp(x) / sum(exp(x)) along an axis, several, or all (None). Raises AxisError.
+
+    >>> softmax(np.array([0.0, 0.0]))
+    Array([0.5, 0.5], dtype=float32)
+    """
+    return normalization.softmax(x, axis)
+
+
+@api_boundary
+def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
+    """The logarithm of `softmax`, along an axis, several, or all (None). Raises AxisError.
+
+    >>> log_softmax(np.array([1000.0, 0.0]))
+    Array([    0., -1000.], dtype=float32)
+    """
+    return normalization.log_softmax(x, axis)
+
+
+logsumexp = normalization.logsumexp

@@ -1,0 +1,45 @@
+"""The binomial distribution: how often of n times what has probability p.
+
+Probability comb(n, k) p^k (1 - p)^(n - k) of the integers k = 0 … n. NaN where n is negative or
+no integer, or p is not from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft.scipy.elementwise import elementwise
+from weft.scipy.stats.families import betaln, inside, not_whole, valid, xlog1py, xlogy
+
+__all__ = ["logpmf", "pmf"]
+
+
+def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
+    x = k - loc
+    good = (n >= 0) & ~not_whole(n) & (p >= 0) & (p <= 1)
+    out = (x < 0) | (x > n) | not_whole(x) | ~good
+    safe, rest = inside(out, x, 0.0), inside(out, n - x, 0.0)
+    log_comb = -betaln(1.0 + rest, 1.0 + safe) - jnp.log1p(safe + rest)
+    found = log_comb + xlogy(safe, p) + xlog1py(rest, -p)
+    return valid(good, jnp.where(out, -jnp.inf, found))
+
+
+@elementwise
+def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+    """The logarithm of the probability of k; minus infinity where that is 0.
+
+    >>> logpmf(1, 3, 0.5)
+    Array(-0.9808285, dtype=float32, weak_type=True)
+    """
+    return _log_probability(k, n, p, loc)
+
+
+@elementwise
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+    """The probability of k.
+
+    >>> pmf(np.array([0, 1, 3]), 1, 0.25)
+    Array([0.7500002 , 0.25000006, 0.        ], dtype=float32)
+    """
+    return jnp.exp(_log_probability(k, n, p, loc))

@@ -1,0 +1,85 @@
+"""The Dirichlet distribution of k numbers from 0 to 1 whose sum is 1.
+
+The numbers stand along the first dimension of x; the last one may be left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, api_boundary
+from weft.numpy.compiled import compiled
+from weft.ops.convert import convert_element_type
+from weft.scipy.elementwise import computing, real_operands
+from weft.scipy.stats.families import gammaln, valid, xlogy
+
+__all__ = ["logpdf", "pdf"]
+
+# How far the sum may be from 1, beside rounding.
+_TOLERANCE = 1e-6
+
+
+@compiled
+def _log_density(x: Any, alpha: Any, *, dtype: Any) -> Any:
+    x, alpha = (convert_element_type(value, computing(dtype)) for value in (x, alpha))
+    shape = type_of(x).shape
+    (count,) = type_of(alpha).shape
+    if shape[0] == count - 1:
+        x = jnp.concatenate([x, 1.0 - jnp.sum(x, axis=0, keepdims=True)])
+    along = jnp.reshape(alpha, (count, *(1,) * (len(shape) - 1)))
+    off = jnp.abs(jnp.sum(x, axis=0) - 1.0)
+    limit = max(_TOLERANCE, 4 * count * float(jnp.finfo(dtype).eps))
+    out = jnp.any((x < 0) | (x > 1), axis=0) | (off > limit)
+    safe = jnp.where((x < 0) | (x > 1), 0.5, x)
+    powers = jnp.sum(xlogy(*jnp.broadcast_arrays(along - 1.0, safe)), axis=0)
+    log_norm = jnp.sum(gammaln(alpha)) - gammaln(jnp.sum(alpha))
+    found = valid(jnp.all(alpha > 0), jnp.where(out, -jnp.inf, powers - log_norm))
+    return convert_element_type(found, dtype)
+
+
+def _checked(operation: str, x: Any, alpha: Any) -> Any:
+    operands, dtype = real_operands(operation, ("x", "alpha"), (x, alpha), broadcast=False)
+    of, parameters = (type_of(value) for value in operands)
+    if parameters.ndim != 1 or not parameters.shape[0]:
+        raise ShapeError(
+            f"{operation} takes a vector alpha",
+            operation=operation,
+            got=f"alpha of type {parameters}",
+            wanted="one dimension, with a parameter for each number",
+            fix=Fix("vmap", "map the function for several of them", {}),
+        )
+    count = parameters.shape[0]
+    if not of.ndim or of.shape[0] not in (count, count - 1):
+        raise ShapeError(
+            f"{operation}: the first dimension of x has a number for each parameter",
+            operation=operation,
+            got=f"x of type {of} and alpha of type {parameters}",
+            wanted=f"a first dimension of length {count} (or {count - 1}, the last left out)",
+            fix=Fix("transpose", "transpose x if the numbers stand along the last dimension", {}),
+        )
+    return _log_density(*operands, dtype=dtype)
+
+
+@api_boundary
+def logpdf(x: Any, alpha: Any) -> Any:
+    """The logarithm of the density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,).
+
+    Minus infinity where a number is outside of 0 … 1 or their sum is not 1; NaN where a parameter
+    is not positive. Raises ShapeError where the shapes do not fit.
+
+    >>> logpdf(np.array([0.25, 0.75]), np.array([1.0, 1.0]))
+    Array(0., dtype=float32)
+    """
+    return _checked("dirichlet.logpdf", x, alpha)
+
+
+@api_boundary
+def pdf(x: Any, alpha: Any) -> Any:
+    """The density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,). See `logpdf`.
+
+    >>> pdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))
+    Array(1.2600011, dtype=float32)
+    """
+    return jnp.exp(_checked("dirichlet.pdf", x, alpha))

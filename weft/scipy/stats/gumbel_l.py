@@ -1,0 +1,95 @@
+"""The left-skewed Gumbel distribution, of smallest values.
+
+Distribution function 1 - exp(-exp(y)) with y = (x - loc) / scale. NaN where the scale is not
+positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft.scipy.elementwise import elementwise
+from weft.scipy.stats.families import log1mexp, probability, standard, valid
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+
+def _log_density(x: Any, loc: Any, scale: Any) -> Any:
+    y = standard(x, loc, scale)
+    return valid(scale > 0, y - jnp.exp(y) - jnp.log(scale))
+
+
+def _log_above(x: Any, loc: Any, scale: Any) -> Any:
+    """The logarithm of the probability of more than x."""
+    return valid(scale > 0, -jnp.exp(standard(x, loc, scale)))
+
+
+@elementwise
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The logarithm of the density at x; minus infinity outside of the support.
+
+    >>> logpdf(0.5)
+    Array(-1.1487212, dtype=float32, weak_type=True)
+    """
+    return _log_density(x, loc, scale)
+
+
+@elementwise
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The density at x.
+
+    >>> pdf(0.5)
+    Array(0.31704193, dtype=float32, weak_type=True)
+    """
+    return jnp.exp(_log_density(x, loc, scale))
+
+
+@elementwise
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The probability of at most x.
+
+    >>> cdf(0.5)
+    Array(0.8077043, dtype=float32, weak_type=True)
+    """
+    return -jnp.expm1(_log_above(x, loc, scale))
+
+
+@elementwise
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The logarithm of the probability of at most x.
+
+    >>> logcdf(0.5)
+    Array(-0.2135592, dtype=float32, weak_type=True)
+    """
+    return log1mexp(_log_above(x, loc, scale))
+
+
+@elementwise
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The probability of more than x, precise where that is small.
+
+    >>> sf(0.0)
+    Array(0.36787945, dtype=float32, weak_type=True)
+    """
+    return jnp.exp(_log_above(x, loc, scale))
+
+
+@elementwise
+def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The logarithm of the probability of more than x.
+
+    >>> logsf(0.5)
+    Array(-1.6487212, dtype=float32, weak_type=True)
+    """
+    return _log_above(x, loc, scale)
+
+
+@elementwise
+def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The quantile: where the distribution function is p. NaN for p outside of 0 to 1.
+
+    >>> ppf(0.25)
+    Array(-1.2458994, dtype=float32, weak_type=True)
+    """
+    return valid(scale > 0, probability(p, loc + jnp.log(-jnp.log1p(-p)) * scale))

@@ -1,0 +1,283 @@
+"""Estimates of a density by a sum of normal kernels around the points of a sample.
+
+B. W. Silverman, "Density Estimation for Statistics and Data Analysis" (1986); D. W. Scott,
+"Multivariate Density Estimation" (1992).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft.numpy as jnp
+from weft import tree
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.numpy.compiled import compiled
+from weft.numpy.linalg import inv
+from weft.ops.cholesky import cholesky
+from weft.ops.convert import convert_element_type
+from weft.ops.triangular_solve import triangular_solve
+from weft.random.gaussian import normal
+from weft.random.keys import split
+from weft.random.permutations import choice
+from weft.scipy.elementwise import computing, operand_type, real_operands
+from weft.scipy.special.errors import ndtr_p
+
+__all__ = ["gaussian_kde"]
+
+
+@compiled
+def _moments(dataset: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Weights of sum 1, the effective number of points, the covariance of the sample."""
+    weights = weights / jnp.sum(weights)
+    neff = 1.0 / jnp.sum(weights * weights)
+    away = dataset - jnp.sum(dataset * weights, axis=1, keepdims=True)
+    spread = (away * weights) @ away.T
+    return weights, neff, spread / (1.0 - jnp.sum(weights * weights))
+
+
+def _log_sum(exponent: Any, weights: Any) -> Any:
+    """log(sum(weights * exp(exponent))) over the last dimension."""
+    largest = jnp.max(exponent, axis=-1, keepdims=True)
+    total = jnp.sum(weights * jnp.exp(exponent - largest), axis=-1)
+    return jnp.log(total) + largest[..., 0]
+
+
+@compiled
+def _log_density(points: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
+    """The logarithm of the weighted sum of normal densities around the columns of dataset."""
+    d = type_of(covariance).shape[0]
+    factor = cholesky(covariance)
+    options = {"left_side": True, "lower": True}
+    centers = triangular_solve(factor, dataset, **options)
+    white = triangular_solve(factor, points, **options)
+    away = white[:, :, None] - centers[:, None, :]
+    log_norm = 0.5 * d * math.log(2 * math.pi) + jnp.sum(jnp.log(jnp.diagonal(factor)))
+    return _log_sum(-0.5 * jnp.sum(away * away, axis=0), weights) - log_norm
+
+
+@compiled
+def _between(dataset: Any, weights: Any, covariance: Any, low: Any, high: Any) -> Any:
+    width = jnp.sqrt(covariance[0, 0])
+    upper = (high[..., None] - dataset[0]) / width
+    lower = (low[..., None] - dataset[0]) / width
+    return jnp.sum(weights * (ndtr_p.bind(upper) - ndtr_p.bind(lower)), axis=-1)
+
+
+def _not_there(operation: str, instead: str) -> NotImplementedError:
+    return NotImplementedError(f"{operation} is not there: {instead}")
+
+
+@tree.register_class
+class gaussian_kde:
+    """The density of a sample, as a weighted sum of normal densities around its points.
+
+    dataset: real numbers of shape (n,), or (d, n) with a point in each column. bw_method: the width
+    of the kernels in units of the covariance of the sample: "scott" (the default,
+    neff^(-1 / (d + 4))), "silverman", a number, or a function of the estimate. weights: of shape
+    (n,). A pytree of arrays that may be differentiated and mapped.
+
+    Raises ShapeError where dataset or weights have other shapes, WeftValueError for a dataset of
+    one point and an unknown bw_method.
+
+    >>> estimate = gaussian_kde(np.array([-1.0, 0.0, 1.0]))
+    >>> estimate.pdf(0.0)
+    Array([0.31815624], dtype=float32)
+    """
+
+    neff: Any
+    dataset: Any
+    weights: Any
+    covariance: Any
+    inv_cov: Any
+
+    @api_boundary
+    def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
+        name = "gaussian_kde"
+        given = (dataset,) if weights is None else (dataset, weights)
+        operands, dtype = real_operands(
+            name, ("dataset", "weights")[: len(given)], given, broadcast=False
+        )
+        working = computing(dtype)
+        points = jnp.atleast_2d(convert_element_type(operands[0], working))
+        shape = type_of(points).shape
+        if len(shape) != 2 or shape[1] < 2:
+            raise ShapeError(
+                f"{name} takes a sample of two points or more",
+                operation=name,
+                got=f"dataset of type {type_of(dataset)}",
+                wanted="shape (n,) or (d, n) with n > 1",
+                fix=Fix("transpose", "points are columns: transpose dataset if they are rows", {}),
+            )
+        if weights is None:
+            weight = jnp.ones(shape[1], working)
+        else:
+            weight = convert_element_type(operands[1], working)
+            if type_of(weight).shape != shape[1:]:
+                raise ShapeError(
+                    f"{name} takes one weight for each point",
+                    operation=name,
+                    got=f"weights of shape {type_of(weight).shape}",
+                    wanted=f"shape ({shape[1]},)",
+                )
+        self.dataset = points
+        self.weights, self.neff, spread = _moments(points, weight)
+        factor = self._factor(bw_method)
+        self.covariance = spread * (factor * factor)
+        self.inv_cov = inv(self.covariance)
+
+    def _factor(self, method: Any) -> Any:
+        """The width of the kernels."""
+        if method is None:
+            method = "scott"
+        if isinstance(method, str):
+            if method not in ("scott", "silverman"):
+                raise WeftValueError(
+                    f"gaussian_kde knows no bw_method {method!r}",
+                    operation="gaussian_kde",
+                    got=f"bw_method={method!r}",
+                    wanted="'scott', 'silverman', a number or a function",
+                    fix=Fix("argument", "use bw_method='scott'", {"bw_method": "scott"}),
+                )
+            share = 1.0 if method == "scott" else (self.d + 2) / 4.0
+            return (self.neff * share) ** (-1.0 / (self.d + 4))
+        if callable(method):
+            return method(self)
+        if operand_type("gaussian_kde", "bw_method", method).shape:
+            raise ShapeError(
+                "gaussian_kde takes one number as bw_method",
+                operation="gaussian_kde",
+                got=f"bw_method of shape {type_of(method).shape}",
+                wanted="a number",
+            )
+        return method
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
+        """The arrays of the estimate."""
+        return (self.neff, self.dataset, self.weights, self.covariance, self.inv_cov), None
+
+    @classmethod
+    def tree_unflatten(cls, aux: None, children: Any) -> gaussian_kde:
+        """An estimate of these arrays."""
+        made = object.__new__(cls)
+        made.neff, made.dataset, made.weights, made.covariance, made.inv_cov = children
+        return made
+
+    @property
+    def d(self) -> int:
+        """The number of dimensions."""
+        return int(self.dataset.shape[0])
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return int(self.dataset.shape[1])
+
+    def _points(self, operation: str, points: Any) -> Any:
+        """Points as columns, in the dtype of the estimate."""
+        ((x,), _) = real_operands(operation, ("points",), (points,))
+        x = jnp.atleast_2d(convert_element_type(x, self.dataset.dtype))
+        if x.ndim == 2 and x.shape[0] == 1 and x.shape[1] == self.d:
+            x = x.T  # one point
+        if x.ndim != 2 or x.shape[0] != self.d:
+            raise ShapeError(
+                f"{operation} takes points of the dimensions of the sample",
+                operation=operation,
+                got=f"points of type {type_of(points)}",
+                wanted=f"shape ({self.d}, m), a point in each column",
+                fix=Fix("transpose", "transpose points if they are rows", {}),
+            )
+        return x
+
+    @api_boundary
+    def logpdf(self, x: Any) -> Any:
+        """The logarithm of the density at points (d, m): shape (m,). Raises ShapeError."""
+        x = self._points("gaussian_kde.logpdf", x)
+        return _log_density(x, self.dataset, self.weights, self.covariance)
+
+    @api_boundary
+    def evaluate(self, points: Any) -> Any:
+        """The density at points (d, m): shape (m,). Raises ShapeError."""
+        x = self._points("gaussian_kde.evaluate", points)
+        return jnp.exp(_log_density(x, self.dataset, self.weights, self.covariance))
+
+    __call__ = evaluate
+
+    @api_boundary
+    def pdf(self, x: Any) -> Any:
+        """The density at points (d, m): shape (m,). Raises ShapeError."""
+        x = self._points("gaussian_kde.pdf", x)
+        return jnp.exp(_log_density(x, self.dataset, self.weights, self.covariance))
+
+    @api_boundary
+    def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
+        """The integral of the density times a normal one with this mean (d,) and cov (d, d)."""
+        name = "gaussian_kde.integrate_gaussian"
+        (mean, cov), _ = real_operands(name, ("mean", "cov"), (mean, cov), broadcast=False)
+        mean, cov = (convert_element_type(v, self.dataset.dtype) for v in (mean, cov))
+        mean, cov = jnp.atleast_1d(mean), jnp.atleast_2d(cov)
+        if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
+            raise ShapeError(
+                f"{name} takes a normal distribution of the dimensions of the sample",
+                operation=name,
+                got=f"mean of shape {mean.shape} and cov of shape {cov.shape}",
+                wanted=f"mean of shape ({self.d},) and cov of shape ({self.d}, {self.d})",
+            )
+        total = self.covariance + cov
+        return jnp.exp(_log_density(mean[:, None], self.dataset, self.weights, total))[0]
+
+    @api_boundary
+    def integrate_box_1d(self, low: Any, high: Any) -> Any:
+        """The probability of low … high, of a sample of one dimension. Raises ShapeError."""
+        name = "gaussian_kde.integrate_box_1d"
+        if self.d != 1:
+            raise ShapeError(
+                f"{name} takes a sample of one dimension",
+                operation=name,
+                got=f"a dataset of {self.d} dimensions",
+                wanted="one dimension",
+            )
+        (low, high), _ = real_operands(name, ("low", "high"), (low, high))
+        low, high = (jnp.asarray(convert_element_type(v, self.dataset.dtype)) for v in (low, high))
+        return _between(self.dataset, self.weights, self.covariance, low, high)
+
+    @api_boundary
+    def integrate_kde(self, other: Any) -> Any:
+        """The integral of the product of two estimated densities of the same dimensions."""
+        name = "gaussian_kde.integrate_kde"
+        if not isinstance(other, gaussian_kde):
+            raise WeftTypeError(
+                f"{name} takes another gaussian_kde",
+                operation=name,
+                got=f"other of class {type(other).__name__}",
+                wanted="a gaussian_kde",
+            )
+        if other.d != self.d:
+            raise ShapeError(
+                f"{name} takes an estimate of as many dimensions",
+                operation=name,
+                got=f"{self.d} and {other.d} dimensions",
+                wanted="equal numbers",
+            )
+        total = self.covariance + other.covariance
+        found = _log_density(other.dataset, self.dataset, self.weights, total)
+        return jnp.sum(other.weights * jnp.exp(found))
+
+    @api_boundary
+    def resample(self, key: Any, shape: Any = ()) -> Any:
+        """Random points of the estimated distribution: shape (d, *shape)."""
+        first, second = split(key)
+        shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        index = choice(first, self.n, shape=shape, replace=True, p=self.weights)
+        noise = normal(second, (self.d, *shape), self.dataset.dtype)
+        spread = jnp.tensordot(cholesky(self.covariance), noise, 1)
+        return jnp.take(self.dataset, index, axis=1) + spread
+
+    def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
+        """Raises NotImplementedError: the normal integral over a box has no closed form."""
+        raise _not_there("gaussian_kde.integrate_box", "in one dimension there is integrate_box_1d")
+
+    def set_bandwidth(self, bw_method: Any = None) -> None:
+        """Raises NotImplementedError: an estimate does not change."""
+        raise _not_there("gaussian_kde.set_bandwidth", "make another estimate with bw_method=")

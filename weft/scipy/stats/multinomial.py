@@ -1,0 +1,68 @@
+"""The multinomial distribution: how often each outcome occurs in n trials.
+
+Outcomes stand along the last dimension of x and p.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft.core.types import type_of
+from weft.errors import ShapeError, api_boundary
+from weft.numpy.arguments import broadcast_shape
+from weft.numpy.compiled import compiled
+from weft.ops.convert import convert_element_type
+from weft.scipy.elementwise import computing, real_operands
+from weft.scipy.stats.families import gammaln, not_whole, xlogy
+
+__all__ = ["logpmf", "pmf"]
+
+
+@compiled
+def _log_probability(x: Any, n: Any, p: Any, *, dtype: Any) -> Any:
+    x, n, p = (convert_element_type(value, computing(dtype)) for value in (x, n, p))
+    out = jnp.any((x < 0) | not_whole(x), axis=-1) | (jnp.sum(x, axis=-1) != n)
+    safe = jnp.where(x < 0, 0.0, x)
+    terms = xlogy(*jnp.broadcast_arrays(safe, p)) - gammaln(safe + 1.0)
+    found = gammaln(n + 1.0) + jnp.sum(terms, axis=-1)
+    return convert_element_type(jnp.where(out, -jnp.inf, found), dtype)
+
+
+def _checked(operation: str, x: Any, n: Any, p: Any) -> Any:
+    operands, dtype = real_operands(operation, ("x", "n", "p"), (x, n, p), broadcast=False)
+    shapes = [type_of(value).shape for value in operands]
+    for name, shape in (("x", shapes[0]), ("p", shapes[2])):
+        if not shape:
+            raise ShapeError(
+                f"{operation} takes {name} with the outcomes along its last dimension",
+                operation=operation,
+                got=f"{name} without dimensions",
+                wanted="one dimension or more",
+            )
+    joint = broadcast_shape(operation, shapes[0], shapes[2])
+    broadcast_shape(operation, joint[:-1], shapes[1])
+    return _log_probability(*operands, dtype=dtype)
+
+
+@api_boundary
+def logpmf(x: Any, n: Any, p: Any) -> Any:
+    """The logarithm of the probability of the counts x in n trials with probabilities p.
+
+    Shapes (..., k), (...) and (..., k). Minus infinity where counts are negative, no integers, or
+    do not add up to n. Raises ShapeError where the shapes do not fit.
+
+    >>> logpmf(np.array([1, 1]), 2, np.array([0.5, 0.5]))
+    Array(-0.69314694, dtype=float32)
+    """
+    return _checked("multinomial.logpmf", x, n, p)
+
+
+@api_boundary
+def pmf(x: Any, n: Any, p: Any) -> Any:
+    """The probability of the counts x in n trials with probabilities p. See `logpmf`.
+
+    >>> pmf(jnp.array([1, 2]), 3, jnp.array([0.4, 0.6]))
+    Array(0.43200034, dtype=float32)
+    """
+    return jnp.exp(_checked("multinomial.pmf", x, n, p))

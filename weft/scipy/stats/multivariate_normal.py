@@ -1,0 +1,92 @@
+"""The multivariate normal distribution: a mean vector, and a covariance matrix or a variance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft.numpy as jnp
+from weft.core.types import type_of
+from weft.errors import ShapeError, api_boundary
+from weft.numpy.arguments import broadcast_shape
+from weft.numpy.compiled import compiled
+from weft.ops.cholesky import cholesky
+from weft.ops.convert import convert_element_type
+from weft.ops.triangular_solve import triangular_solve
+from weft.scipy.elementwise import computing, real_operands
+
+__all__ = ["logpdf", "pdf"]
+
+
+@compiled
+def _log_density(x: Any, mean: Any, cov: Any, *, dtype: Any) -> Any:
+    x, mean, cov = (convert_element_type(v, computing(dtype)) for v in (x, mean, cov))
+    away = x - mean
+    of = type_of(away)
+    if not type_of(cov).ndim:
+        count = of.shape[-1] if of.ndim else 1
+        square = jnp.sum(away * away, axis=-1) if of.ndim else away * away
+        found = -0.5 * (square / cov + count * (math.log(2 * math.pi) + jnp.log(cov)))
+        return convert_element_type(found, dtype)
+    n = type_of(cov).shape[-1]
+    batch = broadcast_shape("multivariate_normal", of.shape[:-1], type_of(cov).shape[:-2])
+    factor = jnp.broadcast_to(cholesky(cov), (*batch, n, n))
+    away = jnp.broadcast_to(away, (*batch, n))[..., None]
+    white = triangular_solve(factor, away, left_side=True, lower=True)[..., 0]
+    log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+    found = -0.5 * jnp.sum(white * white, axis=-1) - 0.5 * n * math.log(2 * math.pi) - log_det
+    return convert_element_type(found, dtype)
+
+
+def _checked(operation: str, x: Any, mean: Any, cov: Any) -> Any:
+    operands, dtype = real_operands(
+        operation, ("x", "mean", "cov"), (x, mean, cov), broadcast=False
+    )
+    shapes = [type_of(value).shape for value in operands]
+    joint = broadcast_shape(operation, shapes[0], shapes[1])
+    if shapes[2]:
+        if len(shapes[2]) < 2 or shapes[2][-1] != shapes[2][-2]:
+            raise ShapeError(
+                f"{operation} takes a number or square matrices as cov",
+                operation=operation,
+                got=f"cov of shape {shapes[2]}",
+                wanted="shape () or (..., n, n)",
+            )
+        if not joint or joint[-1] not in (1, shapes[2][-1]):
+            raise ShapeError(
+                f"{operation}: x and mean are vectors of the length of cov",
+                operation=operation,
+                got=f"x of shape {shapes[0]}, mean of shape {shapes[1]}, cov of shape {shapes[2]}",
+                wanted=f"a last dimension of length {shapes[2][-1]}",
+            )
+        broadcast_shape(operation, joint[:-1], shapes[2][:-2])
+    return _log_density(*operands, dtype=dtype)
+
+
+@api_boundary
+def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
+    """The logarithm of the density at x (..., n), for a mean (..., n) and covariances (..., n, n).
+
+    cov without dimensions: a variance, the same for all components, which are independent. NaN
+    where cov is not positive definite. By Cholesky factorisation. Raises ShapeError where the
+    shapes do not fit, NotImplementedError for allow_singular.
+
+    >>> logpdf(np.zeros(2), np.zeros(2), np.eye(2))
+    Array(-1.837877, dtype=float32)
+    """
+    if allow_singular is not None:
+        raise NotImplementedError(
+            f"multivariate_normal.logpdf takes no allow_singular={allow_singular!r}: the "
+            "covariance has to be positive definite"
+        )
+    return _checked("multivariate_normal.logpdf", x, mean, cov)
+
+
+@api_boundary
+def pdf(x: Any, mean: Any, cov: Any) -> Any:
+    """The density at x (..., n), for a mean (..., n) and covariances (..., n, n). See `logpdf`.
+
+    >>> pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))
+    Array(0.15915495, dtype=float32)
+    """
+    return jnp.exp(_checked("multivariate_normal.pdf", x, mean, cov))

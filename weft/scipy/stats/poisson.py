@@ -1,0 +1,95 @@
+"""The Poisson distribution with mean mu.
+
+Probability exp(-mu) mu^k / k! of the integers k = 0, 1, … NaN where mu is negative.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft.numpy as jnp
+from weft.core.types import type_of
+from weft.ops.creation import broadcasted_iota
+from weft.ops.special import igammac_p
+from weft.scipy.elementwise import elementwise
+from weft.scipy.stats.families import gammaln, inside, not_whole, valid, xlogy
+
+__all__ = ["cdf", "entropy", "logpmf", "pmf"]
+
+
+# From this mean on the asymptotic series of the entropy is precise; up to it so many terms count.
+_LARGE, _TERMS = 150.0, 340
+
+
+def _log_probability(k: Any, mu: Any, loc: Any) -> Any:
+    x = k - loc
+    out = (x < 0) | not_whole(x)
+    safe = inside(out, x, 0.0)
+    found = xlogy(safe, mu) - gammaln(safe + 1.0) - mu
+    return valid(mu >= 0, jnp.where(out, -jnp.inf, found))
+
+
+def _summed_entropy(mu: Any) -> Any:
+    """The entropy by its definition, for a small mean."""
+    of = type_of(mu)
+    shape = (*of.shape, _TERMS)
+    k = broadcasted_iota(of.dtype, shape, of.ndim)
+    mean = jnp.broadcast_to(jnp.expand_dims(mu, -1), shape)
+    log_p = xlogy(k, mean) - gammaln(k + 1.0) - mean
+    counts = log_p > -1e4
+    return -jnp.sum(jnp.where(counts, jnp.exp(log_p) * jnp.where(counts, log_p, 0.0), 0.0), -1)
+
+
+def _asymptotic_entropy(mu: Any) -> Any:
+    """R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers, SIAM Review 30 (1988)."""
+    inverse = 1.0 / mu
+    series = inverse * (863 / 2520)
+    for coefficient in (9 / 80, 19 / 360, 1 / 24, 1 / 12):
+        series = inverse * (coefficient + series)
+    return 0.5 * jnp.log(2 * math.pi * math.e * mu) - series
+
+
+@elementwise
+def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    """The logarithm of the probability of k; minus infinity where that is 0.
+
+    >>> logpmf(2, 3.0)
+    Array(-1.4959228, dtype=float32, weak_type=True)
+    """
+    return _log_probability(k, mu, loc)
+
+
+@elementwise
+def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    """The probability of k.
+
+    >>> pmf(np.array([-1, 0]), 1.0)
+    Array([0.        , 0.36787945], dtype=float32)
+    """
+    return jnp.exp(_log_probability(k, mu, loc))
+
+
+@elementwise
+def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    """The probability of at most k.
+
+    >>> cdf(2, 3.0)
+    Array(0.4231906, dtype=float32, weak_type=True)
+    """
+    x = jnp.floor(k - loc)
+    found = igammac_p.bind(inside(x < 0, x, 0.0) + 1.0, inside(mu < 0, mu, 1.0))
+    return valid(mu >= 0, jnp.where(x < 0, 0.0, found))
+
+
+@elementwise
+def entropy(mu: Any, loc: Any = 0) -> Any:
+    """The entropy, which the location does not change.
+
+    >>> entropy(3.0)
+    Array(1.9314696, dtype=float32)
+    """
+    large = mu > _LARGE
+    near = _summed_entropy(jnp.where(large | (mu < 0), 1.0, mu))
+    found = jnp.where(large, _asymptotic_entropy(jnp.where(large, mu, _LARGE)), near)
+    return valid((mu >= 0) & (loc == loc), found)

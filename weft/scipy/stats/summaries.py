@@ -1,0 +1,245 @@
+"""Statistics of samples along an axis: the most frequent element, ranks, the error of a mean.
+
+All go through one sort, in which equal elements are neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import weft.numpy as jnp
+from weft import dtypes
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, WeftValueError, api_boundary
+from weft.numpy.arguments import axis_of, check_arrays, inexact, integer_of
+from weft.numpy.compiled import compiled
+from weft.numpy.promotion import as_operand
+from weft.ops.convert import convert_element_type
+from weft.ops.creation import broadcasted_iota
+from weft.ops.cumulative import cummax, cummin
+from weft.scipy.elementwise import computing
+
+__all__ = ["ModeResult", "mode", "rankdata", "sem"]
+
+
+class ModeResult(NamedTuple):
+    """The most frequent elements and how often they occur."""
+
+    mode: Any
+    count: Any
+
+
+def _sample(operation: str, a: Any) -> Any:
+    """The argument as an array of real numbers or booleans."""
+    check_arrays(operation, a)
+    a = as_operand(operation, a)
+    of = type_of(a)
+    if of.dtype not in dtypes.ORDERED:
+        raise DTypeError(
+            f"{operation} takes real numbers as a",
+            operation=operation,
+            got=f"a of type {of}",
+            wanted="an integer or floating-point dtype",
+            fix=Fix("convert", "convert it first (a.astype(...))", {}),
+        )
+    return a
+
+
+def _policy(operation: str, policy: Any, *known: str) -> None:
+    if policy in known:
+        return
+    if policy in ("raise", "omit"):
+        raise NotImplementedError(
+            f"{operation} takes no nan_policy={policy!r}, only " + " or ".join(map(repr, known))
+        )
+    raise WeftValueError(
+        f"{operation} takes other names as nan_policy",
+        operation=operation,
+        got=f"nan_policy={policy!r}",
+        wanted=" or ".join(map(repr, known)),
+        fix=Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"}),
+    )
+
+
+def _runs(ordered: Any) -> tuple[Any, Any, Any]:
+    """Positions along the first dimension, and those where the run of equal elements begins and
+    ends, of which the end is excluded."""
+    of = type_of(ordered)
+    place = broadcasted_iota(dtypes.int32, of.shape, 0)
+    n = of.shape[0]
+    differs = ordered[1:] != ordered[:-1]
+    if of.dtype in dtypes.FLOATING:  # all NaN are equal here
+        differs = differs & ~(jnp.isnan(ordered[1:]) & jnp.isnan(ordered[:-1]))
+    edge = jnp.ones((1, *of.shape[1:]), bool)
+    begins = jnp.concatenate([edge, differs])
+    ends = jnp.concatenate([differs, edge])
+    first = cummax(jnp.where(begins, place, 0), 0)
+    last = cummin(jnp.where(ends, place + 1, n), 0, reverse=True)
+    return begins, first, last
+
+
+# ---- the mode ----------------------------------------------------------------------------------
+
+
+@compiled
+def _mode(a: Any) -> Any:
+    ordered = jnp.sort(a, axis=0)
+    _, first, last = _runs(ordered)
+    found = jnp.argmax(last - first, axis=0)[None]
+    value = jnp.take_along_axis(ordered, found, axis=0)[0]
+    count = jnp.take_along_axis(last - first, found, axis=0)[0]
+    if type_of(a).dtype in dtypes.FLOATING:
+        # One NaN makes the result NaN.
+        unknown = jnp.sum(jnp.isnan(a), axis=0, dtype=dtypes.int32)
+        value = jnp.where(unknown > 0, math.nan, value)
+        count = jnp.where(unknown > 0, unknown, count)
+    return value, count
+
+
+@api_boundary
+def mode(
+    a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+) -> ModeResult:
+    """The most frequent elements along an axis (None: of all), the smallest of equally frequent.
+
+    The result has a `mode` in the dtype of `a` and a `count`. A NaN makes the mode NaN, and
+    the count that of NaN. An empty axis gives NaN and 0. Raises AxisError, DTypeError; and
+    NotImplementedError for nan_policy "omit" and "raise".
+
+    >>> mode(np.array([1, 2, 2, 1, 3]))
+    ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
+    """
+    _policy("mode", nan_policy, "propagate")
+    a = jnp.asarray(_sample("mode", a))
+    shape = a.shape
+    if axis is None:
+        a, place, kept = a.reshape(-1), 0, (1,) * len(shape)
+    else:
+        place = axis_of(axis, len(shape), "mode")
+        kept = (*shape[:place], 1, *shape[place + 1 :])
+    moved = jnp.moveaxis(a, place, 0)
+    if moved.shape[0]:
+        value, count = _mode(moved)
+    else:
+        dtype = inexact(a.dtype)
+        value = jnp.full(moved.shape[1:], math.nan, dtype)
+        count = jnp.zeros(moved.shape[1:], dtypes.int32)
+    if keepdims:
+        value, count = value.reshape(kept), count.reshape(kept)
+    return ModeResult(value, count)
+
+
+# ---- ranks -------------------------------------------------------------------------------------
+
+_METHODS = ("average", "min", "max", "dense", "ordinal")
+
+
+@compiled
+def _rank(a: Any, *, method: str, dtype: Any) -> Any:
+    order = jnp.argsort(a, axis=0, stable=True)
+    back = jnp.argsort(order, axis=0)
+    if method == "ordinal":
+        ranks = convert_element_type(back + 1, dtype)
+    else:
+        begins, first, last = _runs(jnp.take_along_axis(a, order, axis=0))
+        if method == "min":
+            sorted_ranks = first + 1
+        elif method == "max":
+            sorted_ranks = last
+        elif method == "dense":
+            sorted_ranks = jnp.cumsum(convert_element_type(begins, dtypes.int32), axis=0)
+        else:
+            total = convert_element_type(first + 1, dtype) + convert_element_type(last, dtype)
+            sorted_ranks = 0.5 * total
+        ranks = convert_element_type(jnp.take_along_axis(sorted_ranks, back, axis=0), dtype)
+    if type_of(a).dtype in dtypes.FLOATING:
+        unknown = jnp.any(jnp.isnan(a), axis=0, keepdims=True)
+        ranks = jnp.where(unknown, math.nan, convert_element_type(ranks, inexact(dtype)))
+    return ranks
+
+
+@api_boundary
+def rankdata(
+    a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Any:
+    """The ranks of the elements along an axis, from 1; of all elements, flattened, for None.
+
+    method: which rank equal elements get: the "average", the "min" or the "max" of theirs, "dense"
+    as "min" without gaps, "ordinal" different ones in the order in which they stand. Ranks are in
+    the default float dtype for "average" and for floating-point elements, of which one NaN makes
+    all ranks NaN, else int32. Raises AxisError, DTypeError, WeftValueError for other methods,
+    NotImplementedError for nan_policy "omit" and "raise".
+
+    >>> rankdata(np.array([0, 2, 3, 2]))
+    Array([1. , 2.5, 4. , 2.5], dtype=float32)
+    """
+    _policy("rankdata", nan_policy, "propagate")
+    if method not in _METHODS:
+        raise WeftValueError(
+            f"rankdata knows no method {method!r}",
+            operation="rankdata",
+            got=f"method={method!r}",
+            wanted=", ".join(map(repr, _METHODS)),
+            fix=Fix("argument", "use method='average'", {"method": "average"}),
+        )
+    a = jnp.asarray(_sample("rankdata", a))
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    place = axis_of(axis, a.ndim, "rankdata")
+    whole = method != "average" and a.dtype not in dtypes.FLOATING
+    dtype = dtypes.int32 if whole else dtypes.default_float()
+    if not a.size:
+        return jnp.zeros(a.shape, dtype)
+    return jnp.moveaxis(_rank(jnp.moveaxis(a, place, 0), method=method, dtype=dtype), 0, place)
+
+
+# ---- the standard error of a mean --------------------------------------------------------------
+
+
+@compiled
+def _sem(a: Any, *, axis: int, ddof: int, omit: bool, keepdims: bool, dtype: Any) -> Any:
+    a = convert_element_type(a, computing(dtype))
+    known = ~jnp.isnan(a) if omit else jnp.ones_like(a, dtype=bool)
+    count = jnp.sum(known, axis=axis, keepdims=True, dtype=computing(dtype))
+    mean = jnp.sum(jnp.where(known, a, 0.0), axis=axis, keepdims=True) / count
+    away = jnp.where(known, a - mean, 0.0)
+    square = jnp.sum(away * away, axis=axis, keepdims=True)
+    rest = count - ddof
+    square = square / jnp.where(rest > 0, rest, math.nan) / count
+    # The root of 0 has no derivative; the error of equal elements does not vary to first order.
+    found = jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))
+    found = found if keepdims else jnp.squeeze(found, axis)
+    return convert_element_type(found, dtype)
+
+
+@api_boundary
+def sem(
+    a: Any,
+    axis: int | None = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """The standard error of the mean along an axis (None: of all): the deviation over sqrt(n).
+
+    ddof: what is subtracted from n in the variance; nan_policy "omit" leaves NaN out. NaN where
+    ddof or fewer elements count. Raises AxisError, DTypeError, WeftTypeError where ddof is no
+    integer, NotImplementedError for nan_policy "raise".
+
+    >>> sem(np.array([1.0, 2.0, 3.0]))
+    Array(0.57735026, dtype=float32)
+    """
+    _policy("sem", nan_policy, "propagate", "omit")
+    freedom = integer_of(ddof, "sem", "ddof")
+    a = jnp.asarray(_sample("sem", a))
+    dtype = inexact(a.dtype)
+    shape = a.shape
+    if axis is None:
+        a, place = a.reshape(-1), 0
+    else:
+        place = axis_of(axis, len(shape), "sem")
+    omit = nan_policy == "omit" and a.dtype in dtypes.FLOATING
+    out = _sem(a, axis=place, ddof=freedom, omit=omit, keepdims=bool(keepdims), dtype=dtype)
+    return out.reshape((1,) * len(shape)) if axis is None and keepdims else out

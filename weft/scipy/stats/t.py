@@ -1,0 +1,42 @@
+"""Student's t distribution with df degrees of freedom.
+
+Density (1 + y^2 / df)^(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2)) with y = (x - loc) / scale,
+over the scale. NaN where a parameter is not positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft.numpy as jnp
+from weft.scipy.elementwise import elementwise
+from weft.scipy.stats.families import betaln, standard, valid
+
+__all__ = ["logpdf", "pdf"]
+
+
+def _log_density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
+    y = standard(x, loc, scale)
+    power = -0.5 * (df + 1.0) * jnp.log1p(y / df * y)
+    constant = betaln(0.5 * df, jnp.full_like(df, 0.5)) + 0.5 * jnp.log(df) + jnp.log(scale)
+    return valid((df > 0) & (scale > 0), power - constant)
+
+
+@elementwise
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The logarithm of the density at x; minus infinity outside of the support.
+
+    >>> logpdf(0.5, 3.0)
+    Array(-1.1609743, dtype=float32)
+    """
+    return _log_density(x, df, loc, scale)
+
+
+@elementwise
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The density at x.
+
+    >>> pdf(0.0, 1.0)
+    Array(0.3183099, dtype=float32)
+    """
+    return jnp.exp(_log_density(x, df, loc, scale))

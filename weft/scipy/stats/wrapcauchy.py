@@ -1,0 +1,44 @@
+"""The wrapped Cauchy distribution on 0 … 2 pi with shape c between 0 and 1.
+
+Density (1 - c^2) / (2 pi (1 + c^2 - 2 c cos x)). NaN where c is not between 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import weft.numpy as jnp
+from weft.scipy.elementwise import elementwise
+from weft.scipy.stats.families import valid
+
+__all__ = ["logpdf", "pdf"]
+
+
+def _log_density(x: Any, c: Any) -> Any:
+    out = (x < 0) | (x > 2 * math.pi)
+    # 1 + c^2 - 2 c cos x as a sum of squares.
+    half = jnp.sin(0.5 * x)
+    square = (1.0 - c) * (1.0 - c) + 4.0 * c * (half * half)
+    found = jnp.log1p(-c) + jnp.log1p(c) - jnp.log(square) - math.log(2 * math.pi)
+    return valid((c > 0) & (c < 1), jnp.where(out, -jnp.inf, found))
+
+
+@elementwise
+def logpdf(x: Any, c: Any) -> Any:
+    """The logarithm of the density at x; minus infinity outside of the support.
+
+    >>> logpdf(0.5, 0.3)
+    Array(-1.3585119, dtype=float32, weak_type=True)
+    """
+    return _log_density(x, c)
+
+
+@elementwise
+def pdf(x: Any, c: Any) -> Any:
+    """The density at x.
+
+    >>> pdf(0.0, 0.5)
+    Array(0.47746485, dtype=float32, weak_type=True)
+    """
+    return jnp.exp(_log_density(x, c))
