@@ -15,7 +15,7 @@ ARGS ?=
 ONLY ?=
 REPS ?=
 
-.PHONY: help demo test test-code test-fast test-slow lint format format-check types size bench clean
+.PHONY: help demo test test-code test-fast test-slow lint format format-check types size docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -51,6 +51,10 @@ types: $(VENV)/installed-test ## mypy: strict for the core, lenient elsewhere
 
 size: $(VENV)/installed-test ## files and lines per folder, and the longest files
 	$(PY) tools/size_report.py
+
+docs: $(VENV)/installed-run ## docs/api/ and docs/parity.md, from the package as it is
+	$(PY) tools/api_reference.py
+	$(PY) tools/parity.py
 
 bench: $(VENV)/installed-run $(BENCH_VENV)/installed ## weft against JAX, into benchmarks/results.md
 	$(PY) benchmarks/run.py --lib jax --python $(BENCH_VENV)/bin/python \

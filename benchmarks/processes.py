@@ -108,7 +108,9 @@ z = (y - jnp.mean(y, axis=0)) / (1e-6 + jnp.sqrt(jnp.sum(y * y)))
 m = jnp.max(jnp.where(x > 3, x, 0.0), axis=1)
 k = jnp.concatenate([x, x * 2], axis=1)[:, ::2]
 e = jnp.exp(x[0]) / jnp.sum(jnp.exp(x[0]))
-r = [float(jnp.sum(v)) for v in (z, m, k, e)]
+c = jnp.maximum(jnp.cumsum(jnp.transpose(x), axis=0), jnp.expand_dims(x[0], 1))
+s = jnp.stack([jnp.argmax(x, axis=0).astype(jnp.float32), jnp.einsum("ij,i->j", x, m)])
+r = [float(jnp.sum(v)) for v in (z, m, k, e, c, s)]
 t2 = time.perf_counter()
 f = lambda w: jnp.mean(jnp.tanh(x @ w) ** 2)
 g = L.grad(f)(jnp.ones((4, 2)))

@@ -52,6 +52,15 @@ static size_t item_size(XLA_FFI_DataType dtype) {
   }
 }
 
+/* Numbers of two and four bits lie packed, the first in the low bits. By their codes, which not all
+   releases of the header have names for: S4, U4, F4E2M1FN; S2, U2. */
+static size_t byte_count(XLA_FFI_DataType dtype, size_t count) {
+  int code = (int)dtype;
+  if (code == 21 || code == 22 || code == 32) return (count + 1) / 2;
+  if (code == 26 || code == 27) return (count + 3) / 4;
+  return count * item_size(dtype);
+}
+
 static void put_bytes(Text* out, XLA_FFI_DataType dtype, size_t count, const void* data) {
   char digits[32];
   snprintf(digits, sizeof(digits), "%d ", (int)dtype);
@@ -105,7 +114,7 @@ XLA_FFI_Error* Same(XLA_FFI_CallFrame* frame) {
   for (int64_t i = 0; i < frame->args.size; ++i) {
     XLA_FFI_Buffer *x = operand(frame, i), *y = result(frame, i);
     if (x->dtype != y->dtype || !same_shape(x, y)) return error(frame, "Same: other types");
-    memcpy(y->data, x->data, element_count(x) * item_size(x->dtype));
+    memcpy(y->data, x->data, byte_count(x->dtype, element_count(x)));
   }
   return NULL;
 }
@@ -181,4 +190,93 @@ XLA_FFI_Error* Root(XLA_FFI_CallFrame* frame) {
     y[i] = __builtin_sqrtf(x[i]);
   }
   return NULL;
+}
+
+/* ---- states ------------------------------------------------------------------------------------ */
+
+/* A handler's state: a factor from its attributes, and how many runs have used it. */
+typedef struct {
+  float factor;
+  int runs;
+} Plan;
+
+XLA_FFI_TypeId plan_type_id = {0};
+static int plans_alive = 0, plans_made = 0;
+
+int plans(int made) { return __atomic_load_n(made ? &plans_made : &plans_alive, __ATOMIC_SEQ_CST); }
+
+static void drop_plan(void* plan) {
+  __atomic_fetch_sub(&plans_alive, 1, __ATOMIC_SEQ_CST);
+  free(plan);
+}
+
+XLA_FFI_TypeId* PlanTypeId(void) { return &plan_type_id; }
+const XLA_FFI_TypeInfo* PlanTypeInfo(void) {
+  static const XLA_FFI_TypeInfo info = {XLA_FFI_TypeInfo_STRUCT_SIZE, NULL, drop_plan};
+  return &info;
+}
+
+XLA_FFI_Error* PlanInstantiate(XLA_FFI_CallFrame* frame) {
+  if (answers_metadata(frame)) {
+    ((XLA_FFI_Metadata_Extension*)frame->extension_start)->metadata->state_type_id = plan_type_id;
+    return NULL;
+  }
+  const float* factor = scalar_attribute(frame, "factor", XLA_FFI_DataType_F32);
+  if (factor == NULL || *factor < 0) return error(frame, "Plan: no factor, or a negative one");
+  Plan* plan = calloc(1, sizeof(Plan));
+  plan->factor = *factor;
+  __atomic_fetch_add(&plans_alive, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(&plans_made, 1, __ATOMIC_SEQ_CST);
+  XLA_FFI_State_Set_Args args = {XLA_FFI_State_Set_Args_STRUCT_SIZE, NULL, frame->ctx,
+                                 XLA_FFI_ExecutionStage_INSTANTIATE, &plan_type_id, plan};
+  return frame->api->XLA_FFI_State_Set(&args);
+}
+
+/* The operand times the factor in the plan; the second result says how often the plan was used. */
+XLA_FFI_Error* PlanExecute(XLA_FFI_CallFrame* frame) {
+  if (answers_metadata(frame)) return NULL;
+  XLA_FFI_State_Get_Args args = {XLA_FFI_State_Get_Args_STRUCT_SIZE, NULL, frame->ctx,
+                                 XLA_FFI_ExecutionStage_INSTANTIATE, &plan_type_id, NULL};
+  XLA_FFI_Error* failed = frame->api->XLA_FFI_State_Get(&args);
+  if (failed != NULL) return failed;
+  Plan* plan = args.state;
+  for (int64_t i = 0; i < element_count(operand(frame, 0)); ++i) {
+    ((float*)result(frame, 0)->data)[i] =
+        ((const float*)operand(frame, 0)->data)[i] * plan->factor;
+  }
+  *(int32_t*)result(frame, 1)->data = __atomic_add_fetch(&plan->runs, 1, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+/* The stages before the run itself, each noting its number. */
+XLA_FFI_Error* NotePrepare(XLA_FFI_CallFrame* frame) {
+  if (answers_metadata(frame)) return NULL;
+  take_note(1);
+  return NULL;
+}
+
+XLA_FFI_Error* NoteInitialize(XLA_FFI_CallFrame* frame) {
+  if (answers_metadata(frame)) return NULL;
+  take_note(2);
+  return NULL;
+}
+
+/* ---- the interface before the typed one ---------------------------------------------------------- */
+
+/* Three floats, doubled: XLA's versions 1, 2 and 3 of a call, of which the third has a text. */
+void OldTwice(void* out, const void** in) {
+  for (int i = 0; i < 3; ++i) ((float*)out)[i] = 2 * ((const float*)in[0])[i];
+}
+
+void OldTwiceWithStatus(void* out, const void** in, void* status) {
+  (void)status;
+  OldTwice(out, in);
+}
+
+/* Three floats times the number that the text is. */
+void OldScaled(void* out, const void** in, const char* text, size_t length, void* status) {
+  (void)status;
+  char number[32] = {0};
+  memcpy(number, text, length < 31 ? length : 31);
+  for (int i = 0; i < 3; ++i) ((float*)out)[i] = atof(number) * ((const float*)in[0])[i];
 }

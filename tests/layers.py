@@ -55,6 +55,7 @@ LAYER_OF = {
     "weft.core": "core",
     "weft.runtime": "runtime",
     "weft.array": "array",
+    "weft.typing": "array",
     "weft.array_shards": "array",
     "weft.array_layouts": "array",
     "weft.ops": "ops",
@@ -67,9 +68,14 @@ LAYER_OF = {
     "weft.numpy.fft": "fft",
     "weft.nn": "nn",
     "weft.random": "random",
+    "weft.image": "nn",
     "weft.scipy": "scipy",
+    # Written with derivatives of the user's functions.
+    "weft.scipy.optimize": "api",
+    "weft.scipy.sparse": "api",
     "weft.api": "api",
     "weft.autodiff": "api",
+    "weft.gradient_arguments": "api",
     "weft.batching": "api",
     "weft.shard_mapping": "api",
     "weft.casts": "api",
@@ -105,7 +111,7 @@ LAYER_OF = {
 
 # Modules of weft.numpy that are layers of their own (linalg, fft) are shown by its `__init__`, so
 # that file alone looks up instead of down: it is a facade over the chapters beside it.
-PACKAGE_FACADES = {"weft.numpy": "facade"}
+PACKAGE_FACADES = {"weft.numpy": "facade", "weft.ops": "facade", "weft.scipy": "facade"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,7 +239,19 @@ def facade_code(tree: ast.Module) -> Iterator[int]:
             continue
         if _is_import(statement, in_runtime=False):  # imports for the type checker
             continue
+        if _is_hidden_getattr(statement):
+            continue
         yield statement.lineno
+
+
+def _is_hidden_getattr(statement: ast.stmt) -> bool:
+    """Whether it is a `__getattr__` that a type checker does not see: it would allow any name."""
+    return (
+        isinstance(statement, ast.If)
+        and ast.unparse(statement.test) == "not TYPE_CHECKING"
+        and not statement.orelse
+        and all(isinstance(x, ast.FunctionDef) and x.name == "__getattr__" for x in statement.body)
+    )
 
 
 def _is_literal(value: ast.expr | None) -> bool:

@@ -59,8 +59,9 @@ register_array_value(Bare)
 
 @pytest.fixture(scope="module", autouse=True)
 def only_here():
+    before = array_values - {Scaled, Leaf, Bare, Marked}
     yield
-    array_values.difference_update({Scaled, Leaf, Bare})
+    array_values.intersection_update(before)
 
 
 def make(kind, base=BASE):
@@ -252,6 +253,54 @@ def test_a_class_that_cannot_inherit():
     assert (jnp.ones(2) * Bare()).tolist() == [1.0, 2.0]
     assert weft.jit(lambda x: x + Bare())(1.0).tolist() == [2.0, 3.0]
     assert weft.grad(lambda x: jnp.sum(x * jnp.asarray(Bare())))(2.0) == 3.0
+
+
+class Marked(ArrayValue):
+    """Its operators with arrays on the left, and one of its own for the right."""
+
+    def __init__(self, base):
+        self.base = base
+
+    def __weft_array__(self):
+        return self.base
+
+    def __rmatmul__(self, other):
+        return "product", type(other).__name__
+
+    def __rmul__(self, other):
+        return Marked(super().__rmul__(other))
+
+    def __gt__(self, other):
+        return "greater"
+
+
+def test_operators_that_a_class_defines_are_asked_before_those_of_arrays():
+    value, ones = Marked(jnp.full(2, 3.0)), jnp.ones(2)
+    assert ones @ value == ("product", "Array")
+    assert np.ones(2) @ value == ("product", "ndarray")
+    assert (ones < value) == "greater" and (value > ones) == "greater"
+    # What the class takes over may still be what it inherits, and reaches the array.
+    assert type(ones * value) is Marked and (ones * value).tolist() == [3.0, 3.0]
+    found = []
+    weft.jit(lambda x: found.append(x @ value) or x)(ones)
+    assert found == [("product", "StagingTracer")]
+    # The others, functions, equality and classes without such operators make the array.
+    assert isinstance(ones + value, weft.Array) and isinstance(value @ ones, weft.Array)
+    assert isinstance(jnp.matmul(ones, value), weft.Array)
+    assert (ones == value).tolist() == [False, False]
+    assert isinstance(ones @ Leaf(ones), weft.Array) and isinstance(ones < Leaf(ones), weft.Array)
+    with pytest.raises(TypeError):
+        ones @ object()
+
+
+def test_a_registered_class_has_its_own_operators():
+    class Own(Bare):
+        def __radd__(self, other):
+            return "sum"
+
+    register_array_value(Own)
+    assert jnp.ones(2) + Own() == "sum" and jnp.add(jnp.ones(2), Own()).tolist() == [2.0, 3.0]
+    assert (jnp.ones(2) + Bare()).tolist() == [2.0, 3.0]
 
 
 def test_values_may_stand_for_one_another():

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import linecache
 import re
@@ -22,7 +23,11 @@ from tools import update_surface
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 BLOCK = re.compile(r"^```python[^\S\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Those of docs/api/ are made of docstrings, and hold no other examples.
+PAGES = [
+    ROOT / "README.md",
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "api"),
+]
 MODULES = [
     module_name(path) for path in python_files("weft") if ">>> " in path.read_text(encoding="utf-8")
 ]
@@ -48,11 +53,31 @@ def run_session(test, clear_globs=True):
     return out.getvalue() if failed else ""
 
 
+def examples_of(module):
+    """The examples in the docstrings that stand in a module.
+
+    doctest finds those of functions and classes. Others belong to objects that are called: ufuncs,
+    and functions that a declaration made.
+    """
+    globs = shown_names()
+    tests = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=globs)
+    found = {test.docstring for test in tests}
+    source = inspect.getsource(module)
+    for name, value in vars(module).items():
+        text = getattr(value, "__doc__", None)
+        if isinstance(text, str) and ">>> " in text and text not in found and text in source:
+            names = {**vars(module), **globs}
+            parsed = doctest.DocTestParser().get_doctest(
+                text, names, f"{module.__name__}.{name}", module.__file__, None
+            )
+            tests.append(parsed)
+            found.add(text)
+    return [test for test in tests if test.examples]
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name):
-    module = importlib.import_module(name)
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    tests = [t for t in finder.find(module, extraglobs=shown_names()) if t.examples]
+    tests = examples_of(importlib.import_module(name))
     assert tests, f"{name} has `>>>` that belongs to no docstring"
     problems = "".join(run_session(test) for test in tests)
     if problems:
@@ -144,6 +169,12 @@ def test_a_page_with_wrong_output_fails(source):
 def test_errors_name_the_line_of_the_page():
     with pytest.raises(AssertionError, match=r"page\.md:4"):
         run_page("page.md", page_of("x = 1\nprint(x)"))
+
+
+@pytest.mark.fast
+def test_examples_of_ufuncs_are_found():
+    names = [test.name for test in examples_of(importlib.import_module("weft.numpy.elementary"))]
+    assert "weft.numpy.elementary.sin" in names
 
 
 @pytest.mark.fast

@@ -3,8 +3,11 @@ transformation, over eight devices, and run as programs."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -15,6 +18,7 @@ import ffi_cases
 import weft
 import weft.numpy as jnp
 from collective_counts import COMPILED
+from source_files import ROOT
 from weft import errors, testing
 from weft.sharding import Mesh, NamedSharding, P
 
@@ -99,6 +103,11 @@ def test_systems_over_eight_devices_send_nothing(tridiagonal):
 
 def test_errors_of_the_tridiagonal_kernel(tridiagonal):
     lower, diagonal, upper, right = system(3)
+    for operands, outs in (((lower, diagonal), right), ((lower,) * 4, (right, right)), ((), ())):
+        with pytest.raises(errors.WeftError, match="4 operands, 1 result"):
+            weft.block_until_ready(
+                ffi_cases.call("tridiagonal_solve", outs, *operands, has_side_effect=True)
+            )
     with pytest.raises(errors.WeftError, match="a pivot is zero"):
         np.asarray(tridiagonal.solve(lower, 0 * diagonal, upper, right))
     with pytest.raises(errors.WeftError, match="float32 or float64"):
@@ -172,6 +181,27 @@ def test_rms_norm_runs_as_a_program(rms_norm, capsys):
 
 
 # ---- building ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cpp", [True, False])
+def test_a_copy_of_the_examples_is_built_and_run_by_make(tmp_path, cpp):
+    if shutil.which("make") is None:
+        pytest.skip("no make on this machine")
+    if cpp:
+        ffi_cases.needs(".cc")
+    copy = tmp_path / "ffi"
+    shutil.copytree(ffi_cases.EXAMPLES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    command = ["make", f"PYTHON={sys.executable}", *([] if cpp else ["CXX=no-such-compiler"])]
+    environment = dict(os.environ) | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "kept: " in done.stdout
+    assert ("gradients differ by" in done.stdout) == cpp
+    assert ("rms_norm is left out" in done.stdout) != cpp
+    built = {path.name.partition("-")[0] for path in tmp_path.rglob("*.so")}
+    assert built == ({"tridiagonal", "rms_norm"} if cpp else {"tridiagonal"})
 
 
 def test_a_library_is_built_once(tmp_path, monkeypatch):

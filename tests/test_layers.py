@@ -74,8 +74,25 @@ def test_imports_name_modules_that_exist():
     )
 
 
+def test_modules_import_nothing_from_themselves():
+    # What a package imports from itself is a module of it; anything else is not there yet.
+    report(
+        [
+            f"{relative(path)}:{found.line}: there is no module "
+            + " or ".join(f"{found.module}.{name}" for name in found.names)
+            for path in FILES
+            for found in imports(path)
+            if found.module == module_name(path)
+            and module_name(path) in layers.targets(found, KNOWN)
+        ]
+    )
+
+
 def test_no_cycle_of_imports():
-    graph = {module_name(path): {needed for _, needed in weft_imports(path)} for path in FILES}
+    graph = {
+        module_name(path): {needed for _, needed in weft_imports(path)} - {module_name(path)}
+        for path in FILES
+    }
     # A facade may show a module that shows it again (weft and weft.numpy): only names, no code.
     inside = {name: needed for name, needed in graph.items() if layers.layer_of(name) != "facade"}
     found = layers.cycle(inside)

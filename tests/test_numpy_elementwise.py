@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+import weft
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api import jit
@@ -519,3 +520,20 @@ def test_composite_functions_under_every_transformation(name):
     mapped = vmap(grad(lambda x: f(x, 2.0)))(x)
     np.testing.assert_allclose(np.asarray(direct), np.asarray(jitted))
     np.testing.assert_allclose(np.asarray(direct), np.asarray(mapped))
+
+
+@pytest.mark.parametrize("x64", [False, True], ids=["32", "64"])
+@pytest.mark.parametrize("name", ["real", "positive", "conj", "floor", "trunc", "round"])
+def test_functions_that_change_nothing_take_what_is_no_array_yet(name, x64):
+    """Numbers and NumPy arrays that a traced function closes over, eagerly and while tracing."""
+    function = getattr(jnp, name)
+    for x in (1.0, 2, 3 - 1j, np.float32(2), np.arange(3), np.arange(3.0)):
+        if np.iscomplexobj(x) and name in ("floor", "trunc"):
+            continue
+        with weft.enable_x64(x64):
+            eager, traced = function(x), weft.jit(lambda x=x: function(x))()
+            mapped = weft.vmap(lambda y, x=x: function(x) + y)(np.zeros(2, np.int8))
+            assert eager.type is traced.type
+            np.testing.assert_array_equal(np.asarray(eager), getattr(np, name)(x))
+            np.testing.assert_array_equal(np.asarray(traced), np.asarray(eager))
+            np.testing.assert_array_equal(np.asarray(mapped[1]), np.asarray(eager))

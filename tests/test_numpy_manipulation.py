@@ -304,3 +304,12 @@ def test_a_wrong_row_is_found():
     ):
         with pytest.raises(AssertionError):
             check(row)
+
+
+def test_axes_may_be_any_sequence():
+    x = np.arange(24).reshape(2, 3, 4)
+    for axes in ((2, 0, 1), [2, 0, 1], np.array([2, 0, 1]), range(2, -1, -1)):
+        want = np.transpose(x, axes)
+        np.testing.assert_array_equal(jnp.transpose(x, axes), want)
+        np.testing.assert_array_equal(jnp.permute_dims(x, axes), want)
+        np.testing.assert_array_equal(jnp.asarray(x).transpose(axes), want)

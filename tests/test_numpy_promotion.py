@@ -215,7 +215,9 @@ def test_dtypes_that_a_function_does_not_take(function, operand):
 
 
 def test_unknown_keywords_are_refused():
-    with pytest.raises(TypeError):
+    with pytest.raises(NotImplementedError, match="where"):
         jnp.add(1, 2, where=True)
+    with pytest.raises(TypeError, match="axis"):
+        jnp.add(1, 2, axis=0)
     with pytest.raises(TypeError):
         jnp.sin(x=1)

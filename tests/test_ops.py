@@ -266,6 +266,8 @@ def test_weak_types(row):
 EXEMPT = {
     "key_bits": "takes random keys, which have no swept dtype",
     "wrap_key_bits": "makes random keys, which have no reference",
+    "clone_key": "takes random keys; tests/test_random_key_reuse.py has all its rules",
+    "use_key": "takes random keys; tests/test_random_key_reuse.py has all its rules",
     "pbroadcast": "changes how a value varies over a mesh axis; tests/test_collectives.py binds it",
     "sharding_constraint": "needs a mesh; tests/test_jit_shardings.py has all its rules",
     "all_gather_invariant": "needs a mesh; tests/test_shard_map_matrix.py has all its rules",

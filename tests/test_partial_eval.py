@@ -160,5 +160,5 @@ def test_the_split_is_remembered_and_the_marks_are_checked():
     jaxpr, _ = program_of(simple)
     flags = (True, False, False)
     assert partial_eval_jaxpr(jaxpr, flags) is partial_eval_jaxpr(jaxpr, flags)
-    with pytest.raises(ValueError, match="2 marks for 3 inputs"):
+    with pytest.raises(TypeError, match="2 marks for 3 inputs"):
         partial_eval_jaxpr(jaxpr, (True, False))

@@ -1,6 +1,7 @@
 """The numbers of weft.random are distributed as they should be; the keys are fixed.
 
-Every test holds for the default generator and for one that a package outside weft defines.
+Every test holds for the default generator, for "rbg", and for one that a package outside weft
+defines.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ CONTINUOUS = {
 }
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
+@pytest.fixture(params=(*IMPLEMENTATIONS, "rbg"))
 def key(request):
     """A key from a seed, of each generator."""
     return lambda seed: random.key(seed, impl=request.param)

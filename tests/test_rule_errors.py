@@ -10,8 +10,8 @@ import pytest
 import weft
 import weft.numpy as wnp
 from weft.core import rules
-from weft.errors import JaxprError, MissingRuleError, WeftValueError
-from weft.extend.core import ArrayType, Primitive, Zero, define_primitive
+from weft.errors import JaxprError, MissingRuleError, ShapeError, WeftValueError
+from weft.extend.core import IO, ArrayType, Primitive, Zero, define_primitive
 from weft.extend.interpreters import ad, batching, mlir, partial_eval
 from weft.extend.interpreters.partial_eval import SplitEquation
 from weft.ops.arithmetic import add_p
@@ -38,7 +38,24 @@ def typed(name="wrong", multiple_results=False, **given):
         ad.register_transpose(p, given["transpose"])
     if "vmap" in given:
         batching.register_vmap(p, given["vmap"])
+    if "evaluation" in given:
+        p.def_impl(given["evaluation"])
     return p
+
+
+def kept(transform, x):
+    """A traced value of a transformation that has ended."""
+    found = []
+    transform(lambda x: found.append(x) or x)(x)
+    return found[0]
+
+
+DEAD = {
+    "jit": kept(weft.jit, np.float32(1)),
+    "grad": kept(weft.grad, np.float32(1)),
+    "vmap": kept(weft.vmap, np.ones(2, np.float32)),
+}
+ZERO = Zero(ArrayType((), np.float32))
 
 
 # ---- missing -----------------------------------------------------------------------------------
@@ -76,16 +93,16 @@ def test_every_rule_that_is_missing_is_named_with_the_line_and_a_call_that_regis
             found.append(kind)
             assert error.operation == "bare" and f"has no {kind} rule" in str(error)
             assert __file__ in error.location
-            call = error.fix.text.split(": ", 1)[1].split(";")[0]
-            exec(call, {"weft": weft, "bare_p": p, "rule": SCOPE[kind](p)})
+            call = error.fix.text.split(": ", 1)[1].split(", where primitive is 'bare'")[0]
+            exec(call, {"weft": weft, "primitive": p, "rule": SCOPE[kind](p)})
     assert found == list(USES)
 
 
 @pytest.mark.parametrize("kind", ["evaluation", "type", "jvp", "linearize", "transpose", "vmap"])
 def test_every_table_that_raises_names_a_public_call(kind):
     tables = {t.kind: t for t in vars(rules).values() if isinstance(t, rules.Table)}
-    call = tables[kind].register_with.split("(")[0].format("p")
-    if not call.startswith("p_p."):
+    call = tables[kind].register_with.split("(")[0]
+    if not call.startswith("primitive."):
         target = weft
         for part in call.split(".")[1:]:
             target = getattr(target, part)
@@ -158,6 +175,10 @@ def mapped(p):
     return weft.vmap(p.bind)(np.ones((2, 3), np.float32))
 
 
+def eager(p):
+    return p.bind(1.0)
+
+
 def compiled(p):
     return weft.jit(p.bind)(np.ones(3, np.float32))
 
@@ -191,6 +212,36 @@ WRONG = {
         lambda p: weft.grad(p.bind)(1.0),
         {},
     ),
+    "jvp: a value that was kept": ("jvp", lambda x, t: (DEAD["jit"], t[0]), forward, {}),
+    "jvp: a tangent that was kept": ("jvp", lambda x, t: (x[0], DEAD["vmap"]), forward, {}),
+    "jvp: Zero as result": ("jvp", lambda x, t: (ZERO, t[0]), forward, {}),
+    "jvp: Zero of no type": ("jvp", lambda x, t: (x[0], Zero("f32")), forward, {}),
+    "jvp: a type as tangent": ("jvp", lambda x, t: (x[0], ZERO.type), forward, {}),
+    "jvp: a generator": ("jvp", lambda x, t: (y for y in (x[0], t[0])), forward, {}),
+    "jvp: a result made of tangents": (
+        "jvp",
+        lambda x, t: (x[0] * t[0], t[0]),
+        lambda p: weft.grad(p.bind)(1.0),
+        {},
+    ),
+    "linearize: a value that was kept": (
+        "linearize",
+        lambda x, t: (DEAD["grad"], t[0]),
+        lambda p: weft.grad(p.bind)(1.0),
+        {},
+    ),
+    "transpose: a value that was kept": ("transpose", lambda ct, x: [DEAD["jit"]], reverse, {}),
+    "transpose: the operand": ("transpose", lambda ct, x: [x], reverse, {}),
+    "transpose: None": ("transpose", lambda ct, x: None, reverse, {}),
+    "transpose: an array": ("transpose", lambda ct, x: wnp.ones(1), reverse, {}),
+    "transpose: a generator": ("transpose", lambda ct, x: (c for c in [ct]), reverse, {}),
+    "transpose: Zero of another type": (
+        "transpose",
+        lambda ct, x: [Zero(ArrayType((3,), np.float32))],
+        reverse,
+        {},
+    ),
+    "transpose: Zero of no type": ("transpose", lambda ct, x: [Zero("f32")], reverse, {}),
     "transpose: no list": ("transpose", lambda ct, x: ct, reverse, {}),
     "transpose: too many": ("transpose", lambda ct, x: [ct, ct], reverse, {}),
     "transpose: too few": ("transpose", lambda ct, x: [], reverse, {}),
@@ -206,6 +257,18 @@ WRONG = {
     "vmap: a list for one result": ("vmap", lambda axis, x, d: (x, d), mapped, {}),
     "vmap: dim is no int": ("vmap", lambda axis, x, d: (x[0], 0.0), mapped, {}),
     "vmap: dim is a bool": ("vmap", lambda axis, x, d: (x[0], False), mapped, {}),
+    "vmap: dim of NumPy's": ("vmap", lambda axis, x, d: (x[0], np.int64(0)), mapped, {}),
+    "vmap: dim is an array": ("vmap", lambda axis, x, d: (x[0], wnp.asarray(0)), mapped, {}),
+    "vmap: a value that was kept": ("vmap", lambda axis, x, d: (DEAD["jit"], None), mapped, {}),
+    "vmap: other dtype": ("vmap", lambda axis, x, d: (x[0].astype(bool), 0), mapped, {}),
+    "vmap: Zero": ("vmap", lambda axis, x, d: (ZERO, None), mapped, {}),
+    "vmap: None": ("vmap", lambda axis, x, d: None, mapped, {}),
+    "vmap: an array for two": (
+        "vmap",
+        lambda axis, x, d: (wnp.ones((2, 2, 3)), [0, 0]),
+        mapped,
+        {"two": True},
+    ),
     "vmap: dim out of range": ("vmap", lambda axis, x, d: (x[0], 2), mapped, {}),
     "vmap: dim below zero": ("vmap", lambda axis, x, d: (x[0], -2), mapped, {}),
     "vmap: another dimension": ("vmap", lambda axis, x, d: (x[0], 1), mapped, {}),
@@ -217,6 +280,24 @@ WRONG = {
     "type: a list for one result": ("type", lambda x: [x], compiled, {}),
     "type: no list for two": ("type", lambda x: x, compiled, {"two": True}),
     "type: None": ("type", lambda x: None, compiled, {}),
+    "type: a structure": (
+        "type",
+        lambda x: weft.ShapeDtypeStruct(x.shape, x.dtype),
+        compiled,
+        {},
+    ),
+    "type: the class": ("type", lambda x: ArrayType, compiled, {}),
+    "type: a value": ("type", lambda x: DEAD["jit"], compiled, {}),
+    "type: a generator for two": ("type", lambda x: (y for y in [x, x]), compiled, {"two": True}),
+    "evaluation: None": ("evaluation", lambda x: None, eager, {}),
+    "evaluation: a text": ("evaluation", lambda x: "x", eager, {}),
+    "evaluation: a list for one result": ("evaluation", lambda x: [x], eager, {}),
+    "evaluation: another shape": ("evaluation", lambda x: np.ones(3), eager, {}),
+    "evaluation: another dtype": ("evaluation", lambda x: 1, eager, {}),
+    "evaluation: a value that was kept": ("evaluation", lambda x: DEAD["jit"], eager, {}),
+    "evaluation: objects": ("evaluation", lambda x: np.array(object()), eager, {}),
+    "evaluation: three for two": ("evaluation", lambda x: [x, x, x], eager, {"two": True}),
+    "evaluation: an array for two": ("evaluation", lambda x: np.ones(2), eager, {"two": True}),
 }
 
 
@@ -266,6 +347,10 @@ def test_an_evaluation_rule_answers_with_as_many_arrays_as_there_are_results():
         (lambda eqn, used: None, "a pair"),
         (lambda eqn, used: ([], eqn), "1 marks"),
         (lambda eqn, used: ([True], "eqn"), "an Equation"),
+        (lambda eqn, used: ([None], eqn), "True or False"),
+        (lambda eqn, used: ([1], eqn), "True or False"),
+        (lambda eqn, used: (np.array([True]), eqn), "1 marks"),
+        (lambda eqn, used: ([False], eqn), "every input that the equation reads"),
         (lambda eqn, used: ([False], None), "binds every result"),
         (lambda eqn, used: ([True], eqn.replace(outputs=eqn.outputs[1:])), "binds every result"),
     ],
@@ -284,6 +369,15 @@ def test_a_rule_of_dead_code_elimination(answer, text):
     [
         (lambda eqn, unknown: (None, eqn), "a SplitEquation"),
         (lambda eqn, unknown: SplitEquation(None, eqn, (True,), []), "2 marks"),
+        (lambda eqn, unknown: SplitEquation(None, eqn, None, []), "2 marks"),
+        (lambda eqn, unknown: SplitEquation(None, eqn, (1, 1), []), "True or False"),
+        (lambda eqn, unknown: SplitEquation("x", None, (False, False), []), "an Equation, or None"),
+        (lambda eqn, unknown: SplitEquation(None, None, (True, True), []), "bind the variables"),
+        (
+            lambda eqn, unknown: SplitEquation(eqn, None, (False, False), []),
+            "not marked",
+        ),
+        (lambda eqn, unknown: SplitEquation(None, eqn, (True, True), [eqn.inputs[0]]), "residuals"),
         (lambda eqn, unknown: SplitEquation(eqn, None, (True, False), []), "1 known results"),
         (lambda eqn, unknown: SplitEquation(None, eqn, (True, False), []), "1 unknown results"),
     ],
@@ -297,93 +391,130 @@ def test_a_rule_of_partial_evaluation(answer, text):
     assert text in info.value.wanted
 
 
-# ---- lowerings ---------------------------------------------------------------------------------
-
-_elsewhere = []
-
-
-def keeps(context, x):
-    """Answers with a value that an earlier program computed."""
-    out = mlir.hlo.add(x, x)
-    _elsewhere.append(out)
-    return _elsewhere[0]
-
-
-def uses_a_kept_one(context, x):
-    _elsewhere.append(x)
-    return mlir.hlo.add(_elsewhere[0], x)
+@pytest.mark.parametrize(
+    "answer",
+    [None, {IO}, [IO], IO, "io", frozenset(["io"])],
+    ids=["None", "set", "list", "effect", "text", "texts"],
+)
+def test_a_rule_of_effects(answer):
+    p = Primitive("effectful", multiple_results=True, memoise=False)
+    p.def_abstract_eval(lambda x: [x])
+    partial_eval.register_effects(p, lambda params: answer)
+    with pytest.raises(JaxprError, match="the effects rule of .*'effectful'") as info:
+        weft.make_jaxpr(lambda x: p.bind(x))(1.0)
+    assert "frozenset([IO])" in info.value.fix.text and __file__ in info.value.location
 
 
-def unregistered(context, x):
-    return mlir.ir.Operation.create("no_dialect.no_op", results=[x.type], operands=[x]).result
+@pytest.mark.parametrize(
+    "register",
+    [partial_eval.register_effects, partial_eval.register_stage, partial_eval.register_retype],
+)
+def test_a_rule_that_would_never_be_asked_for(register):
+    with pytest.raises(WeftValueError, match="'remembered' is not asked") as info:
+        register(Primitive("remembered"), lambda *args: None)
+    register(Primitive("remembered", memoise=info.value.fix.data["memoise"]), lambda *args: None)
 
 
-def not_verified(context, x):
-    return mlir.ir.Operation.create("stablehlo.add", results=[x.type], operands=[x]).result
+# ---- exceptions and signatures -----------------------------------------------------------------
 
-
-def other_shape(context, x):
-    return mlir.hlo.slice(x, np.zeros(1, np.int64), np.full(1, 2, np.int64), np.ones(1, np.int64))
-
-
-LOWERINGS = {
-    "no value": (lambda context, x: 3.0, "no MLIR value", "3.0"),
-    "None": (lambda context, x: None, "no MLIR value", "None"),
-    "a list of no values": (lambda context, x: [3.0], "no MLIR value as result 0", "3.0"),
-    "two values": (lambda context, x: [x, x], "wrong number of values", 2),
-    "no values": (lambda context, x: [], "wrong number of values", 0),
-    "another type": (other_shape, "wrong type as result 0", "stablehlo.slice"),
-    "not registered": (unregistered, "does not take|not valid", "no_dialect"),
-    "not valid": (not_verified, "not valid", "stablehlo.add"),
+FAILING = {
+    "type": (lambda x: [][x.ndim], compiled),
+    "evaluation": (lambda x: [][0], eager),
+    "jvp": (lambda x, t: [][0], forward),
+    "linearize": (lambda x, t: [][0], lambda p: weft.grad(p.bind)(1.0)),
+    "transpose": (lambda ct, x: [][0], reverse),
+    "vmap": (lambda axis, x, d: [][0], mapped),
+    "lower": (lambda context, x: [][0], compiled),
 }
 
 
-@pytest.mark.parametrize("name", LOWERINGS)
-def test_a_lowering_that_emits_what_is_not_valid_is_shown_with_the_operation(name):
-    rule, text, got = LOWERINGS[name]
-    p = typed("lowered", lower=rule)
+@pytest.mark.parametrize("kind", FAILING)
+def test_an_exception_inside_a_rule_has_a_note_with_the_rule_and_the_line(kind):
+    rule, use = FAILING[kind]
+    p = typed("failing", **{kind: rule})
+    with pytest.raises(IndexError) as info:
+        use(p)
+    (note,) = info.value.__notes__
+    named = {"lower": "lowering"}.get(kind, kind)
+    assert f"in the {named} rule of the primitive 'failing'" in note
+    assert f"{__file__}:{line_of(rule)}" in note
+    lines = range(line_of(use), line_of(use) + len(inspect.getsourcelines(use)[0]))
+    assert any(f"{__file__}:{line} in {use.__name__}" in note for line in lines)
 
-    def apply(x):
-        return p.bind(x)  # the line
 
-    with pytest.raises(JaxprError, match=text) as info:
-        weft.jit(apply)(np.ones(3, np.float32))
+def test_an_error_of_an_operation_in_a_rule_keeps_its_line_and_has_the_other_in_a_note():
+    def jvp(primals, tangents):
+        return primals[0], weft.lax.add(wnp.ones(2), wnp.ones(3))  # the operation
+
+    with pytest.raises(ShapeError) as info:
+        weft.jit(lambda: forward(typed("adds", jvp=jvp)))()
+    assert f"{__file__}:{line_of(jvp) + 1}" in info.value.location
+    assert f"{__file__}:{line_of(forward) + 1}" in info.value.__notes__[0]
+
+
+def test_an_error_that_a_type_rule_raises_for_its_operands_stays_as_it_is():
+    def refuse(x):
+        raise ShapeError("too short", operation="refusing")
+
+    with pytest.raises(ShapeError, match="too short") as info:
+        typed("refusing", type=refuse).bind(1.0)
+    assert not hasattr(info.value, "__notes__")
+
+
+EVERY_NAME = dict.fromkeys(
+    (
+        "args axis axis_data axis_name block body context cotangent cotangents dims equation eqn "
+        "error found function jaxpr key kind linear lower manual mesh name operands operation "
+        "params platform primals primitive rule self sharding size source tangents transpose type "
+        "types unknown used value values x y"
+    ).split(),
+    1,
+)
+
+
+# Rules of a primitive like the identity, in the names of the signature that is suggested.
+BODIES = {
+    "type": "return types[0]",
+    "lower": "return values[0]",
+    "jvp": "return p.bind(primals[0], **given), tangents[0]",
+    "transpose": "return [cotangent]",
+    "vmap": "return p.bind(operands[0], **given), dims[0]",
+    "evaluation": "return operands[0]",
+}
+USING = {
+    "type": lambda bind: weft.jit(bind)(1.0),
+    "lower": lambda bind: weft.jit(bind)(1.0),
+    "jvp": lambda bind: weft.jvp(bind, (1.0,), (1.0,))[1],
+    "transpose": lambda bind: weft.linear_transpose(bind, np.float32(1))(np.float32(1))[0],
+    "vmap": lambda bind: weft.vmap(bind)(np.ones(1, np.float32))[0],
+    "evaluation": lambda bind: bind(1.0),
+}
+
+
+@pytest.mark.parametrize("params", [{}, {"by": 1}, EVERY_NAME], ids=["none", "one", "every name"])
+@pytest.mark.parametrize("kind", USING)
+def test_a_rule_that_does_not_take_what_it_is_called_with_and_the_fix(kind, params):
+    general = {
+        "type": lambda *types, **params: types[0],
+        "lower": lambda context, /, *values, **params: values[0],
+        "jvp": lambda primals, tangents, /, **params: (p.bind(*primals, **params), tangents[0]),
+        "transpose": lambda cotangent, /, *operands, **params: [cotangent],
+    }
+    p = typed("called", **{**general, kind: lambda: None})
+    use = USING[kind]
+
+    def bind(x):
+        return p.bind(x, **params)
+
+    with pytest.raises(JaxprError, match="does not take what it is called with") as info:
+        use(bind)
     error = info.value
-    assert "the lowering rule of the primitive 'lowered'" in str(error)
-    assert str(got) in str(error.got)
-    assert f"{__file__}:{line_of(apply) + 1}" in error.location
-
-
-@pytest.mark.parametrize("rule", [keeps, uses_a_kept_one])
-def test_a_lowering_that_uses_values_of_another_function(rule):
-    _elsewhere.clear()
-    p = typed("kept", lower=rule)
-    first = weft.jit(lambda x: p.bind(x))
-    second = weft.jit(lambda x: p.bind(x) * 1.0)
-    try:
-        assert float(first(np.float32(1.5))) == 3.0
-        _elsewhere.clear()
-        with pytest.raises(JaxprError, match="of another function"):
-            weft.jit(lambda x: first(x) + second(x))(np.float32(1))
-    finally:
-        _elsewhere.clear()
-
-
-def test_errors_of_a_lowerings_own_code_pass():
-    def broken(context, x):
-        return {}["missing"]
-
-    with pytest.raises(KeyError):
-        weft.jit(typed("broken", lower=broken).bind)(1.0)
-
-
-def test_a_lowering_may_answer_with_an_operation_or_its_results():
-    for lower in (
-        lambda context, x: mlir.hlo.AddOp(x, x),
-        lambda context, x: mlir.hlo.AddOp(x, x).results,
-        lambda context, x: (mlir.hlo.add(x, x),),
-    ):
-        assert float(weft.jit(typed("forms", lower=lower).bind)(2.0)) == 4.0
+    assert error.fix.kind == "rule_signature" and __file__ in error.location
+    assert "the primitive 'called'" in error.message
+    scope = {"given": params}
+    exec(f"def rule({error.fix.data['signature']}): {BODIES[kind]}", scope)
+    p = scope["p"] = typed("called", **{**general, kind: scope["rule"]})
+    assert float(use(bind)) == 1.0
 
 
 def test_rules_of_a_declared_primitive_are_checked_as_well():

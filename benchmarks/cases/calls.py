@@ -172,6 +172,67 @@ def eager_ops(lib):
 
 
 @case()
+def eager_arrays(lib):
+    """Eager functions that make, join, choose and take elements, in several forms and sizes."""
+    figures = Figures()
+    for name, fn in _array_calls(lib.numpy).items():
+        with figures.part(name):
+            figures.add("async", per_call_async(fn, lib.block_until_ready, budget=0.25) * US, "us")
+    return figures
+
+
+def _array_calls(jnp):
+    """name -> a call: the functions of the numpy layer that a script without `jit` is full of."""
+    x, y = (jnp.asarray(workloads.f32(8, seed=k)) for k in (1, 2))
+    m, n = (jnp.asarray(workloads.f32(64, 64, seed=k)) for k in (3, 4))
+    q, k = (jnp.asarray(workloads.f32(2, 4, 16, 8, seed=k)) for k in (5, 6))
+    whole = jnp.asarray(np.arange(8, dtype=np.int32))
+    rows, columns = (jnp.asarray(np.array(i, np.int32)) for i in ([1, 3, 5], [0, 2, 63]))
+    mask = np.arange(64) % 3 == 0
+    return {
+        "einsum.bd,de->be": lambda: jnp.einsum("bd,de->be", m, n),
+        "einsum.ii": lambda: jnp.einsum("ii", m),
+        "einsum.ij->ji": lambda: jnp.einsum("ij->ji", m),
+        "einsum.i,j->ij": lambda: jnp.einsum("i,j->ij", x, y),
+        "einsum.bhqd,bhkd->bhqk": lambda: jnp.einsum("bhqd,bhkd->bhqk", q, k),
+        "einsum.ij,jk,kl->il": lambda: jnp.einsum("ij,jk,kl->il", m, n, m),
+        "einsum.ellipsis": lambda: jnp.einsum("...d,de->...e", m, n),
+        "where.arrays": lambda c=x > 0: jnp.where(c, x, y),
+        "where.number": lambda c=x > 0: jnp.where(c, x, 0.0),
+        "where.broadcast": lambda c=m[:, :1] > 0: jnp.where(c, m, n[0]),
+        "where.integers": lambda c=x > 0: jnp.where(c, whole, x),
+        "concatenate.2": lambda: jnp.concatenate([x, y]),
+        "concatenate.axis1": lambda: jnp.concatenate([m, n], axis=1),
+        "concatenate.8": lambda xs=[x] * 8: jnp.concatenate(xs),
+        "concatenate.promoted": lambda: jnp.concatenate([x, whole]),
+        "stack.2": lambda: jnp.stack([x, y]),
+        "index.rows": lambda: m[rows],
+        "index.rows_and_columns": lambda: m[rows, columns],
+        "index.column_list": lambda: m[:, columns],
+        "index.numpy_rows": lambda i=np.array([1, 3, 5]): m[i],
+        "index.mask": lambda: m[mask],
+        "index.slice_and_rows": lambda: m[2:10, rows],
+        "index.newaxis": lambda: m[:, None, ::2],
+        "index.ellipsis": lambda: q[..., 0],
+        "index.negative": lambda: m[-1, -1],
+        "take.rows": lambda: jnp.take(m, rows, axis=0),
+        "take_along_axis.column": lambda i=rows[:, None]: jnp.take_along_axis(m, i, axis=0),
+        "zeros.8": lambda: jnp.zeros(8),
+        "zeros.64x64": lambda: jnp.zeros((64, 64)),
+        "zeros.int32": lambda: jnp.zeros((8,), jnp.int32),
+        "zeros.million": lambda: jnp.zeros((1024, 1024)),
+        "zeros_like.64x64": lambda: jnp.zeros_like(m),
+        "ones.8": lambda: jnp.ones(8),
+        "full.64x64": lambda: jnp.full((64, 64), 2.5),
+        "arange.8": lambda: jnp.arange(8),
+        "arange.float": lambda: jnp.arange(0.0, 1.0, 0.125),
+        "arange.start_stop": lambda: jnp.arange(3, 1000),
+        "arange.million": lambda: jnp.arange(1_000_000),
+        "linspace.50": lambda: jnp.linspace(0.0, 1.0, 50),
+    }
+
+
+@case()
 def eager_transforms(lib):
     figures = Figures()
     block = lib.block_until_ready

@@ -32,6 +32,11 @@ static inline XLA_FFI_Error* error(XLA_FFI_CallFrame* frame, const char* message
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
+/* Whether the call has as many operands and results as the handler is going to look at. */
+static inline int has_buffers(const XLA_FFI_CallFrame* frame, int64_t operands, int64_t results) {
+  return frame->args.size == operands && frame->rets.size == results;
+}
+
 static inline XLA_FFI_Buffer* operand(XLA_FFI_CallFrame* frame, int64_t i) {
   return (XLA_FFI_Buffer*)frame->args.args[i];
 }

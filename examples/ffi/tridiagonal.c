@@ -31,7 +31,7 @@ DEFINE_SOLVE(solve_double, double)
    Attribute: transposed, a bool. */
 XLA_FFI_Error* TridiagonalSolve(XLA_FFI_CallFrame* frame) {
   if (answers_metadata(frame)) return NULL;
-  if (frame->args.size != 4 || frame->rets.size != 1) return error(frame, "4 operands, 1 result");
+  if (!has_buffers(frame, 4, 1)) return error(frame, "4 operands, 1 result");
   const XLA_FFI_Buffer* x = result(frame, 0);
   const char* data[4];
   for (int i = 0; i < 4; ++i) {

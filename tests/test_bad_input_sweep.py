@@ -1,0 +1,204 @@
+"""Every public function refuses what it cannot take, in an error that names it.
+
+From a valid call of each function (`valid_calls.py`) come the wrong ones: one argument after the
+other is replaced. What comes out is never an error of the inside, and nothing is ignored.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from valid_calls import KEY, MODULES, NO_ARRAYS, functions, valid_calls
+from weft.errors import WeftError
+
+CALLS = valid_calls()
+EVERY = pytest.mark.parametrize(
+    "call", CALLS, ids=[f"{c.module.removeprefix('weft.')}.{c.name}" for c in CALLS]
+)
+
+DELIBERATE = (WeftError, TypeError, ValueError, NotImplementedError, OverflowError)
+AXES = frozenset("axis axes axis1 axis2 source destination axisa axisb axisc spatial_dims".split())
+SEVERAL = {"axes", "spatial_dims"}
+# NumPy moves along an axis once for each time that it is named.
+REPEATED = {"roll", "apply_over_axes"}
+NOT_READ = frozenset("out order kind overwrite_input".split())
+NUMBERS = frozenset(
+    "n num k s N M deg ddof decimals bins range shape size fill_value weights".split()
+)
+CHOICES = frozenset("mode method norm precision where initial device out_sharding".split())
+
+
+class AnObject:
+    """Of a class that nothing knows."""
+
+
+STRINGS = np.array(["a", "b"])
+OBJECTS = np.array([None, 1])
+KEYS = weft.random.split(KEY, 4)
+NARROW = jnp.zeros(4, jnp.float8_e4m3fn)
+
+
+def refused(call, args, kwargs, what, *, must=True):
+    """What is wrong with the outcome of a wrong call, as a text; None where all is well."""
+    function = call.function
+    try:
+        function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the test reports it)
+        said = str(error)
+        names = {call.name, getattr(function, "__name__", call.name)}
+        if not isinstance(error, DELIBERATE):
+            return f"{what}: {type(error).__name__} from the inside: {said}"
+        if not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
+            return f"{what}: the message does not name the function: {said}"
+        return None
+    return f"{what} was accepted" if must else None
+
+
+def report(problems):
+    __tracebackhide__ = True
+    found = [problem for problem in problems if problem]
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+def with_positional(call, position, value):
+    return [*call.args[:position], value, *call.args[position + 1 :]]
+
+
+def with_named(call, name, value):
+    """Arguments and keywords of the call with one parameter set."""
+    names = call.names()
+    parameter = call.signature.parameters[name]
+    if name in names and parameter.kind != parameter.VAR_POSITIONAL:
+        return with_positional(call, names.index(name), value), call.kwargs
+    return list(call.args), {**call.kwargs, name: value}
+
+
+def parameters(call, wanted):
+    return [name for name in call.signature.parameters if name in wanted]
+
+
+def test_every_function_has_a_valid_call():
+    known = {(call.module, call.name) for call in CALLS}
+    missing = [
+        f"{module}.{name}"
+        for module in MODULES
+        for name in functions(module)
+        if (module, name) not in known and name not in NO_ARRAYS.get(module, ())
+    ]
+    assert not missing, f"give a valid call of {', '.join(missing)} in valid_calls.py"
+
+
+@EVERY
+def test_what_is_no_array_is_refused(call):
+    problems = []
+    for position, name in enumerate(call.names()):
+        value = call.args[position]
+        if not isinstance(value, np.ndarray) and value is not KEY:
+            continue
+        wrong = {"a string": "abc", "None": None, "an object": AnObject()}
+        wrong |= {"an array of strings": STRINGS, "an array of objects": OBJECTS}
+        if name not in call.lists:
+            wrong["a list"] = [1] if value is KEY else value.tolist()
+        for what, other in wrong.items():
+            args = with_positional(call, position, other)
+            problems.append(refused(call, args, call.kwargs, f"{name} as {what}"))
+    report(problems)
+
+
+@EVERY
+def test_random_keys_and_narrow_numbers_are_taken_or_refused(call):
+    problems = []
+    for position, name in enumerate(call.names()):
+        value = call.args[position]
+        if isinstance(value, np.ndarray) or value is KEY:
+            for what, other in (("random keys", KEYS), ("8-bit numbers", NARROW)):
+                args = with_positional(call, position, other)
+                text = f"{name} as {what}"
+                problems.append(refused(call, args, call.kwargs, text, must=False))
+    report(problems)
+
+
+@EVERY
+def test_axes_out_of_range_are_refused(call):
+    ndim = max((x.ndim for x in call.args if isinstance(x, np.ndarray)), default=1) + call.new_axis
+    if call.name in ("concat", "concatenate", "stack", "block"):
+        ndim = call.args[0][0].ndim + call.new_axis
+    problems = []
+    for name in parameters(call, AXES):
+        outside = [(ndim,), (-ndim - 1,)] if name in SEVERAL else [ndim, -ndim - 1]
+        repeated = [] if call.name in REPEATED else [(0, 0)]
+        for value in (*outside, 0.5, "x", *repeated):
+            args, kwargs = with_named(call, name, value)
+            problems.append(refused(call, args, kwargs, f"{name}={value!r}"))
+    report(problems)
+
+
+@EVERY
+def test_wrong_dtypes_are_refused(call):
+    problems = []
+    for name in parameters(call, {"dtype", "preferred_element_type"}):
+        for value in ("f99", object, 3):
+            args, kwargs = with_named(call, name, value)
+            problems.append(refused(call, args, kwargs, f"{name}={value!r}"))
+    report(problems)
+
+
+@EVERY
+def test_wrong_numbers_and_choices_are_refused(call):
+    problems = []
+    for name in parameters(call, NUMBERS | CHOICES | NOT_READ):
+        if isinstance(call.signature.parameters[name].default, bool):
+            continue  # a flag, and everything is true or false
+        # What fills a result is read only where its size is given.
+        filling = name == "fill_value" and "size" in call.signature.parameters
+        more = {"size": 3} if filling else {}
+        for value in ("zz", AnObject()) if name not in NOT_READ else ("zz",):
+            args, kwargs = with_named(call, name, value)
+            what = f"{name}={type(value).__name__}"
+            problems.append(refused(call, args, {**kwargs, **more}, what))
+    report(problems)
+
+
+@EVERY
+def test_unknown_keywords_are_refused(call):
+    kinds = {p.kind for p in call.signature.parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return
+    args, kwargs = call.args, call.kwargs
+    problems = [refused(call, args, {**kwargs, "no_such_keyword": 1}, "an unknown keyword")]
+    in_numpy = call.module.startswith("weft.numpy")
+    module = importlib.import_module(call.module.removeprefix("weft.")) if in_numpy else None
+    plain = getattr(module, call.name, None)
+    for name in numpy_keywords(plain):
+        if name not in call.signature.parameters:
+            problems.append(refused(call, args, {**kwargs, name: 1}, f"NumPy's {name}="))
+    report(problems)
+
+
+def numpy_keywords(function):
+    """The keywords of NumPy's function of the name, where it says which it has."""
+    if isinstance(function, np.ufunc):
+        return ("out", "where", "casting", "dtype", "subok", "order", "signature")
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def test_the_sweep_is_able_to_fail():
+    (call,) = [c for c in CALLS if (c.module, c.name) == ("weft.numpy", "reshape")]
+    assert "was accepted" in refused(call, call.args, call.kwargs, "a valid call")
+    (call,) = [c for c in CALLS if (c.module, c.name) == ("weft.numpy", "apply_along_axis")]
+    inside = refused(call, (lambda x: {}["no"], 0, call.args[2]), {}, "a faulty function")
+    assert "KeyError from the inside" in inside
+    unnamed = refused(call, (lambda x: int("x"), 0, call.args[2]), {}, "a faulty function")
+    assert "does not name" in unnamed

@@ -1,0 +1,101 @@
+"""vectorize, apply_along_axis and apply_over_axes: held to NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.testing import check_grads
+
+pytestmark = pytest.mark.fast
+
+RANDOM = np.random.default_rng(11)
+T = RANDOM.normal(size=(2, 3, 4))
+A, B = RANDOM.normal(size=(5, 1, 2, 3)), RANDOM.normal(size=(4, 3, 2))
+
+
+def close(found, wanted):
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("other", [T[0, :, :1], 2.0, T[:, :1]], ids=np.shape)
+def test_elements(other):
+    ours = jnp.vectorize(lambda x, y: jnp.where(x > y, x - y, x + y))
+    theirs = np.vectorize(lambda x, y: x - y if x > y else x + y)
+    with weft.enable_x64():
+        close(ours(T, other), theirs(T, other))
+        close(weft.jit(ours)(T, y=other), theirs(T, other))
+
+
+def test_the_function_sees_scalars_and_is_called_once():
+    shapes = []
+
+    def f(x, y):
+        shapes.append((x.shape, y.shape))
+        return x * y, x
+
+    product, first = jnp.vectorize(f)(T, T[0])
+    assert shapes == [((), ())] and product.shape == first.shape == T.shape
+
+
+def test_signatures():
+    ours = jnp.vectorize(jnp.matmul, signature="(n,m),(m,p)->(n,p)")
+    with weft.enable_x64():
+        close(ours(A, B), A @ B)
+        close(weft.jit(ours)(A, B), A @ B)
+        close(weft.vmap(ours, (0, None))(A, B), A @ B)
+        check_grads(lambda a, b: ours(a, b), (A[:2, 0], B[0]), order=2)
+        pair = jnp.vectorize(
+            lambda x, k, mode, *, flip: (x * k if flip else x, x.sum()),
+            excluded={2, "flip"},
+            signature=" (n), () -> (n) ,()",
+        )
+        scaled, total = pair(T, T[..., 0], "any", flip=True)
+        close(scaled, T * T[..., :1])
+        close(total, T.sum(-1))
+        close(jnp.vectorize(lambda: jnp.ones(2), signature="->(2)")(), np.ones(2))
+
+
+@pytest.mark.parametrize("signature", ["(n)", "n->n", "(n)->", "(n,)->()", "(n)(m)->()", "(-)->()"])
+def test_texts_that_are_no_signature(signature):
+    with pytest.raises(WeftValueError, match="is not a signature"):
+        jnp.vectorize(lambda x: x, signature=signature)
+
+
+@pytest.mark.parametrize(
+    ("signature", "function", "args", "error", "text"),
+    [
+        ("(n),(n)->()", jnp.dot, (T, T[..., :2]), ShapeError, "'n' is 4, not 2"),
+        ("(2)->()", jnp.sum, (T,), ShapeError, "'2' is 2, not 4"),
+        ("(n)->()", jnp.sum, (1.0,), ShapeError, "argument 0 has 0 dimensions"),
+        ("(n)->(n)", jnp.sum, (T,), ShapeError, "result 0 has 0 dimensions"),
+        ("(n)->(n)", lambda x: x[:2], (T,), ShapeError, "'n' is 4, not 2"),
+        ("(n)->(),()", jnp.sum, (T,), WeftTypeError, "2 results"),
+        ("(n)->()", jnp.sum, (T, T), WeftTypeError, "1 operands"),
+    ],
+)
+def test_what_does_not_fit_a_signature(signature, function, args, error, text):
+    with pytest.raises(error, match=text):
+        jnp.vectorize(function, signature=signature)(*args)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize(
+    "function", [lambda x: x.sum(), lambda x: x[:2], lambda x: x[:, None] * x[None]]
+)
+def test_along_an_axis(function, axis):
+    with weft.enable_x64():
+        found = jnp.apply_along_axis(function, axis, T)
+        close(found, np.apply_along_axis(function, axis, T))
+
+
+def test_over_axes():
+    with weft.enable_x64():
+        found = jnp.apply_over_axes(jnp.sum, T, (0, 2))
+        close(found, np.apply_over_axes(np.sum, T, (0, 2)))
+        close(jnp.apply_over_axes(jnp.cumsum, T, 1), np.cumsum(T, 1))
+        check_grads(lambda x: jnp.apply_along_axis(jnp.cumprod, 1, x), (T,), order=2)
+        close(jnp.apply_along_axis(lambda x, k, *, b: x * k + b, 0, T, 2.0, b=1.0), T * 2 + 1)
