@@ -6,7 +6,6 @@ module may import it at its top.
 
 from __future__ import annotations
 
-import gc
 import os
 import pathlib
 import sys
@@ -47,21 +46,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
-# Each compiled program takes about three mappings of memory, and Linux allows a process 65,530.
-MOST_MAPPINGS = 10_000
+# What programs may map before they are forgotten between two tests. Each takes a few mappings, and
+# weft itself forgets them at half of the 65,530 that Linux allows: in the middle of a test that
+# counts compilations.
+MOST_MAPPINGS = 16_000
+_ended = 0
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def loaded_programs_stay_few() -> Iterator[None]:
-    """After a module of tests, forgets compiled programs where a process has come to hold many."""
+    """Now and then forgets compiled programs, where a process has come to hold many."""
+    global _ended
     yield
+    _ended += 1
     mappings = pathlib.Path("/proc/self/maps")
-    if not mappings.exists() or mappings.read_bytes().count(b"\n") < MOST_MAPPINGS:
+    if _ended % 50 or "weft" not in sys.modules or not mappings.exists():
         return
-    for found in gc.get_objects():
-        # By name: weft is not imported here before the tests have chosen its settings.
-        if type(found).__name__ == "Primitive" and hasattr(found, "eager_cache"):
-            found.eager_cache.clear()
-        elif type(found).__name__ == "TraceCache":
-            found.clear()
-    gc.collect()
+    if mappings.read_bytes().count(b"\n") > MOST_MAPPINGS:
+        # Not imported at the top: the tests choose weft's settings before.
+        sys.modules["weft"].clear_caches()

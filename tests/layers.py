@@ -39,6 +39,7 @@ LAYER_OF = {
     "weft.version": "leaves",
     "weft.errors": "leaves",
     "weft.config": "leaves",
+    "weft.caches": "leaves",
     "weft.source": "leaves",
     "weft.time_spent": "leaves",
     "weft.dtypes": "leaves",

@@ -72,10 +72,6 @@ JAX = (
     ("Shard", "`Array.addressable_shards` has such objects; their class is not public"),
     ("allow_f16_reductions auto_pcast *_guard transfer_guard_*", SETTING),
     ("check_tracer_leaks checking_leaks", "leaked tracers are explained without a setting"),
-    (
-        "clear_caches",
-        "not yet; for programs kept on disk, `weft.debug.clear_program_cache`",
-    ),
     ("copy_to_host_async memory", "not yet: arrays lie in one kind of memory"),
     ("default_device", "not yet; `device_put`, or `in_shardings` of `jit`"),
     (

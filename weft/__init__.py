@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from weft import scipy as scipy
     from weft import testing as testing
     from weft import typing as typing
+    from weft.caches import clear_caches
     from weft.control import checkpoint_policies
     from weft.control.callbacks import effects_barrier, io_callback, pure_callback
     from weft.control.checkpoint_policies import checkpoint_name
@@ -78,6 +79,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",
+    "clear_caches",
     "closure_convert",
     "config",
     "custom_gradient",
@@ -171,6 +173,7 @@ _LAZY_MODULES = {
 _LAZY_NAMES = {
     "checkpoint": "weft.control.remat",
     "checkpoint_name": "weft.control.checkpoint_policies",
+    "clear_caches": "weft.caches",
     "closure_convert": "weft.custom_gradients",
     "custom_gradient": "weft.custom_gradients",
     "custom_jvp": "weft.control.custom_jvp",

@@ -18,6 +18,7 @@ import numpy as np
 from weft import dtypes
 from weft import source as sources
 from weft.array_shards import gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.caches import on_clear
 from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators
 from weft.core.rules import LinearOperand, not_linear
@@ -287,7 +288,13 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         value = self._value()
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:
-                raise ValueError(f"converting {value.dtype} to {np.dtype(dtype)} needs a copy")
+                raise WeftValueError(
+                    f"converting {value.dtype} to {np.dtype(dtype)} needs a copy",
+                    operation="__array__",
+                    got=f"copy=False, dtype={np.dtype(dtype).name!r} for {self.type}",
+                    wanted=f"copy=None, or dtype={value.dtype.name!r}",
+                    fix=Fix("copy", "leave copy=False out", {"copy": None}),
+                )
             return value.astype(dtype)
         return value.copy() if copy else value
 
@@ -571,7 +578,7 @@ def donate_to_place(array: Array, place: Any) -> Array:
 
 
 _gone: list[Any] = []
-client.on_change(_gone.clear)
+on_clear(_gone.clear)
 
 
 def _deleted_buffer() -> Any:
@@ -583,7 +590,7 @@ def _deleted_buffer() -> Any:
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 _scalars: dict[Any, Array] = {}
-client.on_change(_scalars.clear)
+on_clear(_scalars.clear)
 
 
 def scalar_array(value: Any, type: ArrayType) -> Array:

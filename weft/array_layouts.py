@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.caches import on_clear
 from weft.core.types import ArrayType
-from weft.runtime import buffers, client, compile, layouts, stablehlo
+from weft.runtime import buffers, compile, layouts, stablehlo
 from weft.sharding import Layout
 
 __all__ = ["copied", "layout_mode", "reordered", "stored_layout", "stored_type"]
@@ -88,4 +89,4 @@ def _reordering(type: ArrayType, device: Any, old: Layout | None, new: Layout | 
     return compile.compile_module(module.ir, compile.CompileOptions(), [stored], [device])
 
 
-client.on_change(_reordering.cache_clear)
+on_clear(_reordering.cache_clear)

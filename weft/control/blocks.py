@@ -26,6 +26,7 @@ from weft.array import (
     to_place,
 )
 from weft.array_shards import join, parts_of
+from weft.caches import on_clear
 from weft.control.block_values import (
     BlockValue,
     causes_of,
@@ -53,7 +54,7 @@ from weft.core.trace import Trace, Tracer, bottom_trace, function_as_parameter, 
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.extended import physical_type
-from weft.runtime import buffers, client
+from weft.runtime import buffers
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import outside_mesh, same_devices
@@ -79,7 +80,7 @@ def _number_everywhere(how: NamedSharding, type: ArrayType, value: Any, text: st
     return to_place(array_of(value, type), how)
 
 
-client.on_change(_number_everywhere.cache_clear)
+on_clear(_number_everywhere.cache_clear)
 
 
 class BlockTracer(BlockValue):

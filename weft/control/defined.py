@@ -150,6 +150,11 @@ class DefinedPrimitive(Primitive):
     def eager_cache(self, value: dict[Any, Any]) -> None:
         self._eager_caches = {config.settings(): ParameterCache(value)}
 
+    def forget_programs(self) -> None:
+        """Drops the compiled one-operation programs of all settings."""
+        for cache in list(self._eager_caches.values()):
+            cache.clear()
+
     def __call__(self, /, *args: Any, **params: Any) -> Any:
         """Applies the primitive: arrays are positional, parameters are keywords."""
         return self.bind(*args, **params)

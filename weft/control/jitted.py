@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from weft import config, tree
 from weft.array import Array, as_array
+from weft.caches import holds_programs
 from weft.control import retracing
 from weft.control.argument_names import (
     argument_names,
@@ -107,6 +108,7 @@ class Jitted(Generic[P, R_co]):
         self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
         self._traced_times = 0
         self._number = next(_numbers)
+        holds_programs(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         try:
@@ -157,6 +159,8 @@ class Jitted(Generic[P, R_co]):
         self._closures.clear()
         self._traced_times = 0
         retracing.forget(self._function, self._options)
+
+    forget_programs = clear_cache
 
     def _cache_size(self) -> int:
         """How many signatures have been compiled (or traced under a transformation)."""

@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 
 from weft import config, time_spent
 from weft import source as sources
+from weft.caches import on_clear
 from weft.core.axes import axis_environment
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType
 from weft.function_keys import NamedPart, named_parts, short_text
 from weft.function_keys.code_reads import is_library_file
-from weft.runtime import client
 from weft.sharding.current import in_force
 from weft.time_spent import Spent
 from weft.transforms.staging import StagingTrace
@@ -215,7 +215,7 @@ _lines: collections.OrderedDict[Hashable, tuple[int, float]] = collections.Order
 _numbers = itertools.count(-1, -1)
 
 
-@client.on_change
+@on_clear
 def _clear() -> None:
     with _lock:
         _histories.clear()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from weft import config
 from weft.array import Array
+from weft.caches import holds_programs
 from weft.control.retracing import MissOfBody
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, jaxprs_in
@@ -28,7 +29,6 @@ from weft.function_keys import (
     register_by_identity,
     register_uncacheable,
 )
-from weft.runtime import client
 from weft.sharding.current import in_force
 from weft.time_spent import charged
 from weft.transforms.staging import function_name
@@ -137,7 +137,7 @@ class TraceCache:
         self._dead: collections.deque[tuple[Hashable, weakref.ref[Key]]] = collections.deque()
         self._lock = threading.RLock()
         self._hits = self._misses = self._uncacheable = 0
-        client.on_change(functools.partial(_clear, weakref.ref(self)))
+        holds_programs(self)
 
     def __len__(self) -> int:
         self._bury()
@@ -153,6 +153,8 @@ class TraceCache:
             dropped, self._entries = self._entries, {}
             self._hits = self._misses = self._uncacheable = 0
         dropped.clear()
+
+    forget_programs = clear
 
     def get(self, key: Key | None, parts: Hashable, again: bool = False) -> Any:
         """What was remembered for functions of this key; None where there is nothing. `again` says
@@ -263,12 +265,6 @@ def _died(
             found._bury()
         finally:
             found._lock.release()
-
-
-def _clear(cache: weakref.ref[TraceCache]) -> None:
-    found = cache()
-    if found is not None:
-        found.clear()
 
 
 def cached_trace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.caches import holds_programs
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
 from weft.core.parameter_keys import ParameterCache
@@ -32,7 +33,14 @@ class Primitive:
     Array([1., 2.], dtype=float32)
     """
 
-    __slots__ = ("eager_cache", "memoise", "multiple_results", "name", "type_cache")
+    __slots__ = (
+        "__weakref__",
+        "eager_cache",
+        "memoise",
+        "multiple_results",
+        "name",
+        "type_cache",
+    )
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
         if not isinstance(name, str):
@@ -48,6 +56,11 @@ class Primitive:
         self.memoise = memoise
         self.type_cache: dict[Any, Any] = {}
         self.eager_cache: dict[Any, Any] = {}
+        holds_programs(self)
+
+    def forget_programs(self) -> None:
+        """Drops the compiled one-operation programs."""
+        self.eager_cache.clear()
 
     # `self` is positional only: a parameter may have any name.
     def bind(self, /, *args: Any, **params: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from weft import config
 from weft.array import Array, as_array
+from weft.caches import holds_programs
 from weft.control.jit import eager_program, jit_p
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
@@ -70,6 +71,12 @@ class Compiled:
         self.function = function
         self.programs: dict[Any, Any] = {}
         self.traces: dict[Any, Traced] = {}
+        holds_programs(self)
+
+    def forget_programs(self) -> None:
+        """Drops all programs and traces."""
+        self.programs.clear()
+        self.traces.clear()
 
     def __call__(self, *arrays: Any, **static: Any) -> Any:
         if _trace(None) is None:

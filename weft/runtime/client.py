@@ -12,9 +12,10 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from weft.caches import clear_caches
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime import pjrt
 from weft.runtime.backend import Backend
@@ -109,28 +110,19 @@ def set_distributed(distributed: Distributed) -> None:
 def use_backend(other: Backend) -> Iterator[Backend]:
     """Makes another backend the current one within a `with` block, in all threads.
 
-    What `on_change` was given is called at either end: buffers of one backend are none of another.
+    All caches of programs are emptied at either end: programs and buffers of one backend are none
+    of another.
     """
     global _current
     with _lock:
         before, _current = _current, other
-    for forget in _on_change:
-        forget()
+    clear_caches()
     try:
         yield other
     finally:
         with _lock:
             _current = before
-        for forget in _on_change:
-            forget()
-
-
-_on_change: list[Callable[[], None]] = []
-
-
-def on_change(forget: Callable[[], None]) -> None:
-    """Calls a function whenever `use_backend` changes the backend."""
-    _on_change.append(forget)
+        clear_caches()
 
 
 def backend_for(platform: str | None = None) -> Backend:

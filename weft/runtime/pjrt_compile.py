@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.caches import program_loaded
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime import hlo, host_callbacks
 from weft.runtime.backend import (
@@ -80,6 +81,7 @@ class JaxlibExecutable(Executable):
         failures: host_callbacks.Failures,
         compile_again: Callable[[], Any] | None = None,
     ) -> None:
+        program_loaded()
         self.loaded = loaded
         self.failures = failures
         # Of a program that was loaded from the cache, or from the bytes that a user had.

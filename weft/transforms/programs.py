@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import source as sources
 from weft.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
+from weft.caches import on_clear
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError, WeftError
@@ -41,7 +42,7 @@ __all__ = [
 # Numbers from the default device that have been brought to several devices.
 _numbers: dict[tuple[int, Sharding], tuple[Any, Any]] = {}
 _MOST_NUMBERS = 1024
-client.on_change(_numbers.clear)
+on_clear(_numbers.clear)
 
 Place = Any
 Shardings = Sequence[Sharding | None]

@@ -1,0 +1,160 @@
+"""`weft.clear_caches`: what it forgets, what goes on, and that it comes before memory is short."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as wnp
+from weft import caches, lax
+from weft.extend.core import Primitive, define_primitive
+from weft.time_spent import spent
+
+pytestmark = pytest.mark.fast
+
+
+def compilations(run) -> int:
+    before = spent()
+    run()
+    return spent().since(before).compiled
+
+
+def looped(x):
+    return lax.fori_loop(0, 3, lambda _, carry: carry * 2, x)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: wnp.arange(7.0) + wnp.arange(7.0),
+        lambda: wnp.quantile(wnp.arange(7.0), 0.3),
+        lambda: looped(wnp.arange(7.0)),
+        lambda: weft.grad(lambda x: wnp.sin(x).sum())(wnp.arange(7.0)),
+        lambda: weft.vmap(lambda x: wnp.sort(x))(wnp.ones((3, 7))),
+    ],
+    ids=["an operation", "a numpy function", "a loop", "a gradient", "a map"],
+)
+def test_eager_programs_are_made_again(run):
+    weft.clear_caches()
+    first = compilations(run)
+    assert first > 0
+    assert compilations(run) == 0
+    weft.clear_caches()
+    assert compilations(run) == first
+
+
+def test_jitted_functions_are_traced_again():
+    traced = []
+
+    @weft.jit
+    def f(x):
+        traced.append(x)
+        return x + 1
+
+    assert f(1.0) == f(1.0) == 2
+    assert len(traced) == 1
+    weft.clear_caches()
+    assert f(1.0) == f(1.0) == 2
+    assert len(traced) == 2
+
+
+def test_a_limit_of_traces_begins_again():
+    f = weft.jit(lambda x: x + 1, max_traces=1)
+    for _ in range(3):
+        assert f(1.0) == 2
+        weft.clear_caches()
+    f(1.0)
+    with pytest.raises(weft.errors.WeftError, match="max_traces"):
+        f(wnp.ones(2))
+
+
+def test_primitives_of_packages_are_compiled_again():
+    @define_primitive("double_in_test")
+    def double_p(x):
+        return x * 2
+
+    x = wnp.arange(3.0)
+    for _ in range(2):
+        assert compilations(lambda: np.testing.assert_array_equal(double_p(x), [0, 2, 4])) > 0
+        assert compilations(lambda: double_p(x)) == 0
+        weft.clear_caches()
+
+
+def test_what_the_program_holds_goes_on():
+    compiled = weft.jit(lambda x: x * 3).lower(wnp.ones(2)).compile()
+    x = wnp.arange(2.0)
+    weft.clear_caches()
+    assert compilations(lambda: np.testing.assert_array_equal(compiled(x), [0, 3])) == 0
+    y, pull = weft.vjp(wnp.sin, x)
+    weft.clear_caches()
+    np.testing.assert_allclose(pull(y)[0], np.sin([0, 1]) * np.cos([0, 1]), rtol=1e-6)
+
+
+def test_a_clearing_in_the_middle_of_a_trace():
+    @weft.jit
+    def f(x):
+        weft.clear_caches()
+        return wnp.sin(x) + g(x)
+
+    g = weft.jit(lambda x: x * 2)
+    g(1.0)
+    assert f(0.0) == f(0.0) == 0
+    assert weft.grad(f)(0.0) == 3
+
+
+def test_dead_holders_are_let_go():
+    f = weft.jit(lambda x: x)
+    before = len(caches._holders)
+    g = [weft.jit(lambda x: x) for _ in range(10)]
+    assert len(caches._holders) == before + 10
+    del g
+    assert len(caches._holders) == before
+    assert f(1) == 1
+    assert isinstance(Primitive("unused"), Primitive)
+
+
+# With a limit of so many mappings below what the process has, every look finds it half full.
+_MANY_PROGRAMS = """
+import pathlib
+import sys
+
+import weft.numpy as wnp
+from weft import caches
+
+limit = pathlib.Path(sys.argv[1])
+limit.write_text("65530")
+caches._LIMIT, caches._LOOK_EVERY = limit, 32
+
+def mappings():
+    return pathlib.Path("/proc/self/maps").read_bytes().count(b"\\n")
+
+(wnp.ones(2) + 1).block_until_ready()
+start = mappings()
+limit.write_text(str(2 * (start + 300)))
+highest = 0
+for n in range(3, 403):
+    wnp.sin(wnp.ones(n))
+    highest = max(highest, mappings())
+print(start, highest, mappings())
+assert wnp.sin(wnp.zeros(3)).tolist() == [0, 0, 0]
+"""
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
+def test_programs_are_forgotten_before_a_process_is_full(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", _MANY_PROGRAMS, str(tmp_path / "max_map_count")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    start, highest, _ = map(int, ran.stdout.split())
+    # 800 programs took over a thousand mappings, were they kept; 300 are allowed, looked at after
+    # every 32 programs.
+    assert start + 200 < highest < start + 500

@@ -1,0 +1,94 @@
+"""Forgetting what was compiled: on request, and before a process holds more than it can.
+
+Each compiled program maps two or three pieces of memory (with LAPACK's kernels and loops many
+more), and Linux lets a process map 65,530 of them (`vm.max_map_count`). XLA ends the process where
+it gets no more: there is no exception to catch. So every program is announced here when it is
+loaded, and once half of the pieces are taken, all caches of programs are emptied. To drop the least
+recently used alone would be finer, but then every eager operation would have to note that it ran;
+emptying all costs at most compiling once more what is still in use.
+"""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+__all__ = ["clear_caches", "holds_programs", "on_clear", "program_loaded"]
+
+
+class _Holder(Protocol):
+    def forget_programs(self) -> None:
+        """Drops all compiled programs, and what they were compiled from."""
+
+
+H = TypeVar("H", bound=_Holder)
+F = TypeVar("F", bound=Callable[[], object])
+
+# The collector may run what lets go of a holder while this thread has the lock.
+_lock = threading.RLock()
+_holders: weakref.WeakSet[_Holder] = weakref.WeakSet()
+_functions: list[Callable[[], object]] = []
+
+_MAPPINGS = pathlib.Path("/proc/self/maps")
+_LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
+# Counting the mappings takes some milliseconds, as compiling a few programs does.
+_LOOK_EVERY = 256
+_loaded = 0
+
+
+def holds_programs(holder: H) -> H:
+    """Makes `clear_caches` empty an object, as long as it lives, by its `forget_programs()`."""
+    with _lock:
+        _holders.add(holder)
+    return holder
+
+
+def on_clear(forget: F) -> F:
+    """Makes `clear_caches` call a function."""
+    _functions.append(forget)
+    return forget
+
+
+def clear_caches() -> None:
+    """Forgets every trace and compiled program of this process: those of eager operations, of
+    functions made by `jit`, and of loops and other functions that were traced.
+
+    What runs next is traced and compiled again. Programs that the program itself holds
+    (`jit(f).lower(...).compile()`) go on, and programs kept on disk stay:
+    `weft.debug.clear_program_cache` removes those. On Linux it happens by itself when programs take
+    half of the pieces of memory that a process may map (`vm.max_map_count`); XLA would end the
+    process at the last one.
+
+    >>> double = weft.jit(lambda x: 2 * x)
+    >>> double(3.0)
+    Array(6., dtype=float32, weak_type=True)
+    >>> weft.clear_caches()
+    >>> double(3.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    with _lock:
+        holders = list(_holders)
+    for holder in holders:
+        holder.forget_programs()
+    for forget in _functions:
+        forget()
+    gc.collect()  # Programs and their jaxprs refer to each other.
+
+
+def program_loaded() -> None:
+    """Says that the process has loaded one more program."""
+    global _loaded
+    _loaded += 1
+    if _loaded % _LOOK_EVERY == 0 and _is_half_full():
+        clear_caches()
+
+
+def _is_half_full() -> bool:
+    try:
+        return 2 * _MAPPINGS.read_bytes().count(b"\n") > int(_LIMIT.read_text())
+    except OSError:
+        return False  # Another system than Linux, or one that does not say.
