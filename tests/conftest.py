@@ -6,10 +6,13 @@ module may import it at its top.
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import os
 import pathlib
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -44,6 +47,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(skip)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Most of the time of all tests went into XLA's optimizing of programs that run once, so here
+    every program is compiled as weft compiles those of one operation. What tests prove of weft
+    stands in the program that XLA is given; WEFT_TEST_OPTIMIZED=1 has them optimized all the same.
+    """
+    if "weft" not in sys.modules or os.environ.get("WEFT_TEST_OPTIMIZED") == "1":
+        return
+    # Not imported at the top: the tests choose weft's settings before.
+    compiling: Any = importlib.import_module("weft.runtime.pjrt_compile")
+    compile_module = compiling.compile_module
+
+    def quickly(client: Any, module: Any, options: Any, *rest: Any) -> Any:
+        return compile_module(
+            client, module, dataclasses.replace(options, fast_compile=True), *rest
+        )
+
+    compiling.compile_module = quickly
 
 
 # What programs may map before they are forgotten between two tests. Each takes a few mappings, and

@@ -6,6 +6,7 @@ other is replaced. What comes out is never an error of the inside, and nothing i
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -15,10 +16,12 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from scipy_calls import SCIPY_MODULES, SCIPY_NO_ARRAYS, scipy_calls
 from valid_calls import KEY, MODULES, NO_ARRAYS, functions, valid_calls
+from weft import tree
 from weft.errors import WeftError
 
-CALLS = valid_calls()
+CALLS = [*valid_calls(), *scipy_calls()]
 EVERY = pytest.mark.parametrize(
     "call", CALLS, ids=[f"{c.module.removeprefix('weft.')}.{c.name}" for c in CALLS]
 )
@@ -28,11 +31,33 @@ AXES = frozenset("axis axes axis1 axis2 source destination axisa axisb axisc spa
 SEVERAL = {"axes", "spatial_dims"}
 # NumPy moves along an axis once for each time that it is named.
 REPEATED = {"roll", "apply_over_axes"}
+# Advice that is not read; and what is a flag or a name.
+NO_FLAGS = frozenset(
+    "overwrite_a overwrite_b overwrite_c check_finite overwrite_data turbo debug "
+    "optimize cov detrend unroll".split()
+)
+# `weft.lax` says exactly what the primitives are given: NumPy's scalars stay as wide as they are.
+PROMOTING = pytest.mark.parametrize(
+    "call",
+    [c for c in CALLS if not c.module.startswith("weft.lax")],
+    ids=[
+        f"{c.module.removeprefix('weft.')}.{c.name}"
+        for c in CALLS
+        if not c.module.startswith("weft.lax")
+    ],
+)
+OPTIONAL = {("csd", "y")}  # x again, where it is None
+LENGTHS = frozenset("size length total_repeat_length num_classes num_segments minlength".split())
 NOT_READ = frozenset("out order kind overwrite_input".split())
 NUMBERS = frozenset(
-    "n num k s N M deg ddof decimals bins range shape size fill_value weights".split()
+    "n num k s N M deg ddof decimals bins range shape size fill_value weights left right period "
+    "maxiter restart order cval fs nperseg noverlap nfft max_squarings n_max d loc scale".split()
 )
-CHOICES = frozenset("mode method norm precision where initial device out_sharding".split())
+CHOICES = frozenset(
+    "mode method norm precision where initial device out_sharding optimize kind output scaling "
+    "window average trans assume_a boundary detrend solve_method nan_policy side type select "
+    "lapack_driver".split()
+)
 
 
 class AnObject:
@@ -55,6 +80,9 @@ def refused(call, args, kwargs, what, *, must=True):
         names = {call.name, getattr(function, "__name__", call.name)}
         if not isinstance(error, DELIBERATE):
             return f"{what}: {type(error).__name__} from the inside: {said}"
+        plain = isinstance(error, NotImplementedError) and not isinstance(error, WeftError)
+        if plain or (isinstance(error, WeftError) and error.got is None):
+            return f"{what}: the error does not say what it got: {said}"
         if not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
             return f"{what}: the message does not name the function: {said}"
         return None
@@ -87,11 +115,12 @@ def parameters(call, wanted):
 
 def test_every_function_has_a_valid_call():
     known = {(call.module, call.name) for call in CALLS}
+    without = NO_ARRAYS | SCIPY_NO_ARRAYS
     missing = [
         f"{module}.{name}"
-        for module in MODULES
+        for module in (*MODULES, *SCIPY_MODULES)
         for name in functions(module)
-        if (module, name) not in known and name not in NO_ARRAYS.get(module, ())
+        if (module, name) not in known and name not in without.get(module, ())
     ]
     assert not missing, f"give a valid call of {', '.join(missing)} in valid_calls.py"
 
@@ -105,8 +134,14 @@ def test_what_is_no_array_is_refused(call):
             continue
         wrong = {"a string": "abc", "None": None, "an object": AnObject()}
         wrong |= {"an array of strings": STRINGS, "an array of objects": OBJECTS}
+        if call.signature.parameters[name].default is None or (call.name, name) in OPTIONAL:
+            del wrong["None"]
         if name not in call.lists:
             wrong["a list"] = [1] if value is KEY else value.tolist()
+        if value is not KEY and value.size:
+            wrong["a masked array"] = np.ma.masked_array(
+                value, np.arange(value.size).reshape(value.shape) == 0
+            )
         for what, other in wrong.items():
             args = with_positional(call, position, other)
             problems.append(refused(call, args, call.kwargs, f"{name} as {what}"))
@@ -164,6 +199,71 @@ def test_wrong_numbers_and_choices_are_refused(call):
             args, kwargs = with_named(call, name, value)
             what = f"{name}={type(value).__name__}"
             problems.append(refused(call, args, {**kwargs, **more}, what))
+    report(problems)
+
+
+@PROMOTING
+def test_flags_are_true_or_false(call):
+    problems = []
+    for parameter in call.signature.parameters.values():
+        name = parameter.name
+        if not isinstance(parameter.default, bool) or name in NO_FLAGS:
+            continue
+        for value in ("no", 0.5, np.zeros(3)):
+            args, kwargs = with_named(call, name, value)
+            problems.append(refused(call, args, kwargs, f"{name}={value!r}"))
+        # What NumPy takes for a flag is one: the result is that of the flag itself.
+        for value in (np.bool_(parameter.default), int(parameter.default)):
+            args, kwargs = with_named(call, name, parameter.default)
+            if refused(call, args, kwargs, "", must=True) is not None:
+                args, kwargs = with_named(call, name, value)
+                call.function(*args, **kwargs)
+    report(problems)
+
+
+@EVERY
+def test_lengths_are_not_negative(call):
+    problems = []
+    for name in parameters(call, LENGTHS):
+        args, kwargs = with_named(call, name, -1)
+        problems.append(refused(call, args, kwargs, f"{name}=-1"))
+    report(problems)
+
+
+@EVERY
+def test_what_fills_needs_a_size(call):
+    if not {"size", "fill_value"} <= set(call.signature.parameters):
+        return
+    if call.name == "where":  # which takes either with the condition alone
+        call = dataclasses.replace(call, args=call.args[:1])
+    problems = [refused(call, call.args, {**call.kwargs, "fill_value": 1}, "fill_value=1 alone")]
+    call.function(*call.args, **call.kwargs, fill_value=1, size=9)
+    report(problems)
+
+
+@PROMOTING
+def test_a_numpy_scalar_is_an_array_without_dimensions(call):
+    """In the default width, as NumPy's arrays are taken, and never answered with as it came."""
+
+    def kinds(value, position):
+        args = with_positional(call, position, value)
+        try:
+            found = call.function(*args, **call.kwargs)
+        except DELIBERATE as error:
+            return type(error).__name__
+        return [(type(leaf), getattr(leaf, "dtype", None)) for leaf in tree.leaves(found)]
+
+    problems = []
+    for position, given in enumerate(call.args):
+        if not isinstance(given, np.ndarray):
+            continue
+        for value in (np.float64(1), np.int64(1)):
+            one, other = kinds(value, position), kinds(np.array(value), position)
+            what = f"{call.names()[position]} as {value!r}"
+            if one != other:
+                problems.append(f"{what}: {one}, and {other} for an array of it")
+            elif isinstance(one, list) and any(cls in (np.ndarray, type(value)) for cls, _ in one):
+                problems.append(f"{what}: an array of NumPy came back")
     report(problems)
 
 

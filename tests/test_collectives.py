@@ -15,13 +15,8 @@ from weft.core.axes import extend_axis
 from weft.core.types import ArrayType
 from weft.errors import AxisError, ShapeError, UnboundAxisError, WeftValueError
 from weft.ops.arithmetic import add, div, mul, sin
-from weft.ops.collective_movement import (
-    all_gather,
-    all_to_all,
-    ppermute,
-    pshuffle,
-    psum_scatter,
-)
+from weft.ops.collective_movement import all_gather, all_to_all, psum_scatter
+from weft.ops.collective_permutation import ppermute, pshuffle
 from weft.ops.collectives import axis_index, pmax, pmean, pmin, psum
 from weft.ops.named_axes import axis_size
 from weft.ops.shape import reduce_sum

@@ -7,10 +7,13 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft.array import as_array
 from weft.control.jit import eager_program, jit_program
 from weft.core.types import type_of
+from weft.ops.arithmetic import tanh_p
 from weft.random.sampler import _is_exact
-from weft.transforms.programs import run_program
+from weft.transforms.eval import one_operation
+from weft.transforms.programs import LITTLE, run_program
 from weft.transforms.staging import trace_to_jaxpr
 
 pytestmark = pytest.mark.fast
@@ -58,6 +61,35 @@ def test_a_range_that_does_not_fit(args, dtype):
     for call in (jnp.arange, static):
         with pytest.raises(OverflowError, match=f"does not fit in {dtype}"):
             call(*args, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(5, 1.5, -1), (5, 2.0, -1), (-1, -4.5, -2), (0, -0.5, -1), (0, 2.5), (5.0, 1.5, -1.0)],
+)
+def test_a_range_to_a_stop_between_two_numbers(args):
+    assert np.asarray(jnp.arange(*args)).tolist() == np.arange(*args).tolist()
+
+
+# Longer than what is made on the host.
+@pytest.mark.parametrize(
+    ("args", "dtype"),
+    [
+        ((70_000,), "float32"),
+        ((70_000.0,), None),
+        ((-(2**24) - 9, 2**24 + 9, 97), "float32"),
+        ((2**31 - 1, -(2**31), -30_011), "float32"),
+        ((0, 2**33, 2**16 - 1), "float32"),
+        ((1.0, 140_001.0, 2.0), "float64"),
+        ((0.5, 70_000.0), "float32"),
+        ((70_000.0, -0.5, -1), "float32"),
+    ],
+)
+def test_a_long_range_of_floating_point_numbers(args, dtype):
+    want = np.arange(*args).astype(dtype or "float32")
+    for got in (jnp.arange(*args, dtype=dtype), weft.jit(lambda: jnp.arange(*args, dtype=dtype))()):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(np.asarray(got), want)
 
 
 @pytest.mark.parametrize(
@@ -194,3 +226,123 @@ def test_the_type_of_a_number_follows_the_setting():
         wide = [repr(type_of(x)) for x in (True, 1, 1.0, 1j)]
     assert wide == ["bool[]", "i64[]~", "f64[]~", "c128[]~"]
     assert repr(type_of(1.0)) == "f32[]~"
+
+
+# ---- linspace ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("endpoint", [True, False])
+@pytest.mark.parametrize(
+    "args",
+    [(0, 1, 50), (3, 3, 4), (2.5, -7, 9), (0, 5e-324, 3), (1, 2, 1), (1, 2, 0), (-1e308, 1e308, 5)],
+)
+def test_known_numbers_between_two(args, endpoint):
+    with np.errstate(all="ignore"):
+        want, step = np.linspace(*args, endpoint=endpoint, retstep=True)
+    got, distance = jnp.linspace(*args, endpoint=endpoint, retstep=True, dtype="float64")
+    np.testing.assert_array_equal(np.asarray(got), want)
+    np.testing.assert_array_equal(np.asarray(distance), step)
+
+
+# ---- calls whose program is there already --------------------------------------------------------
+
+ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
+REPEATED = {
+    "where, numbers": (lambda x: jnp.where(x > 3, 1.5, -0.0), np.where(ROWS > 3, 1.5, -0.0)),
+    "where, a number": (lambda x: jnp.where(x > 3, x, 0), np.where(ROWS > 3, ROWS, 0)),
+    "where, a flag": (lambda x: jnp.where(True, x, 2.5), ROWS),
+    "take": (lambda x: jnp.take(x, jnp.array([2, 0]), -1), np.take(ROWS, [2, 0], -1)),
+    "take, flat": (lambda x: jnp.take(x, jnp.array([7])), np.take(ROWS, [7])),
+    "take, axis 0": (lambda x: jnp.take(x, jnp.array([1]), 0), np.take(ROWS, [1], 0)),
+    "take, clipped": (
+        lambda x: jnp.take(x, jnp.array([9]), 0, mode="clip"),
+        np.take(ROWS, [9], 0, mode="clip"),
+    ),
+    "take, filled": (lambda x: jnp.take(x, jnp.array([9]), 0), np.full((1, 4), np.nan)),
+    "take, a fill": (lambda x: jnp.take(x, jnp.array([9]), 0, fill_value=1), np.ones((1, 4))),
+    "take_along_axis": (
+        lambda x: jnp.take_along_axis(x, jnp.array([[3], [0], [1]])),
+        np.take_along_axis(ROWS, np.array([[3], [0], [1]]), -1),
+    ),
+    "isclose": (lambda x: jnp.isclose(x, 3), np.isclose(ROWS, 3)),
+    "nansum": (lambda x: jnp.nansum(jnp.where(x > 3, x, jnp.nan), 0), [12, 14, 16, 18]),
+    "linspace": (lambda x: jnp.linspace(x, 0, 3, axis=-1), np.linspace(ROWS, 0, 3, axis=-1)),
+    "logspace": (lambda x: jnp.logspace(x[0], 1, 3, base=2), np.logspace(ROWS[0], 1, 3, base=2)),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_repeated_call(name):
+    function, want = REPEATED[name]
+    x = jnp.array(ROWS)
+    first = function(x)
+    for got in (first, function(x), function(x), weft.jit(function)(x)):
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+        assert got.type is first.type
+    moved = weft.device_put(x, weft.devices()[-1])
+    assert function(moved).devices() == {weft.devices()[-1]}
+    np.testing.assert_array_equal(np.asarray(weft.vmap(function)(x[None])[0]), np.asarray(first))
+
+
+def test_a_repeated_call_is_checked():
+    x, i = jnp.array(ROWS), jnp.array([1])
+    for axis in (1, -1, None):
+        jnp.take(x, i, axis)
+    for axis, mode in ((1.0, None), (2, None), (-3, None), (1, "raise"), (1, []), ("1", None)):
+        with pytest.raises((weft.errors.WeftError, NotImplementedError)):
+            jnp.take(x, i, axis, mode=mode)
+    along = jnp.zeros((3, 1), int)
+    jnp.take_along_axis(x, along, 1)
+    for axis in (1.0, 2, -3):
+        with pytest.raises(weft.errors.WeftError):
+            jnp.take_along_axis(x, along, axis)
+    jnp.where(x > 0, x, 0.0)
+    for other in ([0.0], "0", None):
+        with pytest.raises(weft.errors.WeftError):
+            jnp.where(x > 0, x, other)
+
+
+def test_a_repeated_call_of_a_deleted_array():
+    x, y = jnp.array(ROWS), jnp.array(ROWS)
+    jnp.where(x > 3, x, 0.0)
+    mask = x > 3
+    y.delete()
+    with pytest.raises(weft.errors.DeletedArrayError):
+        jnp.where(mask, y, 0.0)
+    as_array(0.25).delete()
+    assert jnp.where(mask, x, 0.25)[0, 0].item() == 0.25
+
+
+def test_a_repeated_call_looks_for_nans():
+    x = jnp.array(ROWS)
+    jnp.where(x > 3, x, float("nan"))
+    with weft.debug_nans(), pytest.raises(FloatingPointError):
+        jnp.where(x > 3, x, float("nan"))
+
+
+def test_numbers_beside_wide_arrays_are_not_rounded():
+    x = jnp.array(np.array([0.1, 0.7]), dtype="float64")
+    jnp.where(x > 0, x, as_array(0.1))  # a weak float32: the program of such operands is there
+    for _ in range(2):
+        assert jnp.where(x < 0, x, 0.1).tolist() == [0.1, 0.1]
+        assert jnp.where(x > 0, 0.1, x).tolist() == [0.1, 0.1]
+        assert jnp.isclose(x, 0.1, rtol=0, atol=0).tolist() == [True, False]
+        assert jnp.linspace(x, 0.3, 2)[1].tolist() == [0.3, 0.3]
+        assert jnp.geomspace(0.1, 0.7, 3, dtype="float64").tolist()[::2] == [0.1, 0.7]
+
+
+def test_numbers_as_arrays_keep_class_and_sign():
+    for _ in range(2):
+        found = [as_array(value) for value in (1, 1.0, True, 0.0, -0.0, 0, False)]
+        assert [x.dtype.kind for x in found] == list("ifbffib")
+        assert np.signbit([np.asarray(x) for x in found[3:5]]).tolist() == [False, True]
+        with weft.enable_x64():
+            assert as_array(1.0).dtype == np.float64
+            assert as_array(0.1).item() == 0.1
+
+
+def test_what_is_compiled_fast():
+    """Little programs only: unoptimized code for more elements costs more than compiling saves."""
+    for size, fast in ((LITTLE // 2, True), (LITTLE // 2 + 1, False)):
+        x = as_array(np.ones(size, np.float32))
+        assert one_operation(tanh_p, [x], {}).executable.options.fast_compile is fast

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ import traceback
 
 import pytest
 
+from source_files import PACKAGE, python_files
 from weft import config, errors, source
 from weft.errors import Fix, ShapeError, TreeError, WeftError, api_boundary, trim
 
@@ -278,3 +280,26 @@ def test_an_uncaught_error_of_an_operator_shows_the_users_lines_alone(tmp_path):
     text = shown()
     assert text.count('File "') == 1 and "script.py" in text and "ShapeError" in text
     assert shown(WEFT_FULL_TRACEBACK="1").count('File "') > 1
+
+
+# Files that raise plain exceptions: what Python's protocols ask for, what is caught where it is
+# called, methods that a subclass defines, and `config`, on which the classes of errors are built.
+PLAIN = {
+    "config.py", "debugging.py", "source.py", "control/block_values.py",
+    "control/custom_arguments.py", "control/custom_calls.py", "control/custom_pullback.py",
+    "control/custom_vjp.py", "core/array_value.py", "core/jaxpr.py", "core/shape_struct.py",
+    "core/trace.py", "exporting/container.py", "numpy/indexing.py", "runtime/portable.py",
+    "runtime/xla_shardings.py", "sharding/layout.py", "sharding/mesh.py", "tree_nodes.py",
+}  # fmt: skip
+
+
+def test_what_is_refused_is_refused_in_an_error_with_fields():
+    builtin = {"NotImplementedError", "TypeError", "ValueError", "IndexError"}
+    raised = set()
+    for path in python_files("weft"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                name = getattr(node.exc, "func", node.exc)
+                if getattr(name, "id", None) in builtin:
+                    raised.add(str(path.relative_to(PACKAGE)))
+    assert raised == PLAIN

@@ -44,6 +44,7 @@ INSIDE = {
     "weft.core.rules.no_rule": "how registering refuses what is no function",
     "weft.ops.extended.same_dim_vmap": "a rule that views of keys share",
     "weft.ops.extended.view_lower": "a rule that views of keys share",
+    "weft.transforms.programs.LITTLE": "up to how many elements is_brief holds",
     "weft.transforms.programs.is_brief": "which programs compile without optimization",
     "weft.core.rule_results": "the checks that registering a rule puts around it",
     "weft.core.parameter_keys": "how the memos of primitives from outside tell parameters apart",

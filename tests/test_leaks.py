@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
+from weft.core import holders as search
 from weft.errors import (
     ConcretizationError,
     LeakedTracerError,
@@ -112,6 +114,13 @@ def leak(transformation, place):
     return get()
 
 
+@pytest.fixture
+def without_holders(monkeypatch):
+    """Errors do not look for who holds the value: each would walk every object of the process, of
+    which there are tens of millions where one process runs all the tests."""
+    monkeypatch.setattr("weft.core.trace.holders", lambda value: [])
+
+
 def check_message(error, transformation):
     text = str(error)
     assert re.search(rf"test_leaks.py:{LINE} in leaky_loss", text), text
@@ -120,6 +129,7 @@ def check_message(error, transformation):
     assert error.fix is not None and error.fix.kind == "return_value"
 
 
+@pytest.mark.usefixtures("without_holders")
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 def test_using_a_value_that_escaped(transformation, place):
@@ -137,6 +147,50 @@ def test_the_message_says_who_holds_the_value(place):
         get() + 1.0
 
 
+@pytest.mark.parametrize("transformation", ["jit", "vmap", "jvp", "switch"])
+def test_the_message_says_so_for_values_of_any_transformation(transformation):
+    store, get = in_an_attribute()
+    TRANSFORMATIONS[transformation](lambda x: leaky_loss(x, store))
+    with pytest.raises(LeakedTracerError, match=HELD[in_an_attribute]):
+        get() + 1.0
+
+
+def test_few_walks_find_the_holders_of_a_value_that_many_hold(monkeypatch):
+    """A walk takes as long as the process is large, so it asks for all holders at once."""
+    walks = []
+
+    class Collector:
+        get_referents = staticmethod(gc.get_referents)
+
+        @staticmethod
+        def get_referrers(*objects):
+            walks.append(len(objects))
+            return gc.get_referrers(*objects)
+
+    value, last = Holder(), Holder()
+    last.value = [value]
+    unnamed = [[value] for _ in range(20)]
+    monkeypatch.setattr(search, "gc", Collector)
+    found = search.holders(value)
+    assert len(unnamed) == 20
+    assert "a list in the attribute 'value' of a Holder object" in found
+    assert len(walks) <= 4 and max(walks) > 20
+
+
+def test_the_nearest_holder_comes_first_and_the_search_makes_none():
+    value, near, far = Holder(), Holder(), Holder()
+    near.value, far.latest = value, {"first": [value]}
+    assert search.holders(value) == [
+        "the attribute 'value' of a Holder object",
+        "a list in a dict in the attribute 'latest' of a Holder object",
+    ]
+    far.latest = None
+    assert search.holders(value) == ["the attribute 'value' of a Holder object"]
+    near.value = None
+    assert search.holders(value) == []
+
+
+@pytest.mark.usefixtures("without_holders")
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 def test_every_use_of_a_value_that_escaped(transformation):
     value = leak(transformation, in_a_list)
@@ -161,6 +215,7 @@ def test_every_use_of_a_value_that_escaped(transformation):
         check_message(info.value, transformation)
 
 
+@pytest.mark.usefixtures("without_holders")
 @pytest.mark.parametrize("transformation", ["jit", "grad", "vmap", "jvp", "linearize"])
 @pytest.mark.parametrize(
     "returns",

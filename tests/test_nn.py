@@ -13,6 +13,7 @@ from weft import nn
 from weft.api import jit, make_jaxpr
 from weft.autodiff import grad, jvp
 from weft.batching import vmap
+from weft.config import enable_x64
 from weft.errors import DTypeError, ShapeError, WeftTypeError, WeftValueError
 from weft.testing import check_grads, check_vmap, exact_array
 
@@ -104,6 +105,25 @@ def test_slopes_at_corners(name, at, slope):
     assert grad(function)(at).item() == slope
     assert jvp(function, (at,), (1.0,))[1].item() == slope
     assert jit(grad(function))(at).item() == slope
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("b", [0.5, 4, 1e4])
+def test_squareplus_neither_overflows_nor_cancels(b, dtype):
+    """Held to b / (r - x) for negative x, in longdouble, wherever the dtype has numbers."""
+    with enable_x64():
+        largest = float(jnp.finfo(dtype).max)
+        size = np.array([0.0, 1.0, 20.0, 800.0, 3e4, largest**0.6, largest / 4])
+        given = exact_array(np.concatenate([-size, size]), dtype)
+        x = np.asarray(given).astype(np.longdouble)
+        root = np.hypot(x, np.sqrt(np.longdouble(b)))
+        want = np.where(x < 0, b / (root + np.abs(x)), root + x) / 2
+        got = np.asarray(nn.squareplus(given, b)).astype(np.longdouble)
+        eps = float(jnp.finfo(dtype).eps)
+        tiny = float(jnp.finfo(dtype).tiny)
+        np.testing.assert_allclose(got, want, rtol=4 * eps, atol=tiny)
+        slope = vmap(grad(lambda v: nn.squareplus(v, b)))(given)
+        assert np.isfinite(np.asarray(slope).astype(float)).all()
 
 
 def test_integers():

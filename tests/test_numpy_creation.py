@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import array as python_array
+import warnings
 
 import numpy as np
 import pytest
 
+import weft
 import weft.numpy as jnp
 from weft import config
 from weft.api import jit, make_jaxpr
@@ -377,3 +379,101 @@ def test_meshgrid_refuses():
 def test_fromfunction():
     got = jnp.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int)
     np.testing.assert_array_equal(np.asarray(got), np.fromfunction(lambda i, j: i * 10 + j, (2, 3)))
+
+
+def test_copy_means_what_the_array_api_says():
+    x = jnp.arange(3.0)
+    address = x.unsafe_buffer_pointer()
+    for same in (
+        jnp.asarray(x),
+        jnp.asarray(x, copy=False),
+        jnp.array(x, copy=False),
+        jnp.array(x, copy=None),
+        jnp.asarray(x, dtype="float32", copy=np.False_),
+        jnp.reshape(x, (3,), copy=False),
+    ):
+        assert same.unsafe_buffer_pointer() == address
+    copies = (
+        jnp.array(x),
+        jnp.asarray(x, copy=True),
+        jnp.reshape(x, (3,), copy=True),
+        jnp.astype(x, "float32", copy=True),
+    )
+    for copy in copies:
+        assert copy.unsafe_buffer_pointer() != address
+        np.testing.assert_array_equal(copy, x)
+
+
+def test_from_dlpack_copies_only_where_it_may():
+    block = np.zeros(128, np.uint8)
+    at = -block.ctypes.data % 64
+    aligned = block[at : at + 16].view(np.float32)
+    assert jnp.from_dlpack(aligned, copy=False).unsafe_buffer_pointer() == aligned.ctypes.data
+    unaligned = block[at + 4 : at + 20].view(np.float32)
+    read_only = aligned.view()
+    read_only.flags.writeable = False
+    for array in (unaligned, read_only):
+        assert jnp.from_dlpack(array).unsafe_buffer_pointer() != array.ctypes.data
+        with pytest.raises(WeftValueError, match="copy=False"):
+            jnp.from_dlpack(array, copy=False)
+
+
+def test_masked_arrays_of_which_nothing_is_masked_are_arrays():
+    for mask in (np.ma.nomask, [0, 0, 0]):
+        values = np.ma.masked_array(np.arange(3.0), mask)
+        np.testing.assert_array_equal(jnp.add(values, 1), [1.0, 2.0, 3.0])
+        np.testing.assert_array_equal(jnp.array(values), [0.0, 1.0, 2.0])
+
+
+MASKED = np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x + MASKED,
+        lambda x: MASKED * x,
+        lambda x: x == MASKED,
+        lambda x: x @ MASKED,
+        lambda x: x[MASKED > 1],
+        lambda x: x[np.ma.masked_array([0, 1], [0, 1])],
+        lambda x: x.at[:].set(MASKED),
+        lambda x: jnp.array([MASKED, MASKED]),
+        lambda x: jnp.array([1.0, np.ma.masked]),
+        lambda x: weft.jit(lambda y: y + 1)(MASKED),
+        lambda x: weft.grad(jnp.sum)(MASKED),
+        lambda x: weft.vmap(jnp.sin)(MASKED),
+        lambda x: weft.device_put(MASKED),
+        lambda x: jnp.repeat(x, np.ma.masked_array([1, 2, 1], [0, 1, 0])),
+    ],
+)
+def test_a_mask_is_not_lost(use):
+    jnp.add(np.ones(3), jnp.ones(3))  # a plan for arrays of the shape is known
+    with pytest.raises(WeftValueError, match="filled"):
+        use(jnp.arange(3.0))
+
+
+def test_full_answers_with_an_array():
+    for value in (np.ones(3), np.float64(1), [1, 1, 1]):
+        assert type(jnp.full(3, value)) is weft.Array
+    assert type(jnp.astype(np.ones(3, np.float32), "float32")) is weft.Array
+
+
+def test_numbers_too_large_are_infinite_without_a_warning():
+    x, wide = jnp.ones(3), np.array([1e300])
+    cases = (
+        lambda: jnp.full(3, 1e300),
+        lambda: jnp.where(x > 0, 1e300, x),
+        lambda: jnp.where(x > 0, np.float64(1e300), x),
+        lambda: jnp.asarray(wide),
+        lambda: jnp.linspace(0, 1e300, 3)[1:],
+        lambda: jnp.arange(1e300, 4e300, 1e300),
+        lambda: jnp.take(x, jnp.array([9]), fill_value=1e300),
+        lambda: jnp.pad(x, 1, constant_values=1e300)[:1],
+        lambda: jnp.nan_to_num(jnp.array([jnp.inf]), posinf=1e300),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for case in cases:
+            for found in (case(), weft.jit(case)()):
+                assert found.dtype == np.float32 and np.isinf(found).all()

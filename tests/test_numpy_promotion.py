@@ -8,6 +8,7 @@ import operator
 import numpy as np
 import pytest
 
+import weft
 import weft.numpy as jnp
 from weft import config, dtypes
 from weft.api import make_jaxpr
@@ -221,3 +222,28 @@ def test_unknown_keywords_are_refused():
         jnp.add(1, 2, axis=0)
     with pytest.raises(TypeError):
         jnp.sin(x=1)
+
+
+@pytest.mark.parametrize("number", [0.1, np.float64(0.1), np.array(0.1)])
+@pytest.mark.parametrize(
+    "function", ["where", "outer", "inner", "kron", "append", "polyval", "multiply", "dot"]
+)
+def test_a_number_is_rounded_to_the_dtype_in_which_it_meets(function, number):
+    values = np.linspace(0.3, 2, 4)
+    wide = jnp.asarray(values, dtype="float64")
+    if function == "where":
+        got, wanted = (f.where(np.arange(4) > 1, number, v) for f, v in ((jnp, wide), (np, values)))
+    elif function == "polyval":
+        got, wanted = jnp.polyval(wide, number), np.polyval(values, number)
+    else:
+        got = getattr(jnp, function)(wide, number)
+        wanted = getattr(np, function)(values, number)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, wanted, rtol=1e-14)
+
+
+def test_a_numpy_scalar_takes_the_default_width():
+    half = jnp.ones(2, jnp.float16)
+    assert jnp.where(np.array([True, False]), np.float64(2), half).dtype == np.float32
+    with weft.enable_x64():
+        assert jnp.where(np.array([True, False]), np.float64(2), half).dtype == np.float64

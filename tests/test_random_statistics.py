@@ -66,6 +66,22 @@ CONTINUOUS = {
     "wald": (lambda k, s: random.wald(k, 2.0, s), scipy.stats.invgauss(2.0)),
 }
 
+# Bounds in a tail, where the error function is 1 to within rounding, or partly so.
+TAILS = [(1.01, np.inf), (-np.inf, -1.5), (5.0, np.inf), (10.0, 11.0), (-12.0, -11.5), (30.0, 40.0)]
+TAILS += [(3.0, 3.01), (9.5, 10.5), (-1.0, 12.0), (-np.inf, -30.0)]
+CONTINUOUS |= {
+    f"truncated_normal from {low} to {high}, {dtype}": (
+        lambda k, s, low=low, high=high, d=dtype: random.truncated_normal(k, low, high, s, d),
+        scipy.stats.truncnorm(low, high),
+    )
+    for low, high in TAILS
+    for dtype in ("float32", "float64")
+}
+CONTINUOUS |= {
+    f"wald of {mean}": (lambda k, s, m=mean: random.wald(k, m, s), scipy.stats.invgauss(mean))
+    for mean in (1e-3, 1e4)
+}
+
 
 @pytest.fixture(params=(*IMPLEMENTATIONS, "rbg"))
 def key(request):

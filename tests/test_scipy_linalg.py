@@ -217,6 +217,14 @@ def test_funm():
     assert linalg.funm(np.array([[1.0, 1.0], [0.0, 1.0]]), jnp.exp, disp=False)[1] == 1
 
 
+def test_matrices_without_elements():
+    empty = jnp.zeros((0, 0))
+    for found in (*linalg.rsf2csf(empty, empty), linalg.funm(empty, jnp.sin)):
+        assert found.shape == (0, 0)
+        assert found.dtype == np.complex128
+    assert linalg.funm(empty, jnp.sin, disp=False)[0].shape == (0, 0)
+
+
 def test_solve_sylvester():
     for method in ("schur", "eigen"):
         for a in (A, C):

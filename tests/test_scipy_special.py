@@ -129,6 +129,90 @@ def test_polygamma(n):
     compared(special.polygamma(n, exact_array(x)), reference.polygamma(n, x), 1e-11)
 
 
+def test_limits_and_poles():
+    """At infinity, at the poles, and where a reflection would round 1 - x to 1."""
+    x = np.array([-1e-300, -1e-20, -1e-9, -0.1, -0.3, -0.499, -0.501, -0.9])
+    compared(special.zeta(exact_array(x)), reference.zeta(x), 1e-13)
+    near = special.zeta(np.array([-1e-9, -1e-5, -0.2], np.float32))
+    compared(near, reference.zeta(np.array([-1e-9, -1e-5, -0.2])), 1e-5)
+    x, q = np.array([2.0, 1.5, 1.0, *[np.inf] * 4]), np.array([*[np.inf] * 2, 3, 0.5, 1, 2, np.inf])
+    want = np.array([0, 0, np.inf, np.inf, 1, 0, 0])  # SciPy has NaN for one of them
+    compared(special.zeta(*map(exact_array, (x, q))), want, 1e-15)
+    x = np.array([np.inf, 0.0, -0.0, -1.0, -2.0, 2.5, np.nan])
+    for n in range(4):
+        compared(special.polygamma(n, exact_array(x)), reference.polygamma(n, x), 1e-13)
+
+
+SERIES = ("gammainc", "gammaincc", "betainc", "expn", "hyp1f1", "hyp2f1")
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_an_element_does_not_depend_on_its_neighbours(name):
+    """The sums end element by element: one that needs ten thousand rounds spoils no other."""
+    few = {"expn": (3, 0.7), "hyp1f1": (0.5, 1.5, 0.3), "hyp2f1": (0.5, 0.7, 1.5, 0.2)}
+    many = {"expn": (2, 1.01), "hyp1f1": (2.5, 1.5, 30.0), "hyp2f1": (0.5, 0.7, 1.5, 0.89)}
+    if name == "betainc":
+        first, second = (2.0, 1.5, 0.5), (1e7, 1e7, 0.5)
+    else:
+        first, second = few.get(name, (1.0, 1.5)), many.get(name, (5e6, 5e6))
+    function = getattr(special, name)
+    alone = np.asarray(function(*[np.array([x], np.float32) for x in first]))
+    batch = function(*[np.array(x, np.float32) for x in zip(first, second, strict=True)])
+    np.testing.assert_allclose(np.asarray(batch)[:1], alone, rtol=5e-7)
+    want = getattr(reference, name)(*[int(x) if isinstance(x, int) else x for x in first])
+    np.testing.assert_allclose(alone[0], want, rtol=5e-6)
+
+
+@pytest.mark.parametrize("dtype, bound", [("float64", 1e-12), ("float32", 2e-5)])
+def test_the_upper_incomplete_gamma_function_of_small_parameters(dtype, bound):
+    a, x = np.meshgrid(np.logspace(-14, -0.6, 30), np.logspace(-12, 0.15, 25))
+    a, x = a.astype(dtype), x.astype(dtype)
+    got = special.gammaincc(exact_array(a, dtype), exact_array(x, dtype))
+    compared(got, reference.gammaincc(a.astype(float), x.astype(float)), bound)
+
+
+@pytest.mark.parametrize("a", [9e6, 1.1e7, 1e9, 1e12])
+def test_the_incomplete_gamma_functions_of_huge_parameters(a):
+    """Against a quotient of sums: the density is exp(-a (v - log(1 + v))) / (1 + v) at a (1 + v).
+
+    SciPy's own are off in the tails.
+    """
+    v = np.linspace(-14, 14, 280_001).astype(np.longdouble) / np.sqrt(np.longdouble(a))
+    # v - log(1 + v) as its series, as a difference would cancel.
+    power = sum((-1) ** k * v ** (k - 2) / k for k in range(2, 12)) * v * v
+    density = np.exp(-a * power) / (1 + v)
+    steps = (density[1:] + density[:-1]) / 2
+    below = np.concatenate([[0], np.cumsum(steps)]) / np.sum(steps)
+    above = np.concatenate([np.cumsum(steps[::-1])[::-1], [0]]) / np.sum(steps)
+    places = np.arange(70_000, 210_001, 10_000)  # up to seven standard deviations
+    # x is rounded, which counts where it is squared: the place it stands for is taken.
+    x = (a * (1 + v[places])).astype(np.float64)
+    moved = (x - a * (1 + v[places])) * density[places] / np.sum(steps) / (a * (v[1] - v[0]))
+    # The trapezoidal sums are as precise as the steps are narrow.
+    for name, want in (("gammainc", below[places] + moved), ("gammaincc", above[places] - moved)):
+        got = getattr(special, name)(exact_array(np.float64(a)), exact_array(x))
+        np.testing.assert_allclose(np.asarray(got), want.astype(float), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function, at, slope, curvature",
+    [
+        (lambda x: special.gammainc(1.0, x), 0.0, 1.0, -1.0),
+        (lambda x: special.gammaincc(1.0, x), 0.0, -1.0, 1.0),
+        (lambda x: special.betainc(1.0, 3.0, x), 0.0, 3.0, None),
+        (lambda x: special.betainc(3.0, 1.0, x), 1.0, 3.0, None),
+        (lambda x: special.betainc(1.0, 1.0, x), 1.0, 1.0, None),
+        (lambda x: special.betainc(2.0, 3.0, x), 0.0, 0.0, None),
+    ],
+    ids=["P", "Q", "first of 1", "last of 1", "uniform", "2"],
+)
+def test_slopes_at_the_edge_of_the_support(function, at, slope, curvature):
+    with weft.enable_x64():
+        assert float(weft.grad(function)(at)) == pytest.approx(slope, rel=1e-12)
+        if curvature is not None:
+            assert float(weft.grad(weft.grad(function))(at)) == pytest.approx(curvature, rel=1e-12)
+
+
 def test_derivatives_in_parameters():
     point = exact_array(np.array([0.4, 1.3]))
     other = exact_array(np.array([1.7, 2.6]))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.fast
 
 X = np.concatenate([np.linspace(-5, 8, 40), [0, 1, -1, 2, 0.5, np.inf, -np.inf, np.nan]])
 Q = np.concatenate([np.linspace(0, 1, 30), [1e-10, -0.1, 1.1, np.nan]])
-K = np.concatenate([np.arange(-2.0, 15.0), [1.5, np.nan]])
+K = np.concatenate([np.arange(-2.0, 15.0), [1.5, np.inf, -np.inf, np.nan]])
 # Each distribution with its parameters, several where they differ in kind.
 PARAMETERS = {
     "bernoulli": [(0.3,), (0.0,), (1.2,)],
@@ -39,7 +39,7 @@ PARAMETERS = {
     "norm": [()],
     "pareto": [(1.7,), (-1.0,)],
     "poisson": [(2.5,), (0.0,), (-1.0,)],
-    "t": [(4.2,), (1e6,), (-1.0,)],
+    "t": [(4.2,), (1e6,), (np.inf,), (-1.0,)],
     "truncnorm": [(-1.2, 2.5), (2.0, 3.0), (-4.0, -1.0), (-np.inf, 1.0), (10.0, 12.0)],
     "uniform": [()],
     "vonmises": [(2.2,), (0.0,)],
@@ -122,6 +122,36 @@ def test_values(name):
                     want = getattr(reference, method)(point, *parameters, **options)
                 message = f"{method} {parameters} {options}"
                 np.testing.assert_allclose(out, want, rtol=2e-12, atol=1e-15, err_msg=message)
+
+
+# Where one of the two probabilities is close to 1, and where a square would overflow.
+TAILS = {
+    "beta": [(0.01, 30.0), (1e-3, 1e-3), (1.0, 3.0), (0.5, 200.0), (50.0, 80.0), (3.0, 0.01)],
+    "cauchy": [()],
+}
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_tails_are_relatively_precise(name):
+    point = np.array([1e-300, 1e-20, 1e-10, 1e-3, 0.1, 0.4, 0.7, 0.99])
+    if name == "cauchy":
+        point = np.concatenate([-1 / point, point, 1 / point])
+    for parameters in TAILS[name]:
+        # SciPy's own probabilities; those of 1 - p are exact to the rounding of 1 only.
+        p, q = (getattr(getattr(scipy.stats, name), m)(point, *parameters) for m in ("cdf", "sf"))
+        logs = {"logcdf": (p, q), "logsf": (q, p)}
+        for method in ("cdf", "sf", "logpdf", *(logs if name == "beta" else ())):
+            got = getattr(getattr(stats, name), method)(*f64(point, *parameters))
+            if method in logs:
+                own, other = logs[method]
+                with np.errstate(divide="ignore"):
+                    want = np.where(own < 0.5, np.log(own), np.log1p(-other))
+            else:
+                want = getattr(getattr(scipy.stats, name), method)(point, *parameters)
+            kept = np.abs(want) > 1e-300
+            np.testing.assert_allclose(
+                np.asarray(got)[kept], want[kept], rtol=1e-11, err_msg=f"{method} {parameters}"
+            )
 
 
 # What a result depends on smoothly, and points inside of the support.
@@ -235,6 +265,9 @@ def test_multivariate_normal():
         scipy.stats.multivariate_normal.logpdf(x, mean, 2.0),
         rtol=1e-12,
     )
+    # Without vectors the distribution has one dimension, and each number is a sample.
+    want = scipy.stats.multivariate_normal.logpdf(mean, 0.5, 2.0)
+    np.testing.assert_allclose(normal.logpdf(*f64(mean, 0.5, 2.0)), want, rtol=1e-12)
     covs = np.stack([cov * (i + 1) for i in range(4)])
     want = [
         scipy.stats.multivariate_normal.logpdf(a, mean, c) for a, c in zip(x, covs, strict=True)

@@ -102,15 +102,20 @@ def test_derivatives(name, bucket):
         check_grads(function, (exact_array(pair[0]),), order=2)
 
 
-@pytest.mark.parametrize("zeros", [(0,), (0, 2), (0, 2, 4)])
-def test_the_derivatives_of_a_product_where_factors_are_zero(zeros):
-    """Finite differences see a polynomial, so they are right where factors are zero."""
-    data = np.linspace(0.5, 2, 6)
-    data[list(zeros)] = 0
-    ids = np.array([1, 0, 1, 1, 1, 0])
+def test_the_derivatives_of_a_product_where_factors_are_zero():
+    """Finite differences see a polynomial, so they are right where factors are zero.
+
+    The segments, whose rows are mixed, have 0, 1, 2 and 3 zeros, and each another factor.
+    """
+    ids = np.array([2, 3, 1, 3, 0, 2, 1, 3, 2, 0, 3])
+    data = np.linspace(0.5, 2, ids.size)
+    for segment, zeros in enumerate((0, 1, 2, 3)):
+        data[np.flatnonzero(ids == segment)[:zeros]] = 0
+    assert [int((data[ids == i] == 0).sum()) for i in range(4)] == [0, 1, 2, 3]
+    assert all((data[ids == i] != 0).any() for i in range(4))
 
     def function(x):
-        return weft.ops.segment_prod(x, ids, 2)
+        return weft.ops.segment_prod(x, ids, 4)
 
     check_grads(function, (exact_array(data),), order=3)
 

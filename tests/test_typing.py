@@ -3,7 +3,8 @@
 A line with `# T: <type>` reveals this type, written as both checkers' answers are here: without
 modules, without defaults, `Any` for what pyright calls unknown. Two types are mypy's and pyright's.
 A line with `# E: <codes>, <codes>` is an error for mypy and for pyright, of one of the codes; `-`
-says that a checker accepts it. Lines without a comment are no errors.
+says that a checker accepts it. Lines without a comment are no errors. The files `program_*.py` are
+what users write: they have no errors under `mypy --strict` and pyright, and they run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -23,6 +25,22 @@ from source_files import ROOT
 
 FOLDER = pathlib.Path(__file__).with_name("typing")
 FILES = sorted(path.name for path in FOLDER.glob("*.py"))
+PROGRAMS = sorted(path.name for path in FOLDER.glob("program_*.py"))
+
+# What `mypy --strict` asks for, as far as it can be said for single files.
+STRICT = """
+disallow_any_generics = true
+disallow_incomplete_defs = true
+disallow_subclassing_any = true
+disallow_untyped_calls = true
+disallow_untyped_decorators = true
+disallow_untyped_defs = true
+extra_checks = true
+implicit_reexport = false
+strict_equality = true
+warn_return_any = true
+warn_unused_ignores = true
+"""
 
 
 @dataclasses.dataclass
@@ -81,12 +99,7 @@ def run_checker(arguments: list[str]) -> str:
 def mypy(tmp_path_factory) -> Report:
     cache = tmp_path_factory.mktemp("mypy")
     # Strict for the programs alone: a user's settings say nothing of what is installed.
-    strict = "".join(
-        f"[mypy-{pathlib.Path(name).stem}]\n"
-        "disallow_untyped_defs = true\ndisallow_untyped_calls = true\nwarn_return_any = true\n"
-        "disallow_any_generics = true\nimplicit_reexport = false\n"
-        for name in FILES
-    )
+    strict = "".join(f"[mypy-{pathlib.Path(name).stem}]{STRICT}" for name in FILES)
     config = cache / "mypy.ini"
     config.write_text("[mypy]\nfollow_imports = silent\n" + strict)
     output = run_checker(
@@ -164,9 +177,15 @@ def test_pyright(pyright, name):
 
 
 def test_every_file_expects_something():
-    assert len(FILES) >= 4
-    for name in FILES:
+    assert len(FILES) >= 8 and len(PROGRAMS) >= 3
+    for name in set(FILES).difference(PROGRAMS):
         assert any(kind == "T" for kind, _ in expectations(name).values())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_run(name, capsys):
+    runpy.run_path(str(FOLDER / name), run_name="__main__")
+    assert capsys.readouterr().out
 
 
 def test_differences_are_found():

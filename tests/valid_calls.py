@@ -178,7 +178,7 @@ def _numpy() -> Any:
         lists="poly:seq_of_zeros polyadd:a1,a2 polyder:p polydiv:u,v polyfit:x,y polyint:p "
         "polymul:a1,a2 polysub:a1,a2 polyval:p,x roots:p trim_zeros:filt vander:x packbits:a "
         "unpackbits:a compress:condition apply_along_axis:arr apply_over_axes:a "
-        "ascontiguousarray:a",
+        "ascontiguousarray:a ix_:args",
     )  # fmt: skip
     names = functions("weft.numpy")
     for name, value in names.items():

@@ -362,8 +362,21 @@ def typeof(x: Any) -> ArrayType:
     return type_of(user_value(x))
 
 
+@overload
+def device_get(x: Array) -> np.ndarray[Any, Any]: ...
+
+
+@overload
+def device_get(x: Any) -> Any: ...
+
+
 def device_get(x: Any) -> Any:
-    """The arrays of a tree as NumPy arrays; other leaves stay as they are."""
+    """The arrays of a tree as NumPy arrays; other leaves stay as they are.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.device_get({"w": wnp.ones(2), "step": 3})
+    {'step': 3, 'w': array([1., 1.], dtype=float32)}
+    """
     for leaf in tree.leaves(x):
         if type(leaf) is Array:
             leaf.copy_to_host_async()
@@ -371,7 +384,12 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: T) -> T:
-    """Waits until all arrays of a tree are computed; answers with the tree."""
+    """Waits until all arrays of a tree are computed; answers with the tree.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.block_until_ready({"w": wnp.ones(2)})  # before a clock is stopped
+    {'w': Array([1., 1.], dtype=float32)}
+    """
     arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
     if arrays:
         buffers.block_until_ready(arrays)

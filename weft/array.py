@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import config, dtypes
 from weft import source as sources
 from weft.array_shards import gathered, moved, parts_of, put_blocks, relaid, shares
 from weft.caches import on_clear
@@ -591,6 +591,10 @@ def _deleted_buffer() -> Any:
 _NUMBERS = (bool, int, float, complex, np.generic)
 _scalars: dict[Any, Array] = {}
 on_clear(_scalars.clear)
+# The same arrays by what a call looks at first: the class of a Python number, and the settings.
+_plain_numbers: dict[Any, Array] = {}
+on_clear(_plain_numbers.clear)
+_PLAIN = frozenset({bool, int, float})
 
 
 def scalar_array(value: Any, type: ArrayType) -> Array:
@@ -622,7 +626,19 @@ def as_array(value: Any) -> Array:
 
     Raises WeftTypeError for anything that is no array.
     """
-    return value if type(value) is Array else array_of(value, type_of(value))
+    if type(value) is Array:
+        return value
+    if type(value) not in _PLAIN:
+        return array_of(value, type_of(value))
+    key = (type(value), value if value else str(value), config.settings())
+    found = _plain_numbers.get(key)
+    if found is None or buffers.is_deleted(found._buffer):
+        if len(_plain_numbers) > 512:
+            _plain_numbers.clear()
+        found = scalar_array(value, type_of(value))
+        if value == value:
+            _plain_numbers[key] = found
+    return found
 
 
 def array_of(value: Any, of: ArrayType) -> Array:
@@ -668,7 +684,8 @@ def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
                 f"the integers {low} to {high} do not fit in {dtype.name}; give the array an "
                 "explicit dtype, or set enable_x64"
             )
-    return value.astype(dtype)
+    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
+        return value.astype(dtype)
 
 
 register_type_of(Array, lambda value: value.type)

@@ -41,14 +41,37 @@ _loaded = 0
 
 
 def holds_programs(holder: H) -> H:
-    """Makes `clear_caches` empty an object, as long as it lives, by its `forget_programs()`."""
+    """Makes `weft.clear_caches` empty an object, as long as it lives, by its `forget_programs()`.
+
+    For what remembers compiled programs. The object is answered, and not kept alive; it must be
+    possible to refer to it weakly.
+
+    >>> import weft
+    >>> from weft.extend.programs import holds_programs
+    >>> class Memo(dict):
+    ...     __hash__ = object.__hash__
+    ...     forget_programs = dict.clear
+    >>> programs = holds_programs(Memo(step="a compiled program"))
+    >>> weft.clear_caches()
+    >>> programs
+    {}
+    """
     with _lock:
         _holders.add(holder)
     return holder
 
 
 def on_clear(forget: F) -> F:
-    """Makes `clear_caches` call a function."""
+    """Makes `weft.clear_caches` call a function, for the rest of the process; answers with it.
+
+    >>> import weft
+    >>> from weft.extend.programs import on_clear
+    >>> programs = {"step": "a compiled program"}
+    >>> _ = on_clear(programs.clear)
+    >>> weft.clear_caches()
+    >>> programs
+    {}
+    """
     _functions.append(forget)
     return forget
 
@@ -63,6 +86,7 @@ def clear_caches() -> None:
     half of the pieces of memory that a process may map (`vm.max_map_count`); XLA would end the
     process at the last one.
 
+    >>> import weft
     >>> double = weft.jit(lambda x: 2 * x)
     >>> double(3.0)
     Array(6., dtype=float32, weak_type=True)

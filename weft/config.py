@@ -172,7 +172,13 @@ def override(**changes: Any) -> Iterator[None]:
 
 
 def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
-    """A `with` block in which numbers that ask for no width get 64 bits (or 32 with False)."""
+    """A `with` block in which numbers that ask for no width get 64 bits (or 32 with False).
+
+    >>> import weft, weft.numpy as wnp
+    >>> with weft.enable_x64():
+    ...     wnp.arange(3.0).dtype
+    dtype('float64')
+    """
     return override(enable_x64=enabled)
 
 

@@ -594,6 +594,9 @@ def finfo(dtype_like: Any) -> Any:
     """The limits of a floating-point or complex dtype, bfloat16 included.
 
     Raises DTypeError for a dtype of another kind.
+
+    >>> finfo("bfloat16").bits, finfo("bfloat16").nmant
+    (16, 7)
     """
     dtype = parse(dtype_like)
     if not is_inexact(dtype):
@@ -612,6 +615,9 @@ def iinfo(dtype_like: Any) -> Any:
     """The limits of an integer dtype, int4 and uint4 included.
 
     Raises DTypeError for a dtype of another kind.
+
+    >>> iinfo("int4").min, iinfo("int4").max
+    (-8, 7)
     """
     dtype = parse(dtype_like)
     if not is_integer(dtype):

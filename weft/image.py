@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import axes_of, check_arrays, convert, inexact, shape_of
+from weft.numpy.arguments import axes_of, check_arrays, check_flag, convert, inexact, shape_of
 from weft.numpy.compiled import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.taking import take
@@ -249,6 +249,7 @@ def resize(
     >>> weft.image.resize(wnp.array([0.0, 4.0]), (4,), "linear")
     Array([0., 1., 3., 4.], dtype=float32)
     """
+    check_flag(antialias, "resize", "antialias")
     found = _method(method)
     wanted = _out_shape("resize", image, shape)
     of = type_of(image)
@@ -294,6 +295,7 @@ def scale_and_translate(
     >>> weft.image.scale_and_translate(x, (3,), 0, wnp.ones(1), wnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
+    check_flag(antialias, "scale_and_translate", "antialias")
     operation = "scale_and_translate"
     found = _method(method)
     if found is ResizeMethod.NEAREST:

@@ -8,7 +8,7 @@ implicit differentiation" (NeurIPS 2022).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import tree
 from weft.autodiff import jvp, linearize
@@ -27,15 +27,17 @@ from weft.transforms.staging import function_name
 
 __all__ = ["custom_root"]
 
+R = TypeVar("R")
+
 
 @api_boundary
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Any,
-    solve: Callable[[Callable[[Any], Any], Any], Any],
+    solve: Callable[[Callable[[Any], Any], Any], R],
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
-) -> Any:
+) -> R:
     """`solve(f, initial_guess)`, an x with `f(x) == 0`, with the derivatives of such a root.
 
     `f` maps a tree to one like it; whatever it closes over may be differentiated, in both modes and

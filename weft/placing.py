@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -29,13 +29,26 @@ from weft.ops.sharding_constraint import as_format, constrain, is_place, unless_
 from weft.runtime import client
 from weft.sharding import Layout, Sharding
 from weft.sharding.sharding import checked_shape
+from weft.typing import ArrayLike
 
 __all__ = ["device_put", "make_array_from_callback", "make_array_from_single_device_arrays"]
+
+T = TypeVar("T")
 
 Index = tuple[slice, ...]
 
 
 # ---- device_put ----------------------------------------------------------------------------------
+
+
+@overload
+def device_put(
+    x: ArrayLike, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...
+) -> Array: ...
+
+
+@overload
+def device_put(x: T, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...) -> T: ...
 
 
 @api_boundary

@@ -34,6 +34,7 @@ from weft.ops import (
     cholesky,
     collective_invariant,
     collective_movement,
+    collective_permutation,
     collectives,
     constants,
     convert,
@@ -81,14 +82,14 @@ __all__ = ["BuiltinPrimitives", "primitives"]
 
 _MODULES: tuple[ModuleType, ...] = (
     argreduce, arithmetic, bessel, bits, blocks, call_exported, callbacks, checking,
-    checkpoint_policies, cholesky, collective_invariant, collective_movement, collectives,
-    complex_numbers, cond, constants, convert, convolution, creation, cumulative, custom_jvp,
-    custom_pullback, custom_vjp, divisors, dot, dynamic_slicing, eig, eigh, elementary, entropies,
-    errors, extended, fft, foreign_calls, gammas, gather, householder, hypergeometric, integrals,
-    jit, joining, key_reuse, layout_constraint, linear_solve, lu, philox, powers, qr, reduce,
-    reduction, remat, rounding, scan, scatter, schur, selection, shape, shard_map,
-    sharding_constraint, slicing, sorting, special, stable_sums, svd, tangents, threefry,
-    triangular_solve, tridiagonal, while_loop, window,
+    checkpoint_policies, cholesky, collective_invariant, collective_movement,
+    collective_permutation, collectives, complex_numbers, cond, constants, convert, convolution,
+    creation, cumulative, custom_jvp, custom_pullback, custom_vjp, divisors, dot, dynamic_slicing,
+    eig, eigh, elementary, entropies, errors, extended, fft, foreign_calls, gammas, gather,
+    householder, hypergeometric, integrals, jit, joining, key_reuse, layout_constraint,
+    linear_solve, lu, philox, powers, qr, reduce, reduction, remat, rounding, scan, scatter, schur,
+    selection, shape, shard_map, sharding_constraint, slicing, sorting, special, stable_sums, svd,
+    tangents, threefry, triangular_solve, tridiagonal, while_loop, window,
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from weft.array import Array, as_array, put
 from weft.autodiff import jvp, linearize, vjp
 from weft.batching import vmap
 from weft.core.types import ArrayType, type_of
+from weft.errors import WeftValueError
 
 __all__ = [
     "assert_close",
@@ -249,7 +250,12 @@ def check_grads(
     >>> check_grads(wnp.sin, (0.5,), order=2)
     """
     if not set(modes) <= {"fwd", "rev"} or not modes:
-        raise ValueError(f'modes are "fwd" and "rev", not {modes!r}')
+        raise WeftValueError(
+            'check_grads: modes are "fwd" and "rev"',
+            operation="check_grads",
+            got=f"modes={modes!r:.80}",
+            wanted='one or both of "fwd" and "rev"',
+        )
     function, primals = _restricted(f, tuple(args))
     check_jvp(function, primals, rtol=rtol, atol=atol, eps=eps, seed=seed)
     if "rev" in modes:

@@ -13,6 +13,7 @@ from weft.errors import (
     DTypeError,
     ShapeError,
     WeftIndexError,
+    WeftNotImplementedError,
     WeftTypeError,
     WeftValueError,
 )
@@ -130,4 +131,37 @@ CALLS = [
         WeftValueError,
         ("'whole'", "'integral'"),
     ),
+    BadCall("outer", lambda: jnp.outer(V, V, out=V), WeftNotImplementedError, ("out=", "result")),
+    BadCall("stack", lambda: jnp.stack([V], out=V), WeftNotImplementedError, ("out=", "result")),
+    BadCall("var", lambda: jnp.var(V, mean=V), WeftNotImplementedError, ("mean=", "leave it out")),
+    BadCall("pad", lambda: jnp.pad(V, 1, "other"), WeftValueError, ("'other'", "'constant'")),
+    BadCall("insert", lambda: jnp.insert(V, 9, 1.0), WeftIndexError, ("obj=9", "-4 and 4")),
+    BadCall("compress", lambda: jnp.compress([0] * 4 + [1], V), WeftIndexError, ("at 4", "[:4]")),
+    BadCall(
+        "take", lambda: jnp.take(V, 0, mode="raise"), WeftNotImplementedError, ("mode='clip'",)
+    ),
+    BadCall("take", lambda: jnp.take(V, 0, mode="clip", fill_value=1), WeftValueError, ("'fill'",)),
+    BadCall(
+        "get", lambda: jnp.asarray(V).at[9].get(fill_value=1), WeftValueError, ("mode='fill'",)
+    ),
+    BadCall("interp", lambda: jnp.interp(V, V, V, period=0), WeftValueError, ("period=0",)),
+    BadCall("interp", lambda: jnp.interp(V, V, V, left="x"), WeftTypeError, ("left='x'",)),
+    BadCall(
+        "nan_to_num", lambda: jnp.nan_to_num(V, copy=False), WeftNotImplementedError, ("copy=",)
+    ),
+    BadCall("meshgrid", lambda: jnp.meshgrid(V, copy=False), WeftNotImplementedError, ("sparse",)),
+    BadCall("array", lambda: jnp.array(V, copy=False), WeftValueError, ("ndarray", "from_dlpack")),
+    BadCall("asarray", lambda: jnp.asarray(1.0, copy=False), WeftValueError, ("copy=False",)),
+    BadCall(
+        "asarray",
+        lambda: jnp.asarray(jnp.ones(2), dtype="int32", copy=False),
+        WeftValueError,
+        ("f32[2]", "leave copy=False out"),
+    ),
+    BadCall("array", lambda: jnp.array(V, copy="no"), WeftTypeError, ("copy='no'", "None")),
+    BadCall("reshape", lambda: jnp.reshape(M, (3, 2), copy=False), WeftValueError, ("(2, 3)",)),
+    BadCall("from_dlpack", lambda: jnp.from_dlpack(3.0), WeftTypeError, ("3.0", "asarray")),
+    BadCall("einsum", lambda: jnp.einsum("i,i", V, V, optimize="x"), WeftValueError, ("'greedy'",)),
+    BadCall("sum", lambda: jnp.sum(M, keepdims="no"), WeftTypeError, ("keepdims='no'", "False")),
+    BadCall("isin", lambda: jnp.isin(V, V, V), WeftTypeError, ("assume_unique=", "False")),
 ]

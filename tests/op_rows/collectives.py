@@ -1,4 +1,4 @@
-"""Rows of `ops.collectives` and `ops.collective_movement`, each mapped over the axes that it names.
+"""Rows of the collectives over named axes, each mapped over the axes that it names.
 
 A row's function takes the values of all elements at once, so that the table's checks (derivatives,
 an outer vmap, jit, …) are applied to the mapped collective.
@@ -12,6 +12,7 @@ from op_table import Arg, Op, distinct
 from weft import dtypes
 from weft.batching import vmap
 from weft.ops import collective_movement as movement
+from weft.ops import collective_permutation as permutation
 from weft.ops import collectives
 
 PAIRS = [[0, 3], [2, 1]]  # groups of an axis of length 4, not in order
@@ -269,19 +270,22 @@ MOVES = [
         shape=(2, 4, 4),
         params={"axis": 1},
     ),
-    row("ppermute", over_one(movement.ppermute), permuted(CYCLE), params={"perm": CYCLE}),
+    row("ppermute", over_one(permutation.ppermute), permuted(CYCLE), params={"perm": CYCLE}),
     row(
-        "ppermute of some", over_one(movement.ppermute), permuted(PARTIAL), params={"perm": PARTIAL}
+        "ppermute of some",
+        over_one(permutation.ppermute),
+        permuted(PARTIAL),
+        params={"perm": PARTIAL},
     ),
     row(
         "pshuffle",
-        over_one(movement.pshuffle),
+        over_one(permutation.pshuffle),
         lambda x: x[[2, 0, 1, 3]],
         params={"perm": [2, 0, 1, 3]},
     ),
     two(
         "ppermute over two",
-        movement.ppermute,
+        permutation.ppermute,
         permuted_rows([(0, 5), (2, 1), (4, 4)]),
         shape=(2, 3, 2),
         params={"perm": [(0, 5), (2, 1), (4, 4)]},

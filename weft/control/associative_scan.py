@@ -8,7 +8,7 @@ of slices and of the user's function, so every transformation applies to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import tree
 from weft.array import as_array
@@ -24,13 +24,15 @@ from weft.transforms.staging import function_name
 
 __all__ = ["associative_scan"]
 
+T = TypeVar("T")
+
 Elements = list[Any]
 
 
 @api_boundary
 def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
+    fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T:
     """The combinations `fn(… fn(fn(e0, e1), e2) …, ei)` for each i, along an axis of `elems`.
 
     `elems` is a tree of arrays that have one length along `axis`; `fn` takes two such trees with

@@ -59,6 +59,7 @@ from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import outside_mesh, same_devices
 from weft.transforms.programs import (
+    LITTLE,
     Program,
     compile_program,
     run_program,
@@ -347,7 +348,7 @@ class BlockTrace(Trace):
             Jaxpr(inputs, [eqn], outputs),
             primitive.name,
             manual.mesh.device_list,
-            fast_compile=sum(t.size for t in (*types, *made)) <= 1 << 15,
+            fast_compile=sum(t.size for t in (*types, *made)) <= LITTLE,
             in_shardings=[self.sharding(spec) for _, spec in pairs],
             out_shardings=[self.sharding(spec) for _, spec in results],
             in_layouts=layouts,

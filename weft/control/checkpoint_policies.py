@@ -7,7 +7,7 @@ and answers whether its results are to be saved. Values are given names by `chec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import tree
 from weft.control.scan import scan_p
@@ -36,6 +36,8 @@ __all__ = [
     "save_from_both_policies",
     "save_only_these_names",
 ]
+
+T = TypeVar("T")
 
 Policy = Callable[..., bool]
 
@@ -179,7 +181,7 @@ def _names(what: str, names: tuple[Any, ...]) -> frozenset[str]:
 # ---- names -------------------------------------------------------------------------------------
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: T, name: str) -> T:
     """The values themselves, with a name by which a policy can choose them; trees leaf by leaf.
 
     >>> import weft

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -55,10 +55,34 @@ from weft.transforms.vmap import vmap_jaxpr
 
 __all__ = ["cond", "cond_p", "switch"]
 
+R = TypeVar("R")
+S = TypeVar("S")
+
 Branches = tuple[Jaxpr, ...]
 
 
 # ---- for users ---------------------------------------------------------------------------------
+
+
+@overload
+def cond(
+    pred: Any,
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., S],
+    *operands: Any,
+    operand: Any = ...,
+) -> R | S: ...
+
+
+@overload
+def cond(
+    pred: Any,
+    true_operand: Any,
+    true_fun: Callable[[Any], R],
+    false_operand: Any,
+    false_fun: Callable[[Any], S],
+    /,
+) -> R | S: ...
 
 
 @api_boundary
@@ -104,6 +128,15 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
         pred = ne(pred, of.dtype.type(0))
     index = convert_element_type(pred, dtypes.int32)
     return _bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
+
+
+@overload
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R: ...
+
+
+# Of functions of several kinds, such as ufuncs beside others, checkers find no common result.
+@overload
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
 
 
 @api_boundary

@@ -26,6 +26,7 @@ from weft.transforms.linearize import linearize_jaxpr
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
+    LITTLE,
     LoweredProgram,
     Program,
     compile_lowered,
@@ -75,15 +76,10 @@ def jit_program(
     )
 
 
-# Up to this many elements in all, what is compiled fast runs at most about twice as long, which is
-# no more than a few microseconds; it takes half as long to compile.
-_LITTLE = 1 << 12
-
-
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
     """The compiled form of a library function that was called eagerly: as of one operation, fast to
     compile where there is little to compute."""
-    return jit_program(jaxpr, name, (), arrays, name, fast_compile=is_brief(jaxpr, _LITTLE))
+    return jit_program(jaxpr, name, (), arrays, name, fast_compile=is_brief(jaxpr, LITTLE))
 
 
 def placed_program(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from weft import tree
+from weft.array import Array
 from weft.control.bodies import check_carry_structure, trace_loop_body
 from weft.control.closures import trace_once
 from weft.control.jitted import check_results
@@ -21,11 +22,37 @@ from weft.ops.shape import move_dim, reshape
 from weft.ops.slicing import slice_in_dim
 from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
+from weft.typing import ArrayLike
 
 __all__ = ["check_function", "leaf_types", "map", "run_loop", "scan"]
 
+Carry = TypeVar("Carry")
+Y = TypeVar("Y")
+
 
 _traces = TraceCache(512, "a loop")
+
+
+@overload
+def scan(
+    f: Callable[[Array, Any], tuple[ArrayLike, Y]],
+    init: ArrayLike,
+    xs: Any = ...,
+    length: int | None = ...,
+    reverse: bool = ...,
+    unroll: int | bool = ...,
+) -> tuple[Array, Y]: ...
+
+
+@overload
+def scan(
+    f: Callable[[Carry, Any], tuple[Carry, Y]],
+    init: Any,
+    xs: Any = ...,
+    length: int | None = ...,
+    reverse: bool = ...,
+    unroll: int | bool = ...,
+) -> tuple[Carry, Y]: ...
 
 
 @api_boundary
@@ -228,7 +255,7 @@ def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
 
 
 @api_boundary
-def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """`f` of each element along the leading axis of `xs`, one after the other, stacked.
 
     As `weft.vmap(f)(xs)`, in the memory of one application; with `batch_size`, of that many, which

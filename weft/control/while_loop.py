@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
-from weft.array import array_of
+from weft.array import Array, array_of
 from weft.control.bodies import (
     check_carry_structure,
     close_carry,
@@ -62,8 +62,11 @@ from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.staging import function_name
 from weft.transforms.varying import fit, widened
 from weft.transforms.vmap import vmap_jaxpr
+from weft.typing import ArrayLike
 
 __all__ = ["fori_loop", "while_loop", "while_p"]
+
+Carry = TypeVar("Carry")
 
 Flags = tuple[bool, ...]
 
@@ -75,6 +78,19 @@ while_p = Primitive("while", multiple_results=True, memoise=False)
 
 _bodies = TraceCache(512, "a loop")
 _conditions = TraceCache(512, "the condition of a loop")
+
+
+# Numbers that are carried become arrays; of what else is carried, the functions say the type.
+@overload
+def while_loop(
+    cond_fun: Callable[[Array], Any], body_fun: Callable[[Array], ArrayLike], init_val: ArrayLike
+) -> Array: ...
+
+
+@overload
+def while_loop(
+    cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Any
+) -> Carry: ...
 
 
 @api_boundary
@@ -152,6 +168,28 @@ def _check_condition(name: str, condition: TracedBody) -> None:
             {},
         ),
     )
+
+
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Array], ArrayLike],
+    init_val: ArrayLike,
+    *,
+    unroll: int | bool | None = ...,
+) -> Array: ...
+
+
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Carry], Carry],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = ...,
+) -> Carry: ...
 
 
 @api_boundary

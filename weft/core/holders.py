@@ -1,7 +1,8 @@
 """Who holds a value: phrases for messages about values that outlived their transformation.
 
 It asks the garbage collector for what refers to the value and names the variables, attributes and
-containers among it that are a user's. That walks every object of the process, so only errors do it.
+containers among it that are a user's. Each question walks every object of the process, so only
+errors ask, and they ask about everything at one distance from the value at once.
 """
 
 from __future__ import annotations
@@ -16,30 +17,83 @@ __all__ = ["holders"]
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
+# How many objects one walk asks about: it compares each reference of the process with all of them.
+_AT_ONCE = 32
+
+
+class _Target:
+    """An object whose holders are asked for, on the way from the value to a name.
+
+    It has slots, because the collector would show an instance dictionary as one more holder.
+    """
+
+    __slots__ = ("before", "depth", "holds", "item")
+
+    def __init__(self, item: Any, holds: Any, before: str, depth: int) -> None:
+        self.item = item
+        self.holds = holds  # The step before: what `item` holds of the way.
+        self.before = before  # The containers behind that step, in words.
+        self.depth = depth  # How many more containers may follow.
+
 
 def holders(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
-    """At most `limit` phrases for what holds a value; containers are followed `depth` deep."""
+    """At most `limit` phrases for what holds a value, the nearest first; containers are followed
+    `depth` deep."""
     found: list[str] = []
-    for phrase in _phrases(value, depth):
-        if phrase not in found:
-            found.append(phrase)
-        if len(found) == limit:
-            break
-    return found
+    level = [_Target(value, None, "", depth)]
+    while level and len(found) < limit:
+        steps = _ask(level)
+        found += [one for one in steps if isinstance(one, str)]
+        found = list(dict.fromkeys(found))
+        level = [one for one in steps if not isinstance(one, str)][:_AT_ONCE]
+    return found[:limit]
 
 
-def _phrases(value: Any, depth: int) -> Iterator[str]:
-    for holder in gc.get_referrers(value):
-        if isinstance(holder, FrameType):
-            continue
-        if isinstance(holder, CellType):
-            yield from _closures(holder)
-        elif isinstance(holder, dict) and (owner := _owner(holder)) is not None:
-            yield from _entries(holder, value, owner)
-        elif isinstance(holder, _CONTAINERS):
-            yield from _containers(holder, depth)
-        elif (entries := _attributes(holder)) is not None and _is_users(holder):
-            yield from _entries(entries, value, holder)
+def _ask(level: list[_Target]) -> list[str | _Target]:
+    """One walk for all targets. What it makes is gone before the next one, which would find it."""
+    holding: dict[int, list[Any]] = {id(target.item): [] for target in level}
+    for holder in gc.get_referrers(*(target.item for target in level)):
+        if not isinstance(holder, (FrameType, _Target)):
+            for number in {id(item) for item in gc.get_referents(holder)} & holding.keys():
+                holding[number].append(holder)
+    return [step for target in level for step in _steps(target, holding[id(target.item)])]
+
+
+def _steps(target: _Target, holding: list[Any]) -> Iterator[str | _Target]:
+    """Names for the target, and what to ask about where its holders have none."""
+    held, before, depth = target.item, target.before, target.depth
+    if isinstance(held, CellType):
+        for holder in holding:
+            if isinstance(holder, tuple):
+                yield _Target(holder, held, before, 0)
+    elif isinstance(target.holds, CellType):
+        for holder in holding:
+            if isinstance(holder, FunctionType) and holder.__closure__ is held:
+                yield from _variables(holder, target.holds, before)
+    elif isinstance(held, dict) and (owners := [one for one in holding if _owns(one, held)]):
+        for owner in owners:
+            yield from _entries(held, target.holds, owner, before)
+    elif target.holds is None:
+        yield from _holders_of_an_object(held, holding, before, depth)
+    elif depth > 0:
+        before = f"{before}a {type(held).__name__} in "
+        yield from _holders_of_an_object(held, holding, before, depth - 1)
+
+
+def _holders_of_an_object(
+    held: Any, holding: list[Any], before: str, depth: int
+) -> Iterator[str | _Target]:
+    for holder in holding:
+        if isinstance(holder, dict) and (module := _module(holder)) is not None:
+            yield from _entries(holder, held, module, before)
+        elif isinstance(holder, (CellType, dict)) or (
+            isinstance(holder, _CONTAINERS) and depth > 0
+        ):
+            yield _Target(holder, held, before, depth)
+        elif not isinstance(holder, _CONTAINERS):
+            entries = _attributes(holder)
+            if entries is not None:
+                yield from _entries(entries, held, holder, before)
 
 
 def _attributes(owner: Any) -> Any:
@@ -50,49 +104,39 @@ def _attributes(owner: Any) -> Any:
         return None
 
 
-def _containers(holder: Any, depth: int) -> Iterator[str]:
-    if depth > 0:
-        for phrase in _phrases(holder, depth - 1):
-            yield f"a {type(holder).__name__} in {phrase}"
-
-
-def _closures(cell: CellType) -> Iterator[str]:
-    for closure in gc.get_referrers(cell):
-        if not isinstance(closure, tuple):
-            continue
-        for function in gc.get_referrers(closure):
-            if isinstance(function, FunctionType) and function.__closure__ is closure:
-                if _is_users(function):
-                    names = function.__code__.co_freevars
-                    place = next(i for i, item in enumerate(closure) if item is cell)
-                    yield f"the variable {names[place]!r} of the function {function.__qualname__}"
-
-
-def _owner(entries: dict[Any, Any]) -> Any:
-    """The module, class or object whose attributes a dictionary holds, or None."""
+def _module(entries: dict[Any, Any]) -> ModuleType | None:
+    """The module whose attributes a dictionary holds."""
     for module in list(sys.modules.values()):
         if _attributes(module) is entries:
             return module
-    for candidate in gc.get_referrers(entries):
-        if isinstance(candidate, type):
-            if "__dict__" in entries and entries.get("__module__") == candidate.__module__:
-                return candidate
-        elif _attributes(candidate) is entries:
-            return candidate
     return None
 
 
-def _entries(entries: dict[Any, Any], value: Any, owner: Any) -> Iterator[str]:
+def _owns(owner: Any, entries: dict[Any, Any]) -> bool:
+    """Whether a dictionary holds the attributes of this class or object."""
+    if isinstance(owner, type):
+        return "__dict__" in entries and entries.get("__module__") == owner.__module__
+    return _attributes(owner) is entries
+
+
+def _variables(function: FunctionType, cell: CellType, before: str) -> Iterator[str]:
+    if _is_users(function):
+        names = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        name = next(name for name, item in names if item is cell)
+        yield f"{before}the variable {name!r} of the function {function.__qualname__}"
+
+
+def _entries(entries: dict[Any, Any], value: Any, owner: Any, before: str) -> Iterator[str]:
     if not _is_users(owner):
         return
     for name, item in list(entries.items()):
         if item is value:
             if isinstance(owner, ModuleType):
-                yield f"the global variable {name!r} of the module {owner.__name__}"
+                yield f"{before}the global variable {name!r} of the module {owner.__name__}"
             elif isinstance(owner, type):
-                yield f"the attribute {name!r} of the class {owner.__qualname__}"
+                yield f"{before}the attribute {name!r} of the class {owner.__qualname__}"
             else:
-                yield f"the attribute {name!r} of a {type(owner).__qualname__} object"
+                yield f"{before}the attribute {name!r} of a {type(owner).__qualname__} object"
 
 
 def _is_users(owner: Any) -> bool:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.errors import Fix, WeftTypeError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 
-__all__ = ["ArrayType", "Typed", "register_type_of", "type_of", "user_value"]
+__all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
 
 _NO_AXES: frozenset[str] = frozenset()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
@@ -285,6 +285,36 @@ def _type_of_numpy(value: Any) -> ArrayType:
 register_type_of(np.ndarray, _type_of_numpy)
 
 
+def check_unmasked(value: Any, operation: str | None = None) -> None:
+    """Raises WeftValueError for a NumPy array with masked elements: arrays keep no mask.
+
+    No WeftTypeError: it is an array, and an operator leaves what is none to the other class.
+    """
+    if not isinstance(value, np.ma.MaskedArray) or not np.ma.is_masked(value):
+        return
+    count = int(np.ma.getmaskarray(value).sum())
+    raise WeftValueError(
+        "a masked array would lose its mask: arrays of weft have none",
+        operation=operation,
+        got=f"a numpy.ma array of shape {value.shape} with {count} masked elements",
+        wanted="an array of which no element is masked",
+        fix=Fix(
+            "fill",
+            "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where= "
+            "or to weft.numpy.where; x.compressed() leaves them out",
+            {"method": "filled"},
+        ),
+    )
+
+
+def _type_of_masked(value: Any) -> ArrayType:
+    check_unmasked(value)
+    return _type_of_numpy(value)
+
+
+register_type_of(np.ma.MaskedArray, _type_of_masked)
+
+
 def _type_of_numpy_scalar(value: Any) -> ArrayType:
     """The exact type: rules write the constants of a program as NumPy scalars of its dtypes."""
     return _type_of_numpy_dtype(value.dtype)
@@ -317,4 +347,5 @@ def user_value(value: Any) -> Any:
             f"the integer {value} does not fit in {dtype.name}; make it an array of an explicit "
             "dtype, or set enable_x64"
         )
-    return dtype.type(value)
+    with np.errstate(over="ignore"):  # as for an array, a number too large becomes infinity
+        return dtype.type(value)

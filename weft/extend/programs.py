@@ -1,5 +1,6 @@
 """Compiled programs: lowering and compiling a jaxpr, where it runs, and running it."""
 
+from weft.caches import holds_programs, on_clear
 from weft.transforms.known_shardings import known_formats
 from weft.transforms.places import (
     joint_place,
@@ -24,9 +25,11 @@ __all__ = [
     "compile_lowered",
     "compile_program",
     "explain_failure",
+    "holds_programs",
     "joint_place",
     "known_formats",
     "lower_program",
+    "on_clear",
     "operand_place",
     "operand_shardings",
     "outside_mesh",

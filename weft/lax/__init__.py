@@ -1,7 +1,17 @@
 """The operations that everything else is made of: strict about types, silent about nothing.
 
 Operands have one shape and one dtype (Python numbers take the dtype of the others); `weft.numpy`
-promotes and broadcasts on top of these. Control flow stands here too.
+promotes and broadcasts on top of these. Control flow stands here too. All operations raise
+WeftTypeError for what is no array, ShapeError for shapes that do not fit, DTypeError for dtypes
+that differ or that they do not take, and AxisError for a dimension that is out of range.
+
+>>> import weft.numpy as jnp
+>>> from weft import lax
+>>> lax.add(jnp.ones(2, "float32"), jnp.ones(2, "int32"))
+Traceback (most recent call last):
+    ...
+weft.errors.DTypeError: add takes operands of one dtype
+  ...
 """
 
 import importlib
@@ -52,14 +62,8 @@ from weft.ops.bits import (
     shift_right_logical,
 )
 from weft.ops.collective_invariant import all_gather_invariant, pscatter
-from weft.ops.collective_movement import (
-    all_gather,
-    all_to_all,
-    ppermute,
-    pshuffle,
-    psum_scatter,
-    pswapaxes,
-)
+from weft.ops.collective_movement import all_gather, all_to_all, psum_scatter, pswapaxes
+from weft.ops.collective_permutation import ppermute, pshuffle
 from weft.ops.collectives import axis_index, pbroadcast, pcast, pmax, pmean, pmin, psum
 from weft.ops.collectives import pbroadcast as pvary
 from weft.ops.complex import complex, conj, imag, real

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.control.custom_jvp import custom_jvp
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
@@ -187,7 +188,7 @@ def _determinant(a: Any) -> Any:
 
 
 @api_boundary
-def det(a: Any) -> Any:
+def det(a: Any) -> Array:
     """The determinants of square matrices, shape (..., n, n); of an empty one it is 1.
 
     By LAPACK's getrf, and up to 3 by 3 written out. Derivatives are there for singular matrices

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.linalg.operands import check_square, returned, widened
 from weft.linalg.results import EighResult, EigResult
+from weft.numpy.arguments import check_flag
 from weft.numpy.compiled import compiled
 from weft.ops import eig as eig_operation
 from weft.ops import eigh as eigh_operation
@@ -61,18 +63,20 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) 
     >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Array([1., 2.], dtype=float32)
     """
+    check_flag(symmetrize_input, "linalg.eigh", "symmetrize_input", none=True)
     check_square("linalg.eigh", "a", a)
     return EighResult(*_eigh(a, **_reading("linalg.eigh", UPLO, symmetrize_input)))
 
 
 @api_boundary
-def eigvalsh(a: Any, UPLO: str | None = None, *, symmetrize_input: bool | None = None) -> Any:
+def eigvalsh(a: Any, UPLO: str | None = None, *, symmetrize_input: bool | None = None) -> Array:
     """The eigenvalues of Hermitian matrices, with the arguments and errors of `eigh`.
 
     >>> import weft.numpy as jnp
     >>> jnp.linalg.eigvalsh(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
     Array([-1.,  1.], dtype=float32)
     """
+    check_flag(symmetrize_input, "linalg.eigvalsh", "symmetrize_input", none=True)
     check_square("linalg.eigvalsh", "a", a)
     return _eigvalsh(a, **_reading("linalg.eigvalsh", UPLO, symmetrize_input))
 
@@ -113,7 +117,7 @@ def eig(a: Any) -> EigResult:
 
 
 @api_boundary
-def eigvals(a: Any) -> Any:
+def eigvals(a: Any) -> Array:
     """The eigenvalues of square matrices, complex and in no particular order.
 
     Derivatives and errors are those of `eig`.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.linalg.operands import check_matrices, check_square, returned, widened
 from weft.linalg.results import QRResult, SVDResult
-from weft.numpy.arguments import convert
+from weft.numpy.arguments import check_flag, convert
 from weft.numpy.compiled import compiled
 from weft.ops import cholesky as cholesky_operation
 from weft.ops import eigh as eigh_operation
@@ -40,7 +41,7 @@ def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
 
 
 @api_boundary
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with positive diagonal for which L times its adjoint is a.
 
     a: shape (..., n, n), Hermitian and positive definite; one that is not gives NaN. upper: gives
@@ -55,6 +56,8 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
+    check_flag(upper, "linalg.cholesky", "upper")
+    check_flag(symmetrize_input, "linalg.cholesky", "symmetrize_input")
     check_square("linalg.cholesky", "a", a)
     return _cholesky(a, upper=bool(upper), symmetrize=bool(symmetrize_input))
 
@@ -70,6 +73,22 @@ def _qr(a: Any, *, mode: str) -> Any:
         return returned(swapped(packed), dtype), returned(taus, dtype)
     q, r = qr_operation.qr(x, full_matrices=mode == "complete")
     return returned(r, dtype) if mode == "r" else (returned(q, dtype), returned(r, dtype))
+
+
+@overload
+def qr(a: Any, mode: Literal["reduced", "complete"] = ...) -> QRResult: ...
+
+
+@overload
+def qr(a: Any, *, mode: Literal["r"]) -> Array: ...
+
+
+@overload
+def qr(a: Any, *, mode: Literal["raw"]) -> tuple[Array, Array]: ...
+
+
+@overload
+def qr(a: Any, mode: str = ...) -> Any: ...
 
 
 @api_boundary
@@ -138,6 +157,37 @@ def _svd(a: Any, *, full: bool, vectors: bool, hermitian: bool, subset: Any) -> 
     return out if vectors else out[0]
 
 
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> SVDResult: ...
+
+
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = ...,
+    *,
+    compute_uv: Literal[False],
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Array: ...
+
+
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Any: ...
+
+
 @api_boundary
 def svd(
     a: Any,
@@ -163,6 +213,9 @@ def svd(
     >>> s
     Array([2., 1.], dtype=float32)
     """
+    check_flag(full_matrices, "linalg.svd", "full_matrices")
+    check_flag(compute_uv, "linalg.svd", "compute_uv")
+    check_flag(hermitian, "linalg.svd", "hermitian")
     check_matrices("linalg.svd", "a", a)
     if hermitian:
         check_square("linalg.svd", "a", a)
@@ -196,7 +249,7 @@ def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
 
 
 @api_boundary
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: Any, /) -> Array:
     """The singular values of matrices, falling: shape (..., k) for x of shape (..., m, n).
 
     >>> import weft.numpy as jnp

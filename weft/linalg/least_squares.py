@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.control.custom_jvp import custom_jvp
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
@@ -21,7 +22,7 @@ from weft.linalg.operands import (
     widened,
 )
 from weft.linalg.solving import identities, solved
-from weft.numpy.arguments import broadcasted, check_arrays, convert, promoted
+from weft.numpy.arguments import broadcasted, check_arrays, check_flag, convert, promoted
 from weft.numpy.compiled import compiled
 from weft.numpy.reductions import any as any_
 from weft.ops.arithmetic import abs as abs_
@@ -133,7 +134,7 @@ def _pinv(a: Any, rtol: Any, *, hermitian: bool) -> Any:
 
 
 @api_boundary
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
     """The pseudoinverses of matrices: (..., n, m) for shape (..., m, n).
 
     Singular values up to `rtol` (or `rcond`, its older name) times the greatest count as zero; by
@@ -149,6 +150,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     Array([[0.5 , 0.  , 0.  ],
            [0.  , 0.  , 0.25]], dtype=float32)
     """
+    check_flag(hermitian, "linalg.pinv", "hermitian")
     check_matrices("linalg.pinv", "a", a)
     if hermitian:
         check_square("linalg.pinv", "a", a)
@@ -181,7 +183,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> Any:
 @api_boundary
 def lstsq(
     a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
-) -> tuple[Any, Any, Any, Any]:
+) -> tuple[Array, Array, Array, Array]:
     """The x of least norm among those for which the norm of a x - b is least.
 
     a: shape (m, n); b: (m,) or (m, k); more of both are mapped with `weft.vmap`. Singular values up
@@ -199,6 +201,7 @@ def lstsq(
     >>> x, residuals
     (Array([1. , 0.5], dtype=float32), Array([9.], dtype=float32))
     """
+    check_flag(numpy_resid, "linalg.lstsq", "numpy_resid")
     check_matrices("linalg.lstsq", "a", a)
     check_matrices("linalg.lstsq", "b", b, least=1)
     left, right = type_of(a), type_of(b)
@@ -237,7 +240,7 @@ def _rank(a: Any, *tolerance: Any, hermitian: bool, relative: bool) -> Any:
 
 
 @api_boundary
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
     """How many singular values are greater than `rtol` times the greatest, or than `tol`.
 
     M: shape (..., m, n); the result has the batch dimensions, and the default integer dtype. By
@@ -251,6 +254,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     >>> jnp.linalg.matrix_rank(jnp.ones((3, 3)))
     Array(1, dtype=int32)
     """
+    check_flag(hermitian, "linalg.matrix_rank", "hermitian")
     _both("linalg.matrix_rank", "rtol", rtol, "tol", tol)
     check_matrices("linalg.matrix_rank", "M", M, least=0)
     if type_of(M).ndim < 2:
@@ -293,7 +297,7 @@ def _infinite_unless_nan(found: Any, x: Any) -> Any:
 
 
 @api_boundary
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Array:
     """The condition numbers of matrices: the norm times that of the inverse.
 
     x: shape (..., m, n), square unless p is None, 2 or -2. p: an order as in `matrix_norm`; None

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.types import type_of
+from weft.array import Array
+from weft.core.types import type_of, user_value
 from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
 from weft.linalg.operands import check_matrices
-from weft.numpy.arguments import axes_of, convert, inexact
+from weft.numpy.arguments import axes_of, check_flag, convert, inexact
 from weft.numpy.compiled import compiled
 from weft.numpy.reductions import accumulator, kept
 from weft.ops.arithmetic import abs as abs_
@@ -47,8 +48,10 @@ def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
         out = reduce_sum(convert(counted, dtypes.to_real(type_of(x).dtype)), axes)
     else:
         size = abs_(x)
-        if order == np.inf:
+        if order == np.inf and type_of(x).size:
             out = reduce_max(size, axes)
+        elif order == np.inf:  # magnitudes are not negative: of none the greatest is 0
+            out = reduce_sum(size, axes)
         elif order == -np.inf:
             out = reduce_min(size, axes)
         elif order == 1:
@@ -124,7 +127,7 @@ def _check_vector_order(operation: str, order: Any) -> None:
 
 
 @api_boundary
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """The norm of vectors (one axis) or matrices (two axes); without both, of all elements.
 
     ord: for vectors 2 (the default), 1, inf, -inf, 0 (how many are not zero) or any number p; for
@@ -138,7 +141,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     >>> jnp.linalg.norm(jnp.array([3.0, 4.0]))
     Array(5., dtype=float32)
     """
+    check_flag(keepdims, "linalg.norm", "keepdims")
     check_matrices("linalg.norm", "x", x, least=0)
+    x = user_value(x)
     ndim = type_of(x).ndim
     if axis is None and ord is None:
         axes = tuple(range(ndim))
@@ -184,7 +189,7 @@ def _check_elements(operation: str, x: Any, axes: tuple[int, ...], order: Any) -
 
 
 @api_boundary
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The norm of vectors along `axis`, several axes together, or all elements (None).
 
     ord: 2, 1, inf, -inf, 0 (how many are not zero) or any number p. Raises WeftValueError for what
@@ -194,14 +199,16 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     >>> jnp.linalg.vector_norm(jnp.array([3.0, -4.0]), ord=1)
     Array(7., dtype=float32)
     """
+    check_flag(keepdims, "linalg.vector_norm", "keepdims")
     check_matrices("linalg.vector_norm", "x", x, least=0)
+    x = user_value(x)
     axes = axes_of(axis, type_of(x).ndim, "linalg.vector_norm")
     _check_vector_order("linalg.vector_norm", ord)
     return _vector_norm(x, axes=axes, order=ord, keepdims=bool(keepdims))
 
 
 @api_boundary
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of the matrices in the last two dimensions.
 
     ord: "fro", the root of the sum of squares; "nuc", 2 and -2, the sum, the greatest and the least
@@ -213,6 +220,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     >>> jnp.linalg.matrix_norm(jnp.array([[3.0, 0.0], [0.0, -4.0]]), ord="nuc")
     Array(7., dtype=float32)
     """
+    check_flag(keepdims, "linalg.matrix_norm", "keepdims")
     check_matrices("linalg.matrix_norm", "x", x)
     ndim = type_of(x).ndim
     check_order("linalg.matrix_norm", ord)

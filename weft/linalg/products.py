@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.linalg.operands import check_matrices, check_square, returned, widened
@@ -45,7 +46,7 @@ def _best_order(sizes: tuple[int, ...]) -> Any:
 
 
 @api_boundary
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of two or more matrices, bracketed for the fewest multiplications.
 
     The first and the last may be vectors. precision: "default", "high" or "highest". Raises
@@ -109,7 +110,7 @@ def _multi_dot(*values: Any, order: Any, precision: Any) -> Any:
 
 
 @api_boundary
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: Any, n: int) -> Array:
     """Square matrices multiplied n times with themselves, or for negative n their inverses.
 
     a: shape (..., n, n); n: an integer that is known while tracing. Integers stay integers for
@@ -144,7 +145,7 @@ def _matrix_power(a: Any, *, n: int) -> Any:
 
 
 @api_boundary
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of 3 numbers along `axis`; other dimensions broadcast.
 
     Raises ShapeError for vectors of another length, AxisError, WeftTypeError.
@@ -168,7 +169,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @api_boundary
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: Any, x2: Any, /) -> Array:
     """The products of every element of one vector with every one of another, as a matrix.
 
     Raises ShapeError for what are no vectors, WeftTypeError.
@@ -191,7 +192,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 @api_boundary
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """The diagonals of the matrices in the last two dimensions, `offset` places above the main one.
 
     Raises ShapeError, DTypeError, WeftTypeError.
@@ -205,7 +206,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 
 @api_boundary
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sums of the diagonals of the matrices in the last two dimensions.
 
     dtype: that of the result, by default as in `weft.numpy.sum`. Raises ShapeError, DTypeError,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from weft.array import Array
 
 __all__ = ["EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult"]
 
@@ -10,34 +12,34 @@ __all__ = ["EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult"]
 class EigResult(NamedTuple):
     """Eigenvalues and right eigenvectors, as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class EighResult(NamedTuple):
     """Eigenvalues of Hermitian matrices in increasing order, and eigenvectors as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
     """Orthonormal columns, and an upper triangular matrix."""
 
-    Q: Any
-    R: Any
+    Q: Array
+    R: Array
 
 
 class SVDResult(NamedTuple):
     """Left singular vectors as columns, singular values, and right ones as conjugated rows."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
 class SlogdetResult(NamedTuple):
     """The sign of a determinant (its phase, for complex numbers) and the log of its magnitude."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.control.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
@@ -105,7 +106,7 @@ def _solve(a: Any, b: Any) -> Any:
 
 
 @api_boundary
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Any, b: Any) -> Array:
     """The x for which a x = b.
 
     a: shape (..., n, n); b: shape (n,), one right-hand side for all matrices, or (..., n, k), with
@@ -141,7 +142,7 @@ def _inverse(a: Any) -> Any:
 
 
 @api_boundary
-def inv(a: Any) -> Any:
+def inv(a: Any) -> Array:
     """The inverses of square matrices, shape (..., n, n).
 
     A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; to apply an inverse,
@@ -160,7 +161,7 @@ def inv(a: Any) -> Any:
 
 
 @api_boundary
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: Any, ind: int = 2) -> Array:
     """The inverse of a tensor as a linear map from its last dimensions to its first `ind`.
 
     The first `ind` dimensions have as many elements as the others; the result has those of the
@@ -194,7 +195,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @api_boundary
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     """The x for which the sums of a x over the last dimensions of a are b.
 
     a: shape b.shape + x.shape, of as many elements as both; axes: those of a that are moved to the

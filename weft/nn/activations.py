@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.numpy.arguments import axis_of, inexact
+from weft.numpy.arguments import axis_of, check_flag, inexact
 from weft.numpy.choosing import where
 from weft.numpy.compiled import Compiled, compiled
 from weft.numpy.elementary import logaddexp, sqrt, tanh
@@ -299,6 +299,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     >>> gelu(np.array([0.0, 1.0]), approximate=False)
     Array([0.        , 0.8413447], dtype=float32)
     """
+    check_flag(approximate, "gelu", "approximate")
     return _gelu(_operand("gelu", x), approximate=bool(approximate))
 
 
@@ -320,7 +321,24 @@ soft_sign: Unary = _real(
 
 @compiled
 def _squareplus(x: Any, *, parameter: Any) -> Any:
-    return multiply(add(x, sqrt(add(square(x), parameter))), 0.5)
+    # (x + r) / 2, or b / (r - x) / 2 for negative x, in which nothing cancels.
+    if type_of(x).dtype.itemsize < 4:  # whose squares overflow from 256 on
+        dtype = type_of(add(x, parameter)).dtype
+        wide = convert_element_type(x, dtypes.float32)
+        return convert_element_type(_squareplus.function(wide, parameter=parameter), dtype)
+    size = lax.abs(x)
+    # What is added to 1 below is less than its rounding, but for parameters beyond 1e28.
+    far = lax.gt(size, constant(1e18, x))
+    large, small = where(far, size, 1), where(far, 0, size)
+    root = where(
+        far,
+        multiply(size, sqrt(add(true_divide(true_divide(parameter, large), large), 1))),
+        sqrt(add(square(small), parameter)),
+    )
+    positive = lax.ge(x, constant(0, x))
+    distance = where(positive, 1, add(root, size))
+    below = true_divide(parameter, distance)
+    return multiply(where(positive, add(x, root), below), 0.5)
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:

@@ -14,7 +14,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import check_arrays, convert, integer_of
+from weft.numpy.arguments import check_arrays, check_flag, check_number, convert, integer_of
 from weft.numpy.compiled import compiled
 from weft.ops.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
 from weft.ops.bits import bitwise_and
@@ -150,7 +150,7 @@ def dot_product_attention(
     >>> print(weft.nn.dot_product_attention(q, kv, kv, is_causal=True)[0, 0, 0])
     [0. 1. 2. 3.]
     """
-    _check_implementation(implementation)
+    _check_options(scale, is_causal, return_residual, implementation)
     check_arrays("dot_product_attention", query, key, value)
     single = type_of(query).ndim == 3
     arrays = {"query": query, "key": key, "value": value}
@@ -177,7 +177,11 @@ def dot_product_attention(
     return (found, sums) if return_residual else found
 
 
-def _check_implementation(implementation: Any) -> None:
+def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementation: Any) -> None:
+    if scale is not None:
+        check_number(scale, "dot_product_attention", "scale")
+    check_flag(is_causal, "dot_product_attention", "is_causal")
+    check_flag(return_residual, "dot_product_attention", "return_residual")
     if implementation not in (None, "xla"):
         raise WeftValueError(
             f"dot_product_attention has no implementation {implementation!r}",

@@ -7,7 +7,7 @@ is constant to derivatives, which it does not change.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 from weft import dtypes
 from weft.array import Array
@@ -18,8 +18,9 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
+    check_flag,
     inexact,
-    integer_of,
+    length_of,
     promoted,
 )
 from weft.numpy.compiled import compiled
@@ -187,6 +188,40 @@ def _logsumexp(
     )
 
 
+@overload
+def logsumexp(
+    a: Any,
+    axis: Any = ...,
+    b: Any = ...,
+    keepdims: bool = ...,
+    return_sign: Literal[False] = ...,
+    where: Any = ...,
+) -> Array: ...
+
+
+@overload
+def logsumexp(
+    a: Any,
+    axis: Any = ...,
+    b: Any = ...,
+    keepdims: bool = ...,
+    *,
+    return_sign: Literal[True],
+    where: Any = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def logsumexp(
+    a: Any,
+    axis: Any = ...,
+    b: Any = ...,
+    keepdims: bool = ...,
+    return_sign: bool = ...,
+    where: Any = ...,
+) -> Any: ...
+
+
 def logsumexp(
     a: Any,
     axis: Any = None,
@@ -204,6 +239,8 @@ def logsumexp(
     >>> logsumexp(np.array([1000.0, 0.0]))
     Array(1000., dtype=float32)
     """
+    check_flag(keepdims, "logsumexp", "keepdims")
+    check_flag(return_sign, "logsumexp", "return_sign")
     a = _operand("logsumexp", a)
     extra = []
     if b is not None:
@@ -233,6 +270,7 @@ def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool
     >>> logmeanexp(np.array([1000.0, 1000.0]))
     Array(1000., dtype=float32)
     """
+    check_flag(keepdims, "logmeanexp", "keepdims")
     x = _operand("logmeanexp", x)
     of = type_of(x)
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
@@ -344,7 +382,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
     return _one_hot(
         x,
-        classes=integer_of(num_classes, "one_hot", "num_classes"),
+        classes=length_of(num_classes, "one_hot", "num_classes"),
         axis=axis_of(axis, of.ndim + 1, "one_hot"),
         dtype=wanted,
     )

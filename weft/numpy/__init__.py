@@ -1,7 +1,21 @@
 """Array functions with the names and arguments of NumPy, differentiable and compiled.
 
-One block of imports per chapter; the chapters follow the Array API standard.
+Functions take arrays of any shape, NumPy arrays and numbers, and lists where they say so. Operands
+are promoted to one dtype and broadcast to one shape, which the result has if nothing else is said.
+All raise WeftTypeError for what is no array, ShapeError for shapes that do not fit, DTypeError for
+a dtype that they do not take, AxisError for an axis that is out of range, OverflowError for a
+Python number that the dtype does not hold, WeftNotImplementedError for `out=`, and while tracing
+ConcretizationError where values decide on a shape. What a function raises beside stands with it.
+
+>>> import weft.numpy as jnp
+>>> jnp.add(jnp.ones(2), jnp.ones(3))
+Traceback (most recent call last):
+    ...
+weft.errors.ShapeError: add got operands whose shapes do not broadcast together
+  ...
 """
+
+# One block of imports per chapter; the chapters follow the Array API standard.
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -10,6 +24,7 @@ from numpy import e, euler_gamma, inf, nan, newaxis, pi
 from numpy.exceptions import ComplexWarning
 
 from weft.array import Array as ndarray
+from weft.numpy.averages import average
 from weft.numpy.choosing import (
     argwhere,
     choose,
@@ -184,14 +199,6 @@ from weft.numpy.elementwise import (
     abs,
     absolute,
     add,
-    bitwise_and,
-    bitwise_count,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
     divide,
     divmod,
     equal,
@@ -203,14 +210,8 @@ from weft.numpy.elementwise import (
     fmod,
     greater,
     greater_equal,
-    invert,
-    left_shift,
     less,
     less_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
     maximum,
     minimum,
     mod,
@@ -222,7 +223,6 @@ from weft.numpy.elementwise import (
     power,
     reciprocal,
     remainder,
-    right_shift,
     sign,
     square,
     subtract,
@@ -274,6 +274,23 @@ from weft.numpy.linear_algebra import (
     vdot,
     vecdot,
     vecmat,
+)
+from weft.numpy.logic import (
+    bitwise_and,
+    bitwise_count,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    invert,
+    left_shift,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    right_shift,
 )
 from weft.numpy.manipulation import (
     atleast_1d,
@@ -340,7 +357,6 @@ from weft.numpy.reductions import (
     amax,
     amin,
     any,
-    average,
     count_nonzero,
     max,
     mean,

@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.types import type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.core.types import check_unmasked, type_of, user_value
+from weft.errors import (
+    AxisError,
+    DTypeError,
+    Fix,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.ops.convert import convert_element_type
 from weft.ops.shape import broadcast_in_dim, canonical_axes, canonical_axis
 
@@ -25,12 +33,19 @@ __all__ = [
     "broadcasted",
     "check_arrays",
     "check_choice",
+    "check_fill",
+    "check_flag",
     "check_number",
     "combined",
     "convert",
     "expanded",
+    "fill_unread",
     "inexact",
     "integer_of",
+    "length_of",
+    "not_taken",
+    "operand",
+    "operands",
     "promoted",
     "refuse_out",
     "refuse_sharding",
@@ -49,6 +64,7 @@ def check_arrays(operation: str, *values: Any) -> None:
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
                 raise _no_numbers(operation, dtype, position)
+            check_unmasked(value, operation)
             continue
         if not isinstance(value, (list, tuple, str, set, dict)) and value is not None:
             try:
@@ -70,6 +86,20 @@ def check_arrays(operation: str, *values: Any) -> None:
         )
 
 
+def operand(operation: str, value: Any) -> Any:
+    """An argument that is an array or a number; a NumPy scalar in the default width, as NumPy
+    arrays are taken. Raises WeftTypeError naming the operation for anything else.
+    """
+    check_arrays(operation, value)
+    return user_value(value) if isinstance(value, np.generic) else value
+
+
+def operands(operation: str, *values: Any) -> tuple[Any, ...]:
+    """Several arguments as `operand` takes one."""
+    check_arrays(operation, *values)
+    return tuple([user_value(x) if isinstance(x, np.generic) else x for x in values])
+
+
 _FLOAT = np.dtype(float)
 
 
@@ -82,21 +112,36 @@ def _no_numbers(operation: str, dtype: Any, position: int) -> WeftTypeError:
     )
 
 
+def not_taken(
+    operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
+) -> WeftNotImplementedError:
+    """The error of an argument that NumPy or SciPy takes and weft does not.
+
+    wanted: the one value that the argument may have.
+    """
+    return WeftNotImplementedError(
+        f"{operation} takes no {argument}=: {why}",
+        operation=operation,
+        got=f"{argument}={value!r:.80}",
+        wanted=f"{argument}={wanted!r}",
+        fix=Fix("keyword", fix, {"keyword": argument, "value": wanted}),
+    )
+
+
 def refuse_out(operation: str, out: Any) -> None:
-    """Raises NotImplementedError where an `out` is given: arrays do not change in place."""
+    """Raises WeftNotImplementedError where an `out` is given: arrays do not change in place."""
     if out is not None:
-        raise NotImplementedError(
-            f"{operation} takes no out=: arrays do not change in place; use the result"
-        )
+        why = "arrays do not change in place; use the result"
+        fix = f"leave it out and use the result: out = {operation}(...)"
+        raise not_taken(operation, "out", out, why, fix)
 
 
 def refuse_sharding(operation: str, out_sharding: Any) -> None:
-    """Raises NotImplementedError where an `out_sharding` is given."""
+    """Raises WeftNotImplementedError where an `out_sharding` is given."""
     if out_sharding is not None:
-        raise NotImplementedError(
-            f"{operation} takes no out_sharding=; constrain the result: "
-            "weft.lax.with_sharding_constraint(x, sharding)"
-        )
+        why = "the placement of a result is asked for separately"
+        fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
+        raise not_taken(operation, "out_sharding", out_sharding, why, fix)
 
 
 def axis_of(axis: Any, ndim: int, operation: str) -> int:
@@ -150,6 +195,19 @@ def integer_of(value: Any, operation: str, argument: str) -> int:
         ) from None
 
 
+def length_of(value: Any, operation: str, argument: str) -> int:
+    """A static integer of 0 or more. Raises WeftValueError for a negative one."""
+    length = integer_of(value, operation, argument)
+    if length < 0:
+        raise WeftValueError(
+            f"{operation}: {argument} is not negative",
+            operation=operation,
+            got=f"{argument}={length}",
+            wanted="an integer of 0 or more",
+        )
+    return length
+
+
 def check_number(value: Any, operation: str, argument: str) -> None:
     """Raises WeftTypeError where a value is no number and no array without dimensions."""
     if isinstance(value, (bool, int, float, complex, np.generic)):
@@ -169,13 +227,58 @@ def check_number(value: Any, operation: str, argument: str) -> None:
 
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
     """Raises WeftValueError where a value is not one of the choices."""
-    if not any(value is choice or value == choice for choice in choices):
+    several = getattr(value, "shape", ()) != ()  # an array is compared element by element
+    if several or not any(value is choice or value == choice for choice in choices):
         raise WeftValueError(
             f"{operation}: there is no {argument} {value!r:.80}",
             operation=operation,
             got=f"{argument}={value!r:.80}",
             wanted=" or ".join(map(repr, choices)),
         )
+
+
+def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
+    """Raises WeftTypeError where a flag is neither true nor false (nor None, where that is taken).
+
+    Every object of Python is true or false; that the text "no" is true is nobody's wish.
+    """
+    if value is False or value is True or (none and value is None):
+        return
+    if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return
+    if getattr(value, "shape", None) == () and getattr(value, "dtype", None) == np.bool_:
+        bool(value)  # raises for a traced value: what is computed depends on the flag
+        return
+    raise WeftTypeError(
+        f"{operation}: {argument} is True or False",
+        operation=operation,
+        got=f"{argument}={value!r:.80}",
+        wanted="True, False or None" if none else "True or False",
+        fix=Fix("flag", f"pass {argument}=True or {argument}=False", {"argument": argument}),
+    )
+
+
+def check_fill(fill_value: Any, size: Any, operation: str) -> None:
+    """Raises WeftValueError for what would fill a result that is not asked to have a size."""
+    if fill_value is not None and size is None:
+        raise WeftValueError(
+            f"{operation}: fill_value is what is missing from size= elements, and there is no size",
+            operation=operation,
+            got=f"fill_value={fill_value!r:.80} and no size",
+            wanted="both or neither",
+            fix=Fix("size", "pass size=, how many elements to return, or no fill_value", {}),
+        )
+
+
+def fill_unread(fill_value: Any, mode: Any, operation: str) -> WeftValueError:
+    """The error of a fill value beside a mode of reading that does not fill."""
+    return WeftValueError(
+        f"{operation}: fill_value is read with mode='fill'",
+        operation=operation,
+        got=f"fill_value={fill_value!r:.80} and mode={mode!r}",
+        wanted="mode='fill', or no fill_value",
+        fix=Fix("mode", "pass mode='fill'", {"mode": "fill"}),
+    )
 
 
 def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:

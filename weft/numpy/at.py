@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, convert, promoted
+from weft.numpy.arguments import broadcasted, check_arrays, convert, fill_unread, promoted
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.elementwise import power
 from weft.numpy.indexing import (
@@ -535,6 +535,8 @@ class AtIndex:
         or the least integer, or the greatest one of an unsigned dtype).
         """
         _check_mode(mode, "get")
+        if fill_value is not None and mode not in ("fill", "drop"):
+            raise fill_unread(fill_value, mode, ".at[...].get")
         of = type_of(self.array)
         encoded = encode(self.index, of.shape)
         plan = plan_of(encoded.key, of.shape)

@@ -10,7 +10,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.numpy.arguments import axis_of, check_arrays, convert, integer_of
+from weft.numpy.arguments import axis_of, convert, integer_of, operand
 from weft.numpy.compiled import compiled
 from weft.numpy.creation import asarray
 from weft.ops.arithmetic import ne
@@ -34,7 +34,7 @@ def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[A
             fix=Fix("argument", "use bitorder='big' or bitorder='little'", {}),
         )
     a = asarray(a) if isinstance(a, (list, tuple)) else a
-    check_arrays(operation, a)
+    a = operand(operation, a)
     if axis is None:
         return reshape(asarray(a), (type_of(a).size,)), 0
     return a, axis_of(axis, type_of(a).ndim, operation)

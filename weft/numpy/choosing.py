@@ -16,20 +16,23 @@ from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
+from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
+    check_fill,
     check_number,
     convert,
-    integer_of,
+    length_of,
+    operand,
+    operands,
     promoted,
     refuse_out,
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.joining import static_array
+from weft.numpy.promotion import meeting
 from weft.numpy.reductions import boolean
 from weft.numpy.taking import _take, take_axis, wrapped
 from weft.ops import slicing
@@ -57,7 +60,9 @@ __all__ = [
 ]
 
 INT32 = np.dtype(np.int32)
-_NUMBERS = (bool, int, float, complex)
+_NUMBERS = frozenset({bool, int, float, complex})
+# Beside an array of another dtype, a number is not to be rounded to the default width first.
+_NARROW = dtypes.ANY - {dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128}
 
 
 def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
@@ -91,6 +96,15 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return choose_elements(condition, broadcasted(x, shape), broadcasted(y, shape))
 
 
+def _beside(value: Any, other: Any) -> Any:
+    """A Python number as an array, where what it is chosen with does not make it a wider one."""
+    if type(value) not in _NUMBERS:
+        return value
+    if type(other) in _NUMBERS or (type(other) is Array and other.type.dtype in _NARROW):
+        return as_array(value)
+    return value
+
+
 @overload
 def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 @overload
@@ -111,23 +125,34 @@ def where(
     The three broadcast together. For the derivative the other branch counts as zero, unless it is
     infinite or NaN: guard its input, not its result. size, fill_value: as in `nonzero`.
 
+    The result has the dtype that `x` and `y` promote to. Raises ShapeError where shapes do not
+    broadcast, WeftValueError for one of `x` and `y`.
+
     >>> jnp.where(jnp.array([True, False]), jnp.array([1.0, 2.0]), 0.0)
     Array([1., 0.], dtype=float32)
     """
+    if size is None and fill_value is None and x is not None:
+        found = _where.again((condition, _beside(x, y), _beside(y, x)), {})
+        if found is not None:
+            return found
     if x is None and y is None:
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise WeftValueError(
-            "where takes both x and y, or neither", operation="where", got="one of them"
+            "where takes both x and y, or neither",
+            operation="where",
+            got=f"no {'x' if x is None else 'y'}",
+            wanted="where(condition, x, y) or where(condition)",
         )
     if size is not None or fill_value is not None:
         raise WeftValueError(
-            "where: size and fill_value belong to the form without x and y", operation="where"
+            "where: size and fill_value belong to the form without x and y",
+            operation="where",
+            got=f"x, y, size={size!r:.40} and fill_value={fill_value!r:.40}",
+            wanted="where(condition, x, y) or where(condition, size=..., fill_value=...)",
         )
-    check_arrays("where", condition, x, y)
-    if (type(x) in _NUMBERS or type(y) in _NUMBERS) and is_eager():
-        # The look-up of the compiled program succeeds at once where every operand is an array.
-        return _where(condition, as_array(x), as_array(y))
+    condition = operand("where", condition)
+    x, y = meeting("where", x, y)
     return _where(condition, x, y)
 
 
@@ -140,10 +165,11 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     >>> jnp.nonzero(jnp.array([[0, 1], [2, 0]]))
     (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
-    check_arrays("nonzero", a)
+    a = operand("nonzero", a)
     for fill in fill_value if isinstance(fill_value, tuple) else (fill_value,):
         if fill is not None:
             check_number(fill, "nonzero", "fill_value")
+    check_fill(fill_value, size, "nonzero")
     of = type_of(a)
     if size is None:
         value = known(a, "nonzero", "pass size=, a bound on the number of elements")
@@ -156,11 +182,15 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
                 fix=Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {}),
             )
         return tuple(as_array(places.astype(index_dtype())) for places in np.nonzero(value))
-    wanted = integer_of(size, "nonzero", "size")
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * of.ndim
+    wanted = length_of(size, "nonzero", "size")
+    fill_value = 0 if fill_value is None else fill_value
+    fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * of.ndim
     if len(fills) != of.ndim:
         raise WeftValueError(
-            f"nonzero got {len(fills)} fill values for {of.ndim} dimensions", operation="nonzero"
+            f"nonzero got {len(fills)} fill values for {of.ndim} dimensions",
+            operation="nonzero",
+            got=f"fill_value={fill_value!r:.80} for {of}",
+            wanted="a number, or one per dimension",
         )
     return _nonzero(a, *[as_array(f) if is_eager() else f for f in fills], size=wanted)
 
@@ -204,10 +234,13 @@ def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions, in the flattened array, of the elements that differ from zero.
 
+    The result is int32 (int64 under `enable_x64`) of shape (count,). Raises ConcretizationError
+    under `jit` without `size`.
+
     >>> jnp.flatnonzero(jnp.array([0, 3, 4]))
     Array([1, 2], dtype=int32)
     """
-    check_arrays("flatnonzero", a)
+    a = operand("flatnonzero", a)
     flat = reshape(a, (type_of(a).size,))
     return nonzero(flat, size=size, fill_value=fill_value)[0]
 
@@ -215,26 +248,31 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions of the elements that differ from zero, one row each.
 
+    The result is int32 (int64 under `enable_x64`) of shape (count, ndim). Raises
+    ConcretizationError under `jit` without `size`.
+
     >>> jnp.argwhere(jnp.array([[0, 1], [2, 0]]))
     Array([[0, 1],
            [1, 0]], dtype=int32)
     """
-    check_arrays("argwhere", a)
+    a = operand("argwhere", a)
     if not type_of(a).ndim:
-        count = (
-            size if size is not None else int(bool(np.asarray(known(a, "argwhere", "pass size="))))
-        )
+        check_fill(fill_value, size, "argwhere")
+        if size is None:
+            count = int(bool(known(a, "argwhere", "pass size=")))
+        else:
+            count = length_of(size, "argwhere", "size")
         return as_array(np.zeros((count, 0), index_dtype()))
     places = nonzero(a, size=size, fill_value=fill_value)
     return concatenate([reshape(p, (*type_of(p).shape, 1)) for p in places], 1)
 
 
 def extract(
-    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = None
 ) -> Array:
     """The elements of `arr` where the condition holds, as one dimension.
 
-    size: as in `nonzero`; missing elements are `fill_value`.
+    size: as in `nonzero`; missing elements are `fill_value` (0).
 
     >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
@@ -250,22 +288,25 @@ def compress(
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: Any = None,
     out: None = None,
 ) -> Array:
     """The slices along `axis` (None: elements of the flattened array) where the condition holds.
 
-    size: how many there are at most, where the condition is traced; missing ones are `fill_value`.
+    size: how many there are at most, where the condition is traced; missing ones are `fill_value`
+    (0).
 
     >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
     refuse_out("compress", out)
-    check_arrays("compress", a)
+    a = operand("compress", a)
+    check_fill(fill_value, size, "compress")
+    fill_value = 0 if fill_value is None else fill_value
     check_number(fill_value, "compress", "fill_value")
     if isinstance(condition, (list, tuple)):
         condition = np.asarray(condition)
-    check_arrays("compress", condition)
+    condition = operand("compress", condition)
     if type_of(condition).ndim != 1:
         raise ShapeError(
             "compress takes a condition of one dimension",
@@ -279,11 +320,18 @@ def compress(
     if size is None:
         value = known(condition, "compress", "pass size=, a bound on the number of elements")
         if np.any(value[length:]):
-            raise IndexError("compress: the condition holds beyond the end of the axis")
+            last = int(np.flatnonzero(value)[-1])
+            raise WeftIndexError(
+                "compress: the condition holds beyond the end of the axis",
+                operation="compress",
+                got=f"a condition that is true at {last}, for {type_of(a)}, axis {place_}",
+                wanted=f"a condition that is true below {length}",
+                fix=Fix("cut", f"cut it off: condition[:{length}]", {"length": length}),
+            )
         index = np.nonzero(value[:length])[0].astype(np.int32)
         return _take(a, index, axis=place_, mode="clip", fill=None)
     return _compress(
-        condition, a, fill_value, axis=place_, size=integer_of(size, "compress", "size")
+        condition, a, fill_value, axis=place_, size=length_of(size, "compress", "size")
     )
 
 
@@ -300,6 +348,9 @@ def _compress(condition: Any, a: Any, fill_value: Any, *, axis: int, size: int) 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """Elementwise, the choice that belongs to the first condition that holds, or `default`.
 
+    condlist, choicelist: lists of equally many arrays, which broadcast together. Raises
+    WeftValueError for lists of other lengths or none, ShapeError for shapes that do not broadcast.
+
     >>> jnp.select([jnp.array([True, False, False])], [jnp.array([1, 2, 3])], -1)
     Array([ 1, -1, -1], dtype=int32)
     """
@@ -309,16 +360,15 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             operation="select",
             wanted="as many, and at least one",
         )
-    check_arrays("select", *condlist, *choicelist, default)
-    return _select(*condlist, *choicelist, default)
+    return _select(*operands("select", *condlist, *choicelist, default))
 
 
 @compiled
-def _select(*operands: Any) -> Any:
-    n = len(operands) // 2
-    values = promoted("select", *operands[n:])
+def _select(*given: Any) -> Any:
+    n = len(given) // 2
+    values = promoted("select", *given[n:])
     out = values[-1]
-    for condition, choice in reversed(list(zip(operands[:n], values[:n], strict=True))):
+    for condition, choice in reversed(list(zip(given[:n], values[:n], strict=True))):
         out = _where.function(condition, choice, out)
     return out
 
@@ -332,9 +382,9 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     Array([1, 8, 3], dtype=int32)
     """
     refuse_out("choose", out)
-    check_arrays("choose", a)
+    a = operand("choose", a)
     values = list(choices)
-    check_arrays("choose", *values)
+    values = list(operands("choose", *values))
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(values)):
@@ -378,9 +428,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     >>> jnp.piecewise(x, [x < 0], [lambda x: -x, lambda x: 10 * x])
     Array([ 1., 20.], dtype=float32)
     """
-    check_arrays("piecewise", x)
+    x = operand("piecewise", x)
     conditions = [condlist] if not isinstance(condlist, (list, tuple)) else list(condlist)
-    check_arrays("piecewise", *conditions)
+    conditions = list(operands("piecewise", *conditions))
     functions = list(funclist)
     if len(functions) == len(conditions):
         functions.append(0)

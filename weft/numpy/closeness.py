@@ -9,10 +9,11 @@ import numpy as np
 from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.types import type_of
-from weft.numpy.arguments import broadcast_shape, broadcasted, inexact, promoted
+from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, inexact, promoted
 from weft.numpy.compiled import compiled
-from weft.numpy.elementwise import constant, equal, logical_and, logical_or, together
-from weft.numpy.promotion import as_operand
+from weft.numpy.elementwise import constant, equal, together
+from weft.numpy.logic import logical_and, logical_or
+from weft.numpy.promotion import as_operand, meeting
 from weft.numpy.representation import is_finite, isnan
 from weft.ops import arithmetic as lax
 from weft.ops import bits
@@ -30,19 +31,23 @@ def isclose(
 
     Infinities are close where they are equal; NaN is close to NaN with `equal_nan`.
 
+    The result is boolean, of the shape that both broadcast to. Raises ShapeError where they do not.
+
     >>> isclose(1.0, np.array([1.0, 1.1]))
     Array([ True, False], dtype=bool)
     """
-    a, b = _together_inexact("isclose", a, b)
+    check_flag(equal_nan, "isclose", "equal_nan")
     if type(rtol) in (int, float) and type(atol) in (int, float):
+        a, b = meeting("isclose", a, b)
         return _close_static(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
+    a, b = _together_inexact("isclose", a, b)
     real = dtypes.to_real(type_of(a).dtype)
     rtol, atol = (convert_element_type(value, real) for value in (rtol, atol))
     return _close(a, b, rtol, atol, equal_nan=bool(equal_nan))
 
 
 def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
-    """Two operands as real or complex numbers of one dtype and one shape."""
+    """Two arguments as real or complex numbers of one dtype and one shape."""
     a, b = promoted(operation, as_operand(operation, a), as_operand(operation, b))
     dtype = inexact(type_of(a).dtype)
     shape = broadcast_shape(operation, type_of(a).shape, type_of(b).shape)
@@ -64,6 +69,7 @@ def _close(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
 
 @compiled
 def _close_static(a: Any, b: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    a, b = _together_inexact("isclose", a, b)
     size = lax.abs(b)
     return _close.function(a, b, constant(rtol, size), constant(atol, size), equal_nan=equal_nan)
 
@@ -78,17 +84,21 @@ def allclose(
 ) -> Array:
     """Whether all elements of two arrays are equal within a tolerance, as `isclose` finds.
 
+    The result is a boolean scalar. Raises ShapeError where the shapes do not broadcast.
+
     >>> allclose(np.array([1.0, 2.0]), np.array([1.0, 2.0 + 1e-7]))
     Array(True, dtype=bool)
     """
+    check_flag(equal_nan, "allclose", "equal_nan")
     if type(rtol) in (int, float) and type(atol) in (int, float):
-        a, b = _together_inexact("allclose", a, b)
+        a, b = meeting("allclose", a, b)
         return _all_close(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
     return _every(isclose(a, b, rtol, atol, equal_nan))
 
 
 @compiled
 def _all_close(a: Any, b: Any, *, rtol: float, atol: float, equal_nan: bool) -> Any:
+    a, b = _together_inexact("allclose", a, b)
     return _every(_close_static.function(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
@@ -105,6 +115,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     >>> array_equal(np.array([1, 2]), np.array([1, 2]))
     Array(True, dtype=bool)
     """
+    check_flag(equal_nan, "array_equal", "equal_nan")
     a1, a2 = as_operand("array_equal", a1), as_operand("array_equal", a2)
     if type_of(a1).shape != type_of(a2).shape:
         return as_array(False)

@@ -80,18 +80,30 @@ class Compiled:
 
     def __call__(self, *arrays: Any, **static: Any) -> Any:
         if _trace(None) is None:
-            try:
-                key = (_settings(), *[x.signature for x in arrays], *static.items())
-                program = self.programs[key]
-                outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(
-                    program.handlers
-                )
-            except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):
-                return self.first_time(arrays, static)
-            if program.single:
-                return Array(outs[0], program.out_type, program.out_signature)
-            return tuple(program.wrap(outs))
+            found = self.again(arrays, static)
+            return self.first_time(arrays, static) if found is None else found
         return self.under_trace(arrays, static)
+
+    def again(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
+        """The result, where a program is compiled for such operands; None elsewhere, also under a
+        transformation.
+
+        Arguments of which all that is checked are types and parameters need no check again before
+        this: they had it when the program was made.
+        """
+        if _trace(None) is not None:
+            return None
+        try:
+            key = (_settings(), *[x.signature for x in arrays], *static.items())
+            program = self.programs[key]
+            outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(
+                program.handlers
+            )
+        except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):
+            return None
+        if program.single:
+            return Array(outs[0], program.out_type, program.out_signature)
+        return tuple(program.wrap(outs))
 
     def under_trace(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """The call while a transformation is active."""

@@ -17,9 +17,9 @@ from weft import dtypes
 from weft.array import Array, as_array, put, signature_of, to_format
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, shape_of
+from weft.numpy.arguments import broadcasted, check_arrays, check_flag, shape_of
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.convert import convert_element_type
@@ -61,7 +61,7 @@ _SMALL = 1 << 16
 def array(
     object: Any,
     dtype: Any = None,
-    copy: bool = True,
+    copy: bool | None = True,
     order: str | None = "K",
     ndmin: int = 0,
     *,
@@ -70,9 +70,10 @@ def array(
     """An array of the values of numbers, arrays, or (nested) lists and tuples of those.
 
     dtype: by default that in which the values meet; Python numbers and NumPy arrays take the
-    default width. ndmin: dimensions of length 1 are put in front up to this number. order: "K" or
-    "C"; arrays have no other order. Raises OverflowError for an integer that does not fit,
-    WeftTypeError for what holds no numbers, ValueError for lists of differing lengths.
+    default width. copy: True for a new array, None for one only where it is needed; with False
+    that is a WeftValueError. ndmin: dimensions of length 1 are put in front up to this number.
+    order: "K" or "C"; arrays have no other order. Raises OverflowError for an integer that does not
+    fit, WeftTypeError for what holds no numbers, ValueError for lists of differing lengths.
 
     >>> array([[1, 2], [3, 4]])
     Array([[1, 2],
@@ -88,6 +89,7 @@ def array(
             wanted="'K', 'A' or 'C'",
             fix=Fix("transpose", "transpose the array instead", {}),
         )
+    check_flag(copy, "array", "copy", none=True)
     wanted = None if dtype is None else dtypes.parse(dtype)
     found = _make(object, wanted)
     if copy and found is object:
@@ -95,7 +97,28 @@ def array(
     ndim = type_of(found).ndim
     if ndim < ndmin:
         found = reshape(found, (1,) * (ndmin - ndim) + type_of(found).shape)
-    return found if device is None else _to_device(found, device)
+    if device is not None:
+        found = _to_device(found, device)
+    if copy is not None and not copy:
+        _check_same(found, object)
+    return found
+
+
+def _check_same(found: Any, given: Any) -> None:
+    """Raises WeftValueError where an array is another one than that of which it was made."""
+    if found is given or (type(given) in array_values and found is array_of_value(given)):
+        return
+    known = isinstance(given, (Array, Tracer))
+    text = "leave copy=False out: copies are then made where they are needed"
+    if not known and hasattr(given, "__dlpack__"):
+        text += "; or share the memory with weft.numpy.from_dlpack(x)"
+    raise WeftValueError(
+        "array: this takes a copy",
+        operation="array",
+        got=f"copy=False for {type_of(given) if known else type(given).__name__}",
+        wanted="an array of weft that is taken as it is: in its own dtype, shape and place",
+        fix=Fix("copy", text, {"copy": None}),
+    )
 
 
 def asarray(
@@ -108,12 +131,13 @@ def asarray(
 ) -> Array:
     """An array of the values of `a`, which is answered as it is where it is one already.
 
-    Arguments as of `array`; with `copy=True` the result is a new array.
+    Arguments as of `array`; with `copy=True` the result is a new array, and `copy=False` raises
+    WeftValueError for what is none yet, or one of another dtype or place.
 
     >>> asarray(3.5)
     Array(3.5, dtype=float32, weak_type=True)
     """
-    return array(a, dtype, bool(copy), order, device=device)
+    return array(a, dtype, copy, order, device=device)
 
 
 def _make(value: Any, dtype: Any) -> Any:
@@ -125,6 +149,7 @@ def _make(value: Any, dtype: Any) -> Any:
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         return as_array(value) if dtype is None else _from_numpy(_numbers(value, dtype), dtype)
     if isinstance(value, (np.ndarray, np.generic)):
+        check_unmasked(value)
         return _from_numpy(np.asarray(value), dtype)
     if isinstance(value, (list, tuple)):
         return _from_sequence(value, dtype)
@@ -309,8 +334,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     Array([ 1, -1], dtype=int32)
     """
     check_arrays("astype", x)
+    check_flag(copy, "astype", "copy")
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
-    found = _in_dtype(x, wanted)
+    found = _make(x, wanted)
     if copy and found is x:
         found = _copied(found)
     return found if device is None else _to_device(found, device)
@@ -320,12 +346,15 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
     """An array that shares the memory of another library's array (DLPack), in its layout.
 
     `copy=True` makes a copy; `device` moves the result. A NumPy array that is read-only (NumPy
-    exports no such), or not aligned as devices need it, is copied, in its layout too.
+    exports no such), or not aligned as devices need it, is copied, in its layout too; with
+    `copy=False` that is a WeftValueError. Raises WeftTypeError for what exports no memory.
 
     >>> from_dlpack(np.arange(3, dtype=np.int32))
     Array([0, 1, 2], dtype=int32)
     """
+    check_flag(copy, "from_dlpack", "copy", none=True)
     if type(x) is not Array:
+        _check_exporter(x, copy)
         types: list[ArrayType] = []
 
         def make_type(shape: Any, dtype: Any) -> ArrayType:
@@ -335,6 +364,8 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
         if isinstance(x, np.ndarray) and not x.flags.writeable and copy is not False:
             x = x.copy(order="K")
         buffer = buffers.from_dlpack(x, make_type)
+        if isinstance(x, np.ndarray) and copy is not None and not copy:
+            _check_address(x, buffers.unsafe_pointer(buffer))
         # Another library's array may be column-major, say.
         layout = Layout(buffers.layout(buffer).major_to_minor)
         made = Array(buffer, types[-1], signature_of(types[-1], None, layout))
@@ -343,6 +374,36 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
         x = made if order is layout else to_format(made, None, order)
     found = _copied(x) if copy else x
     return found if device is None else _to_device(found, device)
+
+
+def _check_exporter(x: Any, copy: bool | None) -> None:
+    if isinstance(x, np.ndarray) and not x.flags.writeable and copy is not None and not copy:
+        raise _copy_needed("a read-only NumPy array, which NumPy does not export")
+    check_unmasked(x)
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return
+    raise WeftTypeError(
+        f"from_dlpack: a {type(x).__name__} exports no memory through DLPack",
+        operation="from_dlpack",
+        got=f"{x!r:.80} of class {type(x).__name__}",
+        wanted="an array of another library, with the methods __dlpack__ and __dlpack_device__",
+        fix=Fix("array", "make an array of it: weft.numpy.asarray(x)", {}),
+    )
+
+
+def _check_address(x: np.ndarray[Any, Any], address: int) -> None:
+    if x.size and address != x.ctypes.data:
+        raise _copy_needed(f"a NumPy array at the address {x.ctypes.data:#x}, which is not aligned")
+
+
+def _copy_needed(got: str) -> WeftValueError:
+    return WeftValueError(
+        "from_dlpack: this takes a copy",
+        operation="from_dlpack",
+        got=f"copy=False for {got}",
+        wanted="memory that a device can use in place",
+        fix=Fix("copy", "leave copy=False out", {"copy": None}),
+    )
 
 
 def _stored_order(x: np.ndarray[Any, Any], layout: Layout) -> Layout:
@@ -367,7 +428,15 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 def fromfile(
     file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0
 ) -> Array:
-    """An array of one dimension from a file that `ndarray.tofile` wrote; arguments as in NumPy."""
+    """An array of one dimension from a file that `ndarray.tofile` wrote; arguments as in NumPy.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "numbers")
+    ...     np.array([1, 2, 3], "int32").tofile(path)
+    ...     fromfile(path, "int32", offset=4)
+    Array([2, 3], dtype=int32)
+    """
     return asarray(_read(np.fromfile, file, dtype, count=count, sep=sep, offset=offset), dtype)
 
 
@@ -474,8 +543,11 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
 def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> Any:
     if isinstance(value, (list, tuple)):
         value = array(value)
-    value = as_operand(operation, value)
     wanted = None if dtype is None else dtypes.parse(dtype)
+    if wanted is None:
+        value = as_operand(operation, value)
+    else:  # to which the number as it was given is rounded
+        check_arrays(operation, value)
     keys = wanted is not None and dtypes.is_extended(wanted)
     if keys and not dtypes.is_extended(type_of(value).dtype):
         raise DTypeError(
@@ -492,7 +564,7 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> A
     elif number and not isinstance(value, np.generic) and is_eager() and prod(shape) <= _SMALL:
         of = type_of(value)
         return _constant(shape, _numbers(value, of.dtype)[()], of.dtype, of.weak_type)
-    return broadcasted(as_array(value) if number and is_eager() else value, shape, operation)
+    return broadcasted(as_array(value) if is_eager() else value, shape, operation)
 
 
 def _real_if(value: Any, dtype: Any) -> Any:

@@ -11,14 +11,17 @@ import numpy as np
 from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
+    check_flag,
     convert,
     integer_of,
+    length_of,
+    operand,
+    operands,
     refuse_out,
     shape_of,
 )
@@ -92,7 +95,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    check_arrays("diagonal", a)
+    a = operand("diagonal", a)
     ndim = type_of(a).ndim
     if ndim < 2:
         raise ShapeError(
@@ -122,7 +125,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    check_arrays("diag", v)
+    v = operand("diag", v)
     of = type_of(v)
     if of.ndim == 2:
         return diagonal(v, k)
@@ -134,11 +137,13 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix that has the elements of an array, flattened, on its k-th diagonal.
 
+    v: any shape of n elements; the result is square, with n + abs(k) rows, and has its dtype.
+
     >>> jnp.diagflat(jnp.array([[1, 2]]))
     Array([[1, 0],
            [0, 2]], dtype=int32)
     """
-    check_arrays("diagflat", v)
+    v = operand("diagflat", v)
     return diag(reshape(v, (type_of(v).size,)), k)
 
 
@@ -199,14 +204,17 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
     Array([[3., 0.],
            [0., 3.]], dtype=float32)
     """
+    check_flag(wrap, "fill_diagonal", "wrap")
+    check_flag(inplace, "fill_diagonal", "inplace")
     if inplace:
         raise WeftValueError(
             "fill_diagonal: arrays do not change in place",
             operation="fill_diagonal",
             got="inplace=True",
             wanted="inplace=False",
+            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
         )
-    check_arrays("fill_diagonal", a, val)
+    a, val = operands("fill_diagonal", a, val)
     of = type_of(a)
     if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):
         raise ShapeError(
@@ -230,7 +238,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     >>> jnp.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    size, rank = integer_of(n, "diag_indices", "n"), integer_of(ndim, "diag_indices", "ndim")
+    size, rank = length_of(n, "diag_indices", "n"), length_of(ndim, "diag_indices", "ndim")
     if size < 0 or rank < 0:
         raise WeftValueError("diag_indices takes positive numbers", operation="diag_indices")
     return _positions([np.arange(size)] * rank)
@@ -242,7 +250,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     >>> jnp.diag_indices_from(jnp.ones((2, 2)))
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    check_arrays("diag_indices_from", arr)
+    arr = operand("diag_indices_from", arr)
     of = type_of(arr)
     if of.ndim < 2 or len(set(of.shape)) > 1:
         raise ShapeError(
@@ -282,7 +290,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def _matrix(operation: str, arr: Any) -> tuple[int, ...]:
-    check_arrays(operation, arr)
+    arr = operand(operation, arr)
     of = type_of(arr)
     if of.ndim != 2:
         raise ShapeError(f"{operation} takes a matrix", operation=operation, got=str(of))
@@ -333,7 +341,7 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     Array([[2, 0],
            [5, 3]], dtype=int32)
     """
-    check_arrays("ix_", *args)
+    args = operands("ix_", *[np.asarray(x) if isinstance(x, (list, range)) else x for x in args])
     out = []
     for i, x in enumerate(args):
         of = type_of(x)
@@ -376,6 +384,7 @@ def indices(
     Array([[0, 0],
            [1, 1]], dtype=int32)
     """
+    check_flag(sparse, "indices", "sparse")
     shape = shape_of(tuple(dimensions), "indices")
     target = dtypes.default_int() if dtype is None else dtypes.parse(dtype)
     if not shape:
@@ -399,12 +408,12 @@ def _stacked_indices(*, shape: Any, dtype: Any) -> Any:
 def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """The positions in an array of a shape that flat positions stand for, one array per dimension.
 
-    Positions out of bounds are moved to the ends.
+    Negative positions count from the end; positions out of bounds are moved to the ends.
 
     >>> jnp.unravel_index(jnp.array([5, 1]), (2, 3))
     (Array([1, 0], dtype=int32), Array([2, 1], dtype=int32))
     """
-    check_arrays("unravel_index", indices)
+    indices = operand("unravel_index", indices)
     if type_of(indices).dtype not in dtypes.INTEGER:
         raise WeftTypeError(
             "unravel_index takes integers", operation="unravel_index", got=str(type_of(indices))
@@ -443,7 +452,7 @@ def ravel_multi_index(
     """
     shape = shape_of(tuple(dims), "ravel_multi_index")
     values = list(multi_index)
-    check_arrays("ravel_multi_index", *values)
+    values = list(operands("ravel_multi_index", *values))
     if len(values) != len(shape):
         raise ShapeError(
             f"ravel_multi_index got {len(values)} positions for {len(shape)} dimensions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from weft import dtypes
 from weft.array import Array
@@ -15,10 +15,12 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
     convert,
     inexact,
     integer_of,
+    not_taken,
+    operand,
+    operands,
     promoted,
 )
 from weft.numpy.compiled import compiled
@@ -64,7 +66,7 @@ def diff(
     >>> jnp.diff(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
     """
-    check_arrays("diff", a)
+    a = operand("diff", a)
     of = type_of(a)
     if not of.ndim:
         raise ShapeError("diff takes an array with dimensions", operation="diff", got=str(of))
@@ -78,7 +80,7 @@ def diff(
     for value, first in ((prepend, True), (append, False)):
         if value is None:
             continue
-        check_arrays("diff", value)
+        value = operand("diff", value)
         if not type_of(value).ndim:
             one = tuple(1 if d == place else s for d, s in enumerate(of.shape))
             value = broadcasted(value, one)
@@ -91,16 +93,18 @@ def diff(
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     """The differences of neighbours in the flattened array, between given values.
 
+    The result has one element less than the array, and those that are given.
+
     >>> jnp.ediff1d(jnp.array([1, 4, 9]))
     Array([3, 5], dtype=int32)
     """
-    check_arrays("ediff1d", ary)
+    ary = operand("ediff1d", ary)
     flat = reshape(ary, (type_of(ary).size,))
     found = _diff(flat, n=1, axis=0) if type_of(ary).size else flat
     parts = [found]
     for value, first in ((to_begin, True), (to_end, False)):
         if value is not None:
-            check_arrays("ediff1d", value)
+            value = operand("ediff1d", value)
             flat = reshape(convert(value, type_of(ary).dtype), (type_of(value).size,))
             parts = [flat, *parts] if first else [*parts, flat]
     return concatenate(parts) if len(parts) > 1 else found
@@ -121,7 +125,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     Array([0., 1., 1., 2.], dtype=float32)
     """
     given = [period] if discont is None else [period, discont]
-    check_arrays("unwrap", p, *given)
+    p, *given = operands("unwrap", p, *given)
     of = type_of(p)
     if any(type_of(x).dtype in dtypes.COMPLEX for x in (p, *given)):
         raise DTypeError(
@@ -207,6 +211,14 @@ def _gradient(f: Any, h: Any, *, axis: int) -> Any:
     return join([low, middle, high], axis)
 
 
+@overload
+def gradient(f: ArrayLike, *varargs: Any, axis: int, edge_order: int | None = ...) -> Array: ...
+
+
+@overload
+def gradient(f: ArrayLike, *varargs: Any, axis: Any = ..., edge_order: int | None = ...) -> Any: ...
+
+
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """The slopes of samples along each axis (or `axis`): central differences inside the array.
 
@@ -216,16 +228,18 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))
     Array([3., 4., 5.], dtype=float32)
     """
-    check_arrays("gradient", f, *varargs)
+    f, *given = operands("gradient", f, *varargs)
     if edge_order not in (None, 1):
-        raise NotImplementedError("gradient: edge_order is 1")
+        why = "the slopes at the edges are those between two samples"
+        fix = "leave it out, or replace the first and last slopes by ones of higher order"
+        raise not_taken("gradient", "edge_order", edge_order, why, fix, 1)
     of = type_of(f)
     axes = axes_of(axis, of.ndim, "gradient")
     if any(of.shape[d] < 2 for d in axes):
         raise ShapeError(
             "gradient takes two or more samples along each axis", operation="gradient", got=str(of)
         )
-    steps: Sequence[Any] = varargs or (1.0,)
+    steps: Sequence[Any] = given or (1.0,)
     steps = list(steps) * len(axes) if len(steps) == 1 else list(steps)
     if len(steps) != len(axes):
         raise WeftValueError(
@@ -272,7 +286,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     Array(2., dtype=float32)
     """
     step = dx if x is None else x
-    check_arrays("trapezoid", y, step)
+    y, step = operands("trapezoid", y, step)
     of = type_of(y)
     place = axis_of(axis, of.ndim, "trapezoid")
     if x is not None and type_of(x).ndim == 1 and type_of(x).shape[0] != of.shape[place]:
@@ -325,7 +339,7 @@ def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, prefer
 
 
 def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
-    check_arrays(name, a, v)
+    a, v = operands(name, a, v)
     left, right = type_of(a), type_of(v)
     if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
         raise ShapeError(

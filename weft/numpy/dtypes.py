@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.dtypes import finfo, iinfo, issubdtype, promote_types
-from weft.errors import DTypeError, WeftTypeError
+from weft.errors import DTypeError, WeftTypeError, WeftValueError
 from weft.numpy.creation import array
 
 __all__ = [
@@ -219,7 +219,12 @@ def result_type(*args: Any) -> Any:
     (dtype('float32'), dtype(bfloat16))
     """
     if not args:
-        raise ValueError("result_type takes at least one array or dtype")
+        raise WeftValueError(
+            "result_type takes at least one array or dtype",
+            operation="result_type",
+            got="no arguments",
+            wanted="arrays, numbers or dtypes",
+        )
     return dtypes.promote(*[_pair(value) for value in args])[0]
 
 
@@ -255,7 +260,12 @@ def isdtype(dtype: Any, kind: Any) -> Any:
             if _KINDS[one](found):
                 return True
         elif isinstance(one, str) and one not in _names():
-            raise ValueError(f"isdtype knows the kinds {', '.join(map(repr, _KINDS))}, not {one!r}")
+            raise WeftValueError(
+                f"isdtype knows no kind {one!r:.40}",
+                operation="isdtype",
+                got=f"kind={one!r:.80}",
+                wanted=f"{', '.join(map(repr, _KINDS))}, a dtype, or a tuple of those",
+            )
         elif dtypes.parse(one) == found:
             return True
     return False

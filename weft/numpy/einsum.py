@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
 from weft.array import Array
-from weft.core.types import type_of
+from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import check_arrays, convert, promoted, refuse_sharding
+from weft.numpy.arguments import (
+    check_arrays,
+    check_choice,
+    convert,
+    not_taken,
+    promoted,
+    refuse_out,
+    refuse_sharding,
+)
 from weft.numpy.compiled import compiled
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.ops.arithmetic import eq
@@ -245,17 +253,22 @@ def einsum(
     Array([3., 3.], dtype=float32)
     """
     refuse_sharding("einsum", out_sharding)
-    if out is not None or _dot_general is not None:
-        raise NotImplementedError("einsum takes no out= and no _dot_general=")
+    refuse_out("einsum", out)
+    if _dot_general is not None:
+        why = "the products are those of weft.lax.dot_general"
+        fix = "leave it out; preferred_element_type= and precision= say how they are computed"
+        raise not_taken("einsum", "_dot_general", _dot_general, why, fix)
     if not isinstance(subscripts, str):
         subscripts, values = _from_lists((subscripts, *operands))
     else:
         values = list(operands)
     check_arrays("einsum", *values)
+    values = [user_value(x) for x in values]
     if not values:
         raise _wrong("there are no operands", subscripts)
     shapes = tuple(type_of(x).shape for x in values)
     terms, result = parse(subscripts, shapes)
+    _check_optimize("einsum", optimize)
     if isinstance(optimize, list):
         # The list that `einsum_path` answers with begins with its name.
         optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
@@ -270,8 +283,29 @@ def einsum(
     )
 
 
+# The names of opt_einsum, which is imported only where an order is looked for.
+_METHODS = (True, False, "auto", "auto-hq", "optimal", "greedy", "eager", "opportunistic", "dp") + (
+    "dynamic-programming",
+    "branch-all",
+    "branch-2",
+    "branch-1",
+    "random-greedy",
+    "random-greedy-128",
+)
+
+
+def _check_optimize(operation: str, optimize: Any) -> None:
+    if not isinstance(optimize, (tuple, list)) and not callable(optimize):
+        check_choice(optimize, _METHODS, operation, "optimize")
+
+
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "greedy") -> Any:
-    """The order in which `einsum` would contract, as (list of steps, description)."""
+    """The order in which `einsum` would contract, as (list of steps, description).
+
+    >>> steps, _ = einsum_path("ij,jk,k->i", np.ones((2, 3)), np.ones((3, 4)), np.ones(4))
+    >>> steps
+    ['einsum_path', (1, 2), (0, 1)]
+    """
     if not isinstance(subscripts, str):
         subscripts, values = _from_lists((subscripts, *operands))
     else:

@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, comparison, logic and bits: the functions behind an array's operators."""
+"""Elementwise arithmetic and comparison: functions behind an array's operators. See `logic` too."""
 
 from __future__ import annotations
 
@@ -34,14 +34,6 @@ __all__ = [
     "abs",
     "absolute",
     "add",
-    "bitwise_and",
-    "bitwise_count",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
     "divide",
     "divmod",
     "equal",
@@ -53,14 +45,8 @@ __all__ = [
     "fmod",
     "greater",
     "greater_equal",
-    "invert",
-    "left_shift",
     "less",
     "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
     "maximum",
     "minimum",
     "mod",
@@ -72,7 +58,6 @@ __all__ = [
     "power",
     "reciprocal",
     "remainder",
-    "right_shift",
     "sign",
     "square",
     "subtract",
@@ -93,7 +78,8 @@ def same(x: Any) -> Any:
 
 def constant(value: Any, like: Any) -> Any:
     """A number in the dtype of another value."""
-    return type_of(like).dtype.type(value)
+    with np.errstate(over="ignore"):
+        return type_of(like).dtype.type(value)
 
 
 def filled(value: Any, like: Any) -> Any:
@@ -160,9 +146,21 @@ divide: BinaryUfunc = true_divide
 negative: UnaryUfunc = unary_ufunc(
     "negative",
     {NUMERIC: lax.neg_p.bind},
-    """The elementwise negation -x of numbers. Raises DTypeError for booleans.""",
+    """The elementwise negation -x of numbers. Raises DTypeError for booleans.
+
+    >>> jnp.negative(jnp.array([1.0, -2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """,
 )
-positive: UnaryUfunc = unary_ufunc("positive", {dtypes.ANY: same}, """The values themselves: +x.""")
+positive: UnaryUfunc = unary_ufunc(
+    "positive",
+    {dtypes.ANY: same},
+    """The values themselves: +x.
+
+    >>> jnp.positive(jnp.array([1.0, -2.0]))
+    Array([ 1., -2.], dtype=float32)
+    """,
+)
 square: UnaryUfunc = unary_ufunc(
     "square",
     {NUMERIC: lax.square_p.bind, BOOLEAN: same},
@@ -181,7 +179,11 @@ def _reciprocal(x: Any) -> Any:
 reciprocal: UnaryUfunc = unary_ufunc(
     "reciprocal",
     {INEXACT: _reciprocal},
-    """The elementwise 1 / x; integers become real numbers first.""",
+    """The elementwise 1 / x; integers become real numbers first.
+
+    >>> jnp.reciprocal(jnp.array([2, 4]))
+    Array([0.5 , 0.25], dtype=float32)
+    """,
     inexact=True,
 )
 abs: UnaryUfunc = unary_ufunc(
@@ -197,7 +199,11 @@ absolute: UnaryUfunc = abs
 fabs: UnaryUfunc = unary_ufunc(
     "fabs",
     {FLOATING: lax.abs_p.bind},
-    """The elementwise absolute value of real numbers, as floating-point numbers.""",
+    """The elementwise absolute value of real numbers, as floating-point numbers.
+
+    >>> jnp.fabs(jnp.array([-2, 3]))
+    Array([2., 3.], dtype=float32)
+    """,
     inexact=True,
 )
 sign: UnaryUfunc = unary_ufunc(
@@ -283,7 +289,11 @@ fmax: BinaryUfunc = binary_ufunc(
         FLOATING: _ignoring_nan(lax.max, "fmax"),
         COMPLEX: _ignoring_nan(_complex_max, "fmax"),
     },
-    """The larger of x1 and x2, elementwise, where NaN counts as missing.""",
+    """The larger of x1 and x2, elementwise, where NaN counts as missing.
+
+    >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
+    Array([1. , 0.5], dtype=float32)
+    """,
     reorderable=True,
 )
 fmin: BinaryUfunc = binary_ufunc(
@@ -293,7 +303,11 @@ fmin: BinaryUfunc = binary_ufunc(
         FLOATING: _ignoring_nan(lax.min, "fmin"),
         COMPLEX: _ignoring_nan(_complex_min, "fmin"),
     },
-    """The smaller of x1 and x2, elementwise, where NaN counts as missing.""",
+    """The smaller of x1 and x2, elementwise, where NaN counts as missing.
+
+    >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 0.5)
+    Array([0.5, 0.5], dtype=float32)
+    """,
     reorderable=True,
 )
 
@@ -409,28 +423,28 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 
 # ---- powers ------------------------------------------------------------------------------------
 
-# |x| >= 2 to the power of 64 is more than any integer dtype holds.
-_ROUNDS = 7
-
 
 @compiled
 def _power_of_integers(x: Any, y: Any) -> Any:
-    """Repeated squaring. For a negative exponent the exact value rounded to zero."""
+    """Repeated squaring, modulo 2 to the number of bits. For a negative exponent the exact value
+    rounded to zero."""
     x, y = together(x, y)
-    zero, one, last = constant(0, x), constant(1, x), constant(1, y)
-    # All high exponents of one parity are alike: only 0, 1 and -1 do not overflow there.
-    folded = lax.add(filled(64, y), bits.bitwise_and(y, last))
-    exponent = select(lax.gt(lax.abs(y) if _signed(y) else y, constant(65, y)), folded, y)
-    exponent = lax.abs(exponent) if _signed(y) else exponent
+    zero, one = constant(0, x), constant(1, x)
+    # The powers of an odd number never become 0: every bit of the exponent counts.
+    rounds = 8 * type_of(y).dtype.itemsize - (1 if _signed(y) else 0)
     result, base = filled(1, x), x
-    for i in range(_ROUNDS):
-        bit = lax.ne(bits.bitwise_and(exponent, constant(1 << i, y)), constant(0, y))
+    for i in range(rounds):
+        bit = lax.ne(bits.bitwise_and(y, constant(1 << i, y)), constant(0, y))
         result = select(bit, lax.mul(result, base), result)
         base = lax.mul(base, base)
     if not _signed(y):
         return result
-    unit = bits.bitwise_or(lax.eq(x, one), lax.eq(lax.mul(x, x), one))
-    vanishes = bits.bitwise_and(lax.lt(y, constant(0, y)), bits.bitwise_not(unit))
+    # 1 and -1 alone have inverses among the integers; -y and y have the same lowest bit.
+    unit = bits.bitwise_or(lax.eq(x, one), lax.eq(lax.neg(x), one))
+    negative = lax.lt(y, constant(0, y))
+    odd = lax.ne(bits.bitwise_and(y, constant(1, y)), constant(0, y))
+    result = select(bits.bitwise_and(negative, unit), select(odd, x, filled(1, x)), result)
+    vanishes = bits.bitwise_and(negative, bits.bitwise_not(unit))
     return select(vanishes, filled(zero, x), result)
 
 
@@ -506,7 +520,11 @@ pow = power
 float_power: BinaryUfunc = binary_ufunc(
     "float_power",
     {INEXACT: powers.pow_p.bind},
-    """x1 to the power x2, elementwise, as real or complex numbers.""",
+    """x1 to the power x2, elementwise, as real or complex numbers.
+
+    >>> jnp.float_power(jnp.array([2, 4]), -1)
+    Array([0.5 , 0.25], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -523,163 +541,51 @@ equal: BinaryUfunc = binary_ufunc(
     """,
 )
 not_equal: BinaryUfunc = binary_ufunc(
-    "not_equal", {dtypes.ANY: lax.ne_p.bind}, """Whether x1 != x2, elementwise."""
+    "not_equal",
+    {dtypes.ANY: lax.ne_p.bind},
+    """Whether x1 != x2, elementwise.
+
+    >>> jnp.not_equal(jnp.array([1, 2]), 2)
+    Array([ True, False], dtype=bool)
+    """,
 )
-_LEXICOGRAPHIC = " Complex numbers are compared by real part, then by imaginary part."
 less: BinaryUfunc = binary_ufunc(
     "less",
     {REAL | BOOLEAN: lax.lt_p.bind, COMPLEX: _complex_before},
-    "Whether x1 < x2, elementwise." + _LEXICOGRAPHIC,
+    """Whether x1 < x2, elementwise. Complex numbers are compared by real part, then by
+    imaginary part.
+
+    >>> jnp.less(jnp.array([1, 2, 3]), 2)
+    Array([ True, False, False], dtype=bool)
+    """,
 )
 less_equal: BinaryUfunc = binary_ufunc(
     "less_equal",
     {REAL | BOOLEAN: lax.le_p.bind, COMPLEX: _complex_before_or_equal},
-    "Whether x1 <= x2, elementwise." + _LEXICOGRAPHIC,
+    """Whether x1 <= x2, elementwise. Complex numbers are compared by real part, then by
+    imaginary part.
+
+    >>> jnp.less_equal(jnp.array([1, 2, 3]), 2)
+    Array([ True,  True, False], dtype=bool)
+    """,
 )
 greater: BinaryUfunc = binary_ufunc(
     "greater",
     {REAL | BOOLEAN: lax.gt_p.bind, COMPLEX: lambda x, y: _complex_before(y, x)},
-    "Whether x1 > x2, elementwise." + _LEXICOGRAPHIC,
+    """Whether x1 > x2, elementwise. Complex numbers are compared by real part, then by
+    imaginary part.
+
+    >>> jnp.greater(jnp.array([1, 2, 3]), 2)
+    Array([False, False,  True], dtype=bool)
+    """,
 )
 greater_equal: BinaryUfunc = binary_ufunc(
     "greater_equal",
     {REAL | BOOLEAN: lax.ge_p.bind, COMPLEX: lambda x, y: _complex_before_or_equal(y, x)},
-    "Whether x1 >= x2, elementwise." + _LEXICOGRAPHIC,
-)
+    """Whether x1 >= x2, elementwise. Complex numbers are compared by real part, then by
+    imaginary part.
 
-
-# ---- logic -------------------------------------------------------------------------------------
-
-
-def _truth(x: Any) -> Any:
-    """Whether a number is not zero."""
-    return lax.ne(x, constant(0, x))
-
-
-@compiled
-def _both_hold(x: Any, y: Any) -> Any:
-    return bits.bitwise_and(_truth(x), _truth(y))
-
-
-@compiled
-def _either_holds(x: Any, y: Any) -> Any:
-    return bits.bitwise_or(_truth(x), _truth(y))
-
-
-@compiled
-def _one_holds(x: Any, y: Any) -> Any:
-    return bits.bitwise_xor(_truth(x), _truth(y))
-
-
-logical_and: BinaryUfunc = binary_ufunc(
-    "logical_and",
-    {
-        BOOLEAN: bits.and_p.bind,
-        NUMERIC: _both_hold,
-    },
-    """Whether x1 and x2 both hold (numbers: are not zero), elementwise.
-
-    >>> jnp.logical_and(jnp.array([True, False]), True)
-    Array([ True, False], dtype=bool)
+    >>> jnp.greater_equal(jnp.array([1, 2, 3]), 2)
+    Array([False,  True,  True], dtype=bool)
     """,
-    identity=True,
-    reorderable=True,
-)
-logical_or: BinaryUfunc = binary_ufunc(
-    "logical_or",
-    {
-        BOOLEAN: bits.or_p.bind,
-        NUMERIC: _either_holds,
-    },
-    """Whether x1 or x2 holds (numbers: is not zero), elementwise.""",
-    identity=False,
-    reorderable=True,
-)
-logical_xor: BinaryUfunc = binary_ufunc(
-    "logical_xor",
-    {
-        BOOLEAN: bits.xor_p.bind,
-        NUMERIC: _one_holds,
-    },
-    """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.""",
-    identity=False,
-    reorderable=True,
-)
-logical_not: UnaryUfunc = unary_ufunc(
-    "logical_not",
-    {BOOLEAN: bits.not_p.bind, NUMERIC: lambda x: lax.eq(x, constant(0, x))},
-    """Whether x does not hold (numbers: is zero), elementwise.
-
-    >>> jnp.logical_not(jnp.array([True, False]))
-    Array([False,  True], dtype=bool)
-    """,
-)
-
-
-# ---- bits --------------------------------------------------------------------------------------
-
-BITS = dtypes.BITS
-
-bitwise_and: BinaryUfunc = binary_ufunc(
-    "bitwise_and",
-    {BITS: bits.and_p.bind},
-    """The bits that both x1 and x2 have, elementwise, of integers and booleans.""",
-    identity=-1,
-    reorderable=True,
-)
-bitwise_or: BinaryUfunc = binary_ufunc(
-    "bitwise_or",
-    {BITS: bits.or_p.bind},
-    """The bits that x1 or x2 has, elementwise, of integers and booleans.""",
-    identity=0,
-    reorderable=True,
-)
-bitwise_xor: BinaryUfunc = binary_ufunc(
-    "bitwise_xor",
-    {BITS: bits.xor_p.bind},
-    """The bits that exactly one of x1 and x2 has, elementwise, of integers and booleans.""",
-    identity=0,
-    reorderable=True,
-)
-invert: UnaryUfunc = unary_ufunc(
-    "invert",
-    {BITS: bits.not_p.bind},
-    """The complement of all bits, elementwise, of integers and booleans.
-
-    >>> jnp.invert(jnp.array([0, 5]))
-    Array([-1, -6], dtype=int32)
-    """,
-)
-bitwise_not: UnaryUfunc = invert
-bitwise_invert: UnaryUfunc = invert
-left_shift: BinaryUfunc = binary_ufunc(
-    "left_shift",
-    {INTEGER: bits.shift_left_p.bind},
-    """The bits of x1 moved up by x2 places, elementwise, of integers.""",
-)
-bitwise_left_shift: BinaryUfunc = left_shift
-right_shift: BinaryUfunc = binary_ufunc(
-    "right_shift",
-    {SIGNED: bits.shift_right_arithmetic_p.bind, UNSIGNED: bits.shift_right_logical_p.bind},
-    """The bits of x1 moved down by x2 places, elementwise, of integers; signed ones keep their
-    sign.
-    """,
-)
-bitwise_right_shift: BinaryUfunc = right_shift
-
-
-@compiled
-def _count_bits(x: Any) -> Any:
-    return convert_element_type(bits.population_count(x), dtypes.uint8)
-
-
-@compiled
-def _count_bits_of_magnitude(x: Any) -> Any:
-    return convert_element_type(bits.population_count(lax.abs(x)), dtypes.uint8)
-
-
-bitwise_count: UnaryUfunc = unary_ufunc(
-    "bitwise_count",
-    {SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
-    """The number of bits set in the absolute value, elementwise, as uint8.""",
 )

@@ -14,12 +14,20 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import put
-from weft.core.types import ArrayType, type_of
+from weft.array import Array, put
+from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.numpy.arguments import axes_of, axis_of, check_arrays, convert, inexact, integer_of
+from weft.numpy.arguments import (
+    axes_of,
+    axis_of,
+    check_arrays,
+    convert,
+    inexact,
+    integer_of,
+    operand,
+)
 from weft.numpy.compiled import compiled
-from weft.numpy.creation import _placed
+from weft.numpy.creation import _placed, asarray
 from weft.numpy.manipulation import roll
 from weft.ops.arithmetic import div, lt, mul, scalar, sub
 from weft.ops.complex import conj
@@ -229,6 +237,7 @@ def _transformed(
 def _one(operation: str, kind: str, a: Any, n: Any, axis: Any, norm: Any) -> Any:
     """A transform over one axis."""
     check_operand(operation, a, kind)
+    a = user_value(a)
     of = type_of(a)
     place = axis_of(axis, of.ndim, operation)
     if n is None:
@@ -244,6 +253,7 @@ def _several(
 ) -> Any:
     """A transform over several axes."""
     check_operand(operation, a, kind)
+    a = user_value(a)
     of = type_of(a)
     found, sizes = axes_and_sizes(operation, of.shape, s, axes, several)
     if kind in ("RFFT", "IRFFT") and not found:
@@ -264,7 +274,7 @@ def _several(
 
 
 @api_boundary
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform over one axis: frequency k is the sum of a[j] exp(-2 pi i j k / n).
 
     n: the length, to which `a` is cut, or filled up with zeros; None: as it is. norm: "backward"
@@ -282,7 +292,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 
 
 @api_boundary
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same arguments, dtypes and errors.
 
     >>> import weft.numpy as jnp
@@ -293,7 +303,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 @api_boundary
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform of real numbers: the n // 2 + 1 first frequencies.
 
     The others are their conjugates. Arguments and errors are those of `fft`; complex numbers are a
@@ -307,7 +317,7 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 @api_boundary
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: n real numbers, float32 or float64, from n // 2 + 1 frequencies.
 
     n is by default even, 2 (m - 1) for m frequencies; an odd one has to be said. The imaginary
@@ -324,7 +334,7 @@ _OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 @api_boundary
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform, which is real, of n numbers with a[-j] the conjugate of a[j].
 
     Of these only the n // 2 + 1 first are given; n is by default even. Arguments and errors are
@@ -341,7 +351,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 
 
 @api_boundary
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: n // 2 + 1 complex numbers from n real ones.
 
     >>> import weft.numpy as jnp
@@ -358,7 +368,7 @@ def fftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str | None = None,
-) -> Any:
+) -> Array:
     """The Fourier transform over several axes, all where none are given.
 
     s: a length for each axis (-1: that of `a`), to which `a` is cut or filled up with zeros;
@@ -381,7 +391,7 @@ def ifftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str | None = None,
-) -> Any:
+) -> Array:
     """The inverse of `fftn`, with the same arguments and errors.
 
     >>> jnp.fft.ifftn(jnp.array([[4.0, 0.0], [0.0, 0.0]])).real
@@ -397,7 +407,7 @@ def rfftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str | None = None,
-) -> Any:
+) -> Array:
     """The Fourier transform of real numbers over several axes, the last of them as in `rfft`.
 
     Arguments and errors are those of `fftn`; complex numbers are a DTypeError.
@@ -415,7 +425,7 @@ def irfftn(
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str | None = None,
-) -> Any:
+) -> Array:
     """The inverse of `rfftn`: real numbers; the last of the axes is as in `irfft`.
 
     Arguments and errors are those of `fftn`.
@@ -430,7 +440,7 @@ def irfftn(
 @api_boundary
 def fft2(
     a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Array:
     """`fftn` over two axes. Raises WeftValueError for another number of them.
 
     >>> jnp.fft.fft2(jnp.ones((2, 2)))
@@ -443,7 +453,7 @@ def fft2(
 @api_boundary
 def ifft2(
     a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Array:
     """`ifftn` over two axes. Raises WeftValueError for another number of them.
 
     >>> jnp.fft.ifft2(jnp.array([[4.0, 0.0], [0.0, 0.0]]))
@@ -456,7 +466,7 @@ def ifft2(
 @api_boundary
 def rfft2(
     a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Array:
     """`rfftn` over two axes. Raises WeftValueError for another number of them.
 
     >>> jnp.fft.rfft2(jnp.ones((2, 2)))
@@ -469,7 +479,7 @@ def rfft2(
 @api_boundary
 def irfft2(
     a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Array:
     """`irfftn` over two axes. Raises WeftValueError for another number of them.
 
     >>> jnp.fft.irfft2(jnp.array([[4.0, 0.0], [0.0, 0.0]]))
@@ -483,7 +493,7 @@ def irfft2(
 
 
 @api_boundary
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of `fft`, 0, 1, ..., then the negative ones, divided by n d.
 
     n: how many samples; d: the distance between two, a number or an array without dimensions.
@@ -498,7 +508,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 @api_boundary
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The n // 2 + 1 frequencies of `rfft`, with the arguments and errors of `fftfreq`.
 
     >>> import weft.numpy as jnp
@@ -557,7 +567,7 @@ def _scaled_frequencies(d: Any, *, size: int, count: int, positive: int) -> Any:
 
 
 @api_boundary
-def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
     """The frequencies in rising order: zero is moved to the middle of the axes, all by default.
 
     Raises AxisError for an axis that is not there or is given twice.
@@ -570,7 +580,7 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 
 
 @api_boundary
-def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Array:
     """The inverse of `fftshift`.
 
     >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
@@ -580,7 +590,7 @@ def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 
 
 def _shifted(operation: str, x: Any, axes: Any, by: Callable[[int], int]) -> Any:
-    check_arrays(operation, x)
+    x = operand(operation, x)
     shape = type_of(x).shape
     found = axes_of(axes, len(shape), operation)
-    return roll(x, [by(shape[d]) for d in found], list(found)) if found else x
+    return roll(x, [by(shape[d]) for d in found], list(found)) if found else asarray(x)

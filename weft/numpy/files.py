@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import WeftTypeError, WeftValueError
+from weft.numpy.arguments import not_taken
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
 
@@ -125,10 +126,12 @@ def load(
     """
     for name, value in (("mmap_mode", mmap_mode), ("allow_pickle", allow_pickle)):
         if value:
-            raise NotImplementedError(
-                f"load takes no {name}=: an array of weft is a copy in the memory of a device, and "
-                "pickled objects are no arrays; use numpy.load"
+            why = (
+                "an array of weft is a copy in the memory of a device, and pickled objects are no "
+                "arrays"
             )
+            fix = f"read it with NumPy: numpy.load(file, {name}={value!r:.40})"
+            raise not_taken("load", name, value, why, fix, None if name == "mmap_mode" else False)
     try:
         found = np.load(file, allow_pickle=False, max_header_size=max_header_size)
     except (ValueError, EOFError) as error:

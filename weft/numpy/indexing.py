@@ -693,6 +693,6 @@ def _plain(parts: Sequence[Any]) -> bool:
 
 def _is_mask(index: Any, x: Array) -> bool:
     """Whether an index is one boolean array that stands for the leading dimensions of `x`."""
-    if not isinstance(index, (Array, np.ndarray)) or index.dtype != np.bool_ or not index.ndim:
+    if type(index) not in (Array, np.ndarray) or index.dtype != np.bool_ or not index.ndim:
         return False
     return x.shape[: index.ndim] == index.shape

@@ -13,7 +13,7 @@ import numpy as np
 from weft import dtypes
 from weft.array import Array
 from weft.core.trace import Tracer
-from weft.core.types import type_of
+from weft.core.types import check_unmasked, type_of
 from weft.errors import (
     ConcretizationError,
     Fix,
@@ -26,14 +26,20 @@ from weft.numpy.arguments import (
     axis_of,
     broadcasted,
     check_arrays,
+    check_flag,
     convert,
     integer_of,
+    length_of,
+    operand,
+    operands,
     promoted,
+    refuse_out,
     refuse_sharding,
 )
 from weft.numpy.compiled import compiled
 from weft.numpy.indexing import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
+from weft.numpy.promotion import meeting
 from weft.ops import shape as shapes
 from weft.ops import slicing
 from weft.ops.cumulative import cumsum
@@ -78,6 +84,7 @@ def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, A
                 {"argument": argument},
             ),
         )
+    check_unmasked(value)
     return np.asarray(value.concrete() if isinstance(value, Tracer) else value)
 
 
@@ -89,7 +96,7 @@ def _sequence(operation: str, arrays: Any) -> list[Any]:
     if isinstance(arrays, (list, tuple)):
         values = list(arrays)
     else:
-        check_arrays(operation, arrays)
+        arrays = operand(operation, arrays)
         if not type_of(arrays).ndim:
             raise WeftTypeError(
                 f"{operation} takes a sequence of arrays",
@@ -102,8 +109,7 @@ def _sequence(operation: str, arrays: Any) -> list[Any]:
         raise WeftValueError(
             f"{operation} takes at least one array", operation=operation, got="no arrays"
         )
-    check_arrays(operation, *values)
-    return values
+    return list(operands(operation, *values))
 
 
 @compiled
@@ -150,7 +156,11 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
-    """The arrays joined along a dimension they have: the Array API's name of `concatenate`."""
+    """The arrays joined along a dimension they have: the Array API's name of `concatenate`.
+
+    >>> concat([np.array([1, 2]), np.array([3])])
+    Array([1, 2, 3], dtype=int32)
+    """
     return concatenate(arrays, axis)
 
 
@@ -163,8 +173,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    if out is not None:
-        raise NotImplementedError("stack takes no out=: arrays do not change in place")
+    refuse_out("stack", out)
     values = _sequence("stack", arrays)
     first = type_of(values[0])
     for x in values:
@@ -234,7 +243,7 @@ def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
     >>> jnp.append(jnp.array([1, 2]), 3)
     Array([1, 2, 3], dtype=int32)
     """
-    check_arrays("append", arr, values)
+    arr, values = meeting("append", arr, values)
     if axis is None:
         return concatenate([reshape(x, (type_of(x).size,)) for x in (arr, values)])
     return concatenate([arr, values], axis)
@@ -301,7 +310,7 @@ def _split(x: Any, *, bounds: tuple[int, ...], axis: int) -> tuple[Any, ...]:
 
 
 def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> Any:
-    check_arrays(operation, ary)
+    ary = operand(operation, ary)
     of = type_of(ary)
     place = axis_of(axis, of.ndim, operation)
     length = of.shape[place]
@@ -366,7 +375,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    check_arrays("hsplit", ary)
+    ary = operand("hsplit", ary)
     return split(ary, indices_or_sections, 0 if type_of(ary).ndim == 1 else 1)
 
 
@@ -388,7 +397,7 @@ def tile(A: Any, reps: Any) -> Array:
     >>> jnp.tile(jnp.array([1, 2]), 2)
     Array([1, 2, 1, 2], dtype=int32)
     """
-    check_arrays("tile", A)
+    A = operand("tile", A)
     given = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = tuple(integer_of(n, "tile", "reps") for n in given)
     if any(n < 0 for n in counts):
@@ -427,7 +436,7 @@ def repeat(
     Array([1, 1, 2], dtype=int32)
     """
     refuse_sharding("repeat", out_sharding)
-    check_arrays("repeat", a)
+    a = operand("repeat", a)
     if axis is None:
         a, axis = reshape(a, (type_of(a).size,)), 0
     of = type_of(a)
@@ -435,9 +444,12 @@ def repeat(
     length = of.shape[place]
     if isinstance(repeats, (list, tuple)):
         repeats = np.asarray(repeats)
-    if total_repeat_length is not None and (type_of(repeats).ndim or isinstance(repeats, Tracer)):
-        total = integer_of(total_repeat_length, "repeat", "total_repeat_length")
-        return _repeat_traced(as_operand(a), repeats, axis=place, total=total)
+    repeats = operand("repeat", repeats)
+    if total_repeat_length is not None:
+        total = length_of(total_repeat_length, "repeat", "total_repeat_length")
+        computed = type_of(repeats).ndim or isinstance(repeats, Tracer)
+        if computed or total != length * static_array(repeats, "repeat", "repeats"):
+            return _repeat_traced(as_operand(a), repeats, axis=place, total=total)
     counts = static_array(repeats, "repeat", "repeats (without total_repeat_length)")
     if counts.ndim > 1 or counts.size not in (1, length) or (counts.size and counts.min() < 0):
         raise WeftValueError(
@@ -519,14 +531,18 @@ def delete(
     >>> jnp.delete(jnp.array([4, 5, 6]), 1)
     Array([4, 6], dtype=int32)
     """
-    check_arrays("delete", arr)
+    arr = operand("delete", arr)
+    check_flag(assume_unique_indices, "delete", "assume_unique_indices")
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of = type_of(arr)
     place = axis_of(axis, of.ndim, "delete")
     length = of.shape[place]
     if not isinstance(obj, slice):
+        listed = isinstance(obj, (list, tuple))
         obj = static_array(obj, "delete", "obj")
+        if listed and not obj.size:  # NumPy takes an empty list for one of real numbers
+            obj = obj.astype(np.int32)
     try:
         kept = np.delete(np.arange(length, dtype=np.int32), obj)
     except IndexError as error:
@@ -548,7 +564,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     >>> jnp.insert(jnp.array([1, 3]), 1, 2)
     Array([1, 2, 3], dtype=int32)
     """
-    check_arrays("insert", arr, values)
+    arr, values = operands("insert", arr, values)
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of = type_of(arr)
@@ -560,8 +576,11 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     if places.dtype == np.bool_:
         places = np.nonzero(places)[0]
     if places.size and (places.min() < -length or places.max() > length):
-        raise IndexError(
-            f"insert: a place is out of bounds for axis {place} of length {length}: {obj!r}"
+        raise WeftIndexError(
+            f"insert: a place is out of bounds for axis {place} of length {length}",
+            operation="insert",
+            got=f"obj={obj!r:.80} for {of}",
+            wanted=f"places between {-length} and {length}",
         )
     values_of = type_of(values)
     single = places.ndim == 0

@@ -18,14 +18,15 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
     combined,
     convert,
     integer_of,
     promoted,
+    refuse_out,
     refuse_sharding,
 )
 from weft.numpy.compiled import compiled
+from weft.numpy.promotion import meeting
 from weft.ops.arithmetic import mul, sub
 from weft.ops.bits import bitwise_and
 from weft.ops.complex import conj
@@ -126,7 +127,7 @@ def dot(
         numbers = _matmul_numbers.get((x, y))
         if numbers is not None and not numbers[1][0]:
             return dot_general(a, b, numbers)
-    check_arrays("dot", a, b)
+    a, b = meeting("dot", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if left and right and left[-1] != right[max(len(right) - 2, 0)]:
         raise mismatch("dot", a, b, len(left) - 1, max(len(right) - 2, 0))
@@ -218,7 +219,7 @@ def matmul(
         if numbers is not None:
             return dot_general(a, b, numbers)
     refuse_sharding("matmul", out_sharding)
-    check_arrays("matmul", a, b)
+    a, b = meeting("matmul", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if not left or not right:
         raise ShapeError(
@@ -250,10 +251,13 @@ def vdot(
 ) -> Array:
     """The sum of products of all elements, those of `a` conjugated.
 
+    a and b: any shapes with equally many elements; the result is a scalar. Raises ShapeError for
+    others.
+
     >>> jnp.vdot(jnp.array([1j, 2.0]), jnp.array([1j, 3.0]))
     Array(7.+0.j, dtype=complex64)
     """
-    check_arrays("vdot", a, b)
+    a, b = meeting("vdot", a, b)
     x, y = reshape(a, (type_of(a).size,)), reshape(b, (type_of(b).size,))
     if type_of(x).dtype in dtypes.COMPLEX:
         x = conj(x)
@@ -285,7 +289,7 @@ def vecdot(
     >>> jnp.vecdot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     Array(11., dtype=float32)
     """
-    check_arrays("vecdot", x1, x2)
+    x1, x2 = meeting("vecdot", x1, x2)
     left, right = type_of(x1), type_of(x2)
     if not left.ndim or not right.ndim:
         raise ShapeError("vecdot takes operands with dimensions", operation="vecdot")
@@ -304,7 +308,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> jnp.matvec(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([1.0, 1.0]))
     Array([3., 7.], dtype=float32)
     """
-    check_arrays("matvec", x1, x2)
+    x1, x2 = meeting("matvec", x1, x2)
     out = matmul(x1, expand_dims(x2, (type_of(x2).ndim,)))
     return reshape(out, type_of(out).shape[:-1])
 
@@ -315,7 +319,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> jnp.vecmat(jnp.array([1.0, 1.0]), jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([4., 6.], dtype=float32)
     """
-    check_arrays("vecmat", x1, x2)
+    x1, x2 = meeting("vecmat", x1, x2)
     x = conj(x1) if type_of(x1).dtype in dtypes.COMPLEX else x1
     out = matmul(expand_dims(x, (type_of(x).ndim - 1,)), x2)
     shape = type_of(out).shape
@@ -338,7 +342,7 @@ def inner(
     >>> jnp.inner(jnp.array([[1.0, 2.0]]), jnp.array([3.0, 4.0]))
     Array([11.], dtype=float32)
     """
-    check_arrays("inner", a, b)
+    a, b = meeting("inner", a, b)
     left, right = type_of(a).shape, type_of(b).shape
     if left and right and left[-1] != right[-1]:
         raise mismatch("inner", a, b, len(left) - 1, len(right) - 1)
@@ -357,13 +361,14 @@ def _outer(a: Any, b: Any) -> Any:
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The products of every element of `a` with every one of `b`, both flattened, as a matrix.
 
+    a: any shape of m elements, b: of n; the result has shape (m, n) and the dtype both promote to.
+
     >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
-    if out is not None:
-        raise NotImplementedError("outer takes no out=: arrays do not change in place")
-    check_arrays("outer", a, b)
+    refuse_out("outer", out)
+    a, b = meeting("outer", a, b)
     return _outer(a, b)
 
 
@@ -388,7 +393,7 @@ def tensordot(
            [3., 3.]], dtype=float32)
     """
     refuse_sharding("tensordot", out_sharding)
-    check_arrays("tensordot", a, b)
+    a, b = meeting("tensordot", a, b)
     left, right = type_of(a), type_of(b)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
@@ -444,10 +449,13 @@ def _kron(a: Any, b: Any) -> Any:
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: every element of `a` times the whole of `b`, as blocks.
 
+    a: shape (m, n), b: (p, q): the result is (m p, n q); with fewer dimensions, lengths of 1 are
+    put in front.
+
     >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
     Array([ 1,  2, 10, 20], dtype=int32)
     """
-    check_arrays("kron", a, b)
+    a, b = meeting("kron", a, b)
     return _kron(a, b)
 
 
@@ -470,7 +478,7 @@ def cross(
     >>> jnp.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
     Array([0., 0., 1.], dtype=float32)
     """
-    check_arrays("cross", a, b)
+    a, b = meeting("cross", a, b)
     if axis is not None:
         axisa = axisb = axisc = axis
     left, right = type_of(a), type_of(b)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,13 +19,16 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
+    check_flag,
     integer_of,
+    operand,
+    operands,
     refuse_sharding,
     sequence_of,
     shape_of,
 )
 from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.creation import array
 from weft.ops import shape as shapes
 from weft.ops import slicing
 from weft.ops.arithmetic import add, lt, neg, rem
@@ -79,20 +82,25 @@ def reshape(
     """The same elements in another shape of the same size.
 
     shape: an integer or a sequence; one length may be -1 and is then found from the others.
-    order: "C" reads and writes with the last index fastest, "F" with the first. Raises ShapeError
-    where the sizes differ.
+    order: "C" reads and writes with the last index fastest, "F" with the first. copy: with True
+    the result is a new array, and with False it is `a` itself, or a WeftValueError where the shape
+    is another: arrays do not share memory. Raises ShapeError where the sizes differ.
 
     >>> import weft.numpy as jnp
     >>> jnp.reshape(jnp.arange(6), (2, -1)).shape
     (2, 3)
     """
     refuse_sharding("reshape", out_sharding)
-    check_arrays("reshape", a)
+    a = operand("reshape", a)
     old = type_of(a).shape
     if type(shape) is not tuple or -1 in shape or any(type(n) is not int for n in shape):
         shape = _full_shape(old, shape_of(shape, "reshape"))
+    if copy is not None:
+        _check_copy(copy, shape, old)
     if order == "C" or order == "A":
-        return as_operand(a) if shape == old else shapes.reshape(a, shape)
+        if shape == old:
+            return array(a, copy=True) if copy else as_operand(a)
+        return shapes.reshape(a, shape)
     if order != "F":
         raise WeftValueError(
             f"reshape: there is no order {order!r}",
@@ -101,6 +109,18 @@ def reshape(
             wanted="'C' or 'F'",
         )
     return _reshape_fortran(as_operand(a), shape=shape)
+
+
+def _check_copy(copy: Any, shape: tuple[int, ...], old: tuple[int, ...]) -> None:
+    check_flag(copy, "reshape", "copy")
+    if not copy and shape != old:
+        raise WeftValueError(
+            "reshape: arrays of different shapes do not share memory",
+            operation="reshape",
+            got=f"copy=False for shape {old} to {shape}",
+            wanted="copy=None or True",
+            fix=Fix("copy", "leave copy=False out", {"copy": None}),
+        )
 
 
 def _full_shape(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,7 +153,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
-    check_arrays("ravel", a)
+    a = operand("ravel", a)
     return reshape(a, (type_of(a).size,), order)
 
 
@@ -145,7 +165,7 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """
-    check_arrays("transpose", a)
+    a = operand("transpose", a)
     ndim = type_of(a).ndim
     if axes is None:
         order = tuple(range(ndim))[::-1]
@@ -171,7 +191,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    check_arrays("matrix_transpose", x)
+    x = operand("matrix_transpose", x)
     ndim = type_of(x).ndim
     if ndim < 2:
         raise ShapeError(
@@ -189,7 +209,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    check_arrays("swapaxes", a)
+    a = operand("swapaxes", a)
     ndim = type_of(a).ndim
     order = list(range(ndim))
     one, two = axis_of(axis1, ndim, "swapaxes"), axis_of(axis2, ndim, "swapaxes")
@@ -205,7 +225,7 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    check_arrays("moveaxis", a)
+    a = operand("moveaxis", a)
     ndim = type_of(a).ndim
     old = axes_of(source, ndim, "moveaxis (source)")
     new = axes_of(destination, ndim, "moveaxis (destination)")
@@ -228,7 +248,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    check_arrays("rollaxis", a)
+    a = operand("rollaxis", a)
     ndim = type_of(a).ndim
     axis = axis_of(axis, ndim, "rollaxis")
     start = axis_of(start, ndim, "rollaxis") if start != ndim else ndim
@@ -241,7 +261,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     >>> jnp.expand_dims(jnp.arange(3), 0).shape
     (1, 3)
     """
-    check_arrays("expand_dims", a)
+    a = operand("expand_dims", a)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     ndim = type_of(a).ndim + len(axes)
     return shapes.expand_dims(as_operand(a), axes_of(axes, ndim, "expand_dims"))
@@ -253,7 +273,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
     (3,)
     """
-    check_arrays("squeeze", a)
+    a = operand("squeeze", a)
     of = type_of(a)
     if axis is None:
         axes = tuple(d for d, size in enumerate(of.shape) if size == 1)
@@ -281,7 +301,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Array:
            [1, 2]], dtype=int32)
     """
     refuse_sharding("broadcast_to", out_sharding)
-    check_arrays("broadcast_to", array)
+    array = operand("broadcast_to", array)
     return broadcasted(as_operand(array), shape_of(shape, "broadcast_to"))
 
 
@@ -291,13 +311,13 @@ def broadcast_arrays(*args: Any) -> list[Array]:
     >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
     [(2, 3), (2, 3)]
     """
-    check_arrays("broadcast_arrays", *args)
+    args = operands("broadcast_arrays", *args)
     shape = broadcast_shape("broadcast_arrays", *[type_of(x).shape for x in args])
     return [broadcasted(as_operand(x), shape) for x in args]
 
 
 def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
-    check_arrays(name, *arys)
+    arys = operands(name, *arys)
     out = []
     for x in arys:
         old = type_of(x).shape
@@ -311,6 +331,14 @@ def _atleast(ndim: int, name: str, arys: Sequence[Any]) -> Any:
     return out[0] if len(out) == 1 else out
 
 
+@overload
+def atleast_1d(array: ArrayLike, /) -> Array: ...
+
+
+@overload
+def atleast_1d(*arys: ArrayLike) -> list[Array]: ...
+
+
 def atleast_1d(*arys: Any) -> Any:
     """Each array with at least one dimension.
 
@@ -320,6 +348,14 @@ def atleast_1d(*arys: Any) -> Any:
     return _atleast(1, "atleast_1d", arys)
 
 
+@overload
+def atleast_2d(array: ArrayLike, /) -> Array: ...
+
+
+@overload
+def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
+
+
 def atleast_2d(*arys: Any) -> Any:
     """Each array with at least two dimensions, put in front.
 
@@ -327,6 +363,14 @@ def atleast_2d(*arys: Any) -> Any:
     (1, 3)
     """
     return _atleast(2, "atleast_2d", arys)
+
+
+@overload
+def atleast_3d(array: ArrayLike, /) -> Array: ...
+
+
+@overload
+def atleast_3d(*arys: ArrayLike) -> list[Array]: ...
 
 
 def atleast_3d(*arys: Any) -> Any:
@@ -344,13 +388,13 @@ def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     >>> jnp.flip(jnp.array([1, 2, 3]))
     Array([3, 2, 1], dtype=int32)
     """
-    check_arrays("flip", m)
+    m = operand("flip", m)
     axes = axes_of(axis, type_of(m).ndim, "flip")
     return rev(m, axes) if axes else as_operand(m)
 
 
 def _at_least(m: Any, ndim: int, operation: str) -> None:
-    check_arrays(operation, m)
+    m = operand(operation, m)
     if type_of(m).ndim < ndim:
         raise ShapeError(
             f"{operation} takes an array of {ndim} or more dimensions, not {type_of(m).ndim}",
@@ -424,7 +468,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     >>> jnp.roll(jnp.array([1, 2, 3]), 1)
     Array([3, 1, 2], dtype=int32)
     """
-    check_arrays("roll", a)
+    a = operand("roll", a)
     of = type_of(a)
     if axis is None:
         flat = roll(reshape(a, (of.size,)), shift, 0) if of.ndim != 1 else None
@@ -496,7 +540,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     Array([[1, 2],
            [3, 1]], dtype=int32)
     """
-    check_arrays("resize", a)
+    a = operand("resize", a)
     shape = shape_of(new_shape, "resize")
     size, wanted = type_of(a).size, prod(shape)
     if any(length < 0 for length in shape):
@@ -522,7 +566,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
     (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
     """
-    check_arrays("unstack", x)
+    x = operand("unstack", x)
     of = type_of(x)
     if not of.ndim:
         raise ShapeError("unstack takes an array with dimensions", operation="unstack", got=str(of))

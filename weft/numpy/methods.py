@@ -18,6 +18,7 @@ from weft.numpy import (
     indexing,
     joining,
     linear_algebra,
+    logic,
     manipulation,
     reductions,
     representation,
@@ -25,7 +26,7 @@ from weft.numpy import (
     sorting,
     taking,
 )
-from weft.numpy.arguments import check_arrays
+from weft.numpy.arguments import check_arrays, not_taken
 from weft.numpy.promotion import operator_of
 from weft.ops.complex import complex as make_complex
 from weft.ops.convert import bitcast_convert_type, convert_element_type
@@ -44,7 +45,7 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     shorter. Raises ShapeError where that is not possible.
     """
     if type is not None:
-        raise NotImplementedError("view takes no type=: arrays have one class")
+        raise not_taken("view", "type", type, "arrays have one class", "leave it out")
     of = type_of(x)
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
     if of.dtype == wanted:
@@ -115,9 +116,8 @@ def array_namespace(api_version: str | None = None) -> Any:
 def to_device(x: Any, device: Any, stream: Any = None) -> Any:
     """An array at a place. Raises NotImplementedError for a stream: copies order themselves."""
     if stream is not None:
-        raise NotImplementedError(
-            "to_device takes no stream=: the runtime orders copies and programs by itself"
-        )
+        why = "the runtime orders copies and programs by itself"
+        raise not_taken("to_device", "stream", stream, why, "leave it out")
     return creation.asarray(x, device=device)
 
 
@@ -148,11 +148,6 @@ install(
             "true_divide",
             "floor_divide",
             "remainder",
-            "bitwise_and",
-            "bitwise_or",
-            "bitwise_xor",
-            "left_shift",
-            "right_shift",
             "equal",
             "not_equal",
             "less",
@@ -161,12 +156,16 @@ install(
             "greater_equal",
         )
     },
+    **{
+        name: operator_of(getattr(logic, name))
+        for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+    },
     power=elementwise.power_operator,
     divmod=divmod_operator,
     negative=elementwise.negative,
     positive=elementwise.positive,
     abs=elementwise.abs,
-    invert=elementwise.invert,
+    invert=logic.invert,
     getitem=indexing.getitem,
     at=at_chapter.at,
     matmul=matmul_operator,

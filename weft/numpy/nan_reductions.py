@@ -14,13 +14,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
-from weft.numpy.arguments import (
-    axes_of,
-    broadcasted,
-    check_arrays,
-    check_number,
-    refuse_out,
-)
+from weft.numpy.arguments import axes_of, broadcasted, check_flag, check_number, operand, refuse_out
 from weft.numpy.compiled import compiled
 from weft.numpy.reductions import (
     _extremum,
@@ -70,9 +64,19 @@ def without_nan(x: Any, fill: Any) -> Any:
     return select(is_nan(x), broadcasted(of.dtype.type(fill), of.shape), x)
 
 
+@compiled
+def _reduced(a: Any, *, function: Any, fill: str, axes: Any, keepdims: bool) -> Any:
+    return function(_filled.function(a, fill=fill), axis=axes, keepdims=keepdims)
+
+
 def _skipping(function: Callable[..., Any], name: str, fill: str, a: Any, **options: Any) -> Any:
     refuse_out(name, options["out"])
-    check_arrays(name, a)
+    a = operand(name, a)
+    of, axis = type_of(a), options["axis"]
+    rest = (options["dtype"], options["initial"], options["where"])
+    if of.dtype in dtypes.INEXACT and all(x is None for x in rest):
+        axes = axes_of(axis, of.ndim, name)
+        return _reduced(a, function=function, fill=fill, axes=axes, keepdims=options["keepdims"])
     return function(_filled(a, fill=fill) if type_of(a).dtype in dtypes.INEXACT else a, **options)
 
 
@@ -90,6 +94,7 @@ def nansum(
     >>> jnp.nansum(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(4., dtype=float32)
     """
+    check_flag(keepdims, "nansum", "keepdims")
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
     return _skipping(sum, "nansum", "0", a, **options, initial=initial, where=where)
 
@@ -108,6 +113,7 @@ def nanprod(
     >>> jnp.nanprod(jnp.array([jnp.nan, 2.0, 3.0]))
     Array(6., dtype=float32)
     """
+    check_flag(keepdims, "nanprod", "keepdims")
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
     return _skipping(prod, "nanprod", "1", a, **options, initial=initial, where=where)
 
@@ -129,7 +135,7 @@ def _nan_extreme(
     name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     refuse_out(name, out)
-    check_arrays(name, a)
+    a = operand(name, a)
     if initial is None and where is not None:
         raise WeftValueError(
             f"{name} with a where= mask needs initial=",
@@ -137,7 +143,7 @@ def _nan_extreme(
             got="where without initial",
             wanted="initial",
         )
-    extra, given = _optional(name, initial, where)
+    extra, given = _optional(name, initial, where, type_of(a).dtype)
     axes = axes_of(axis, type_of(a).ndim, name)
     if initial is None:
         check_elements(name, type_of(a), axes)
@@ -159,6 +165,7 @@ def nanmax(
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(3., dtype=float32)
     """
+    check_flag(keepdims, "nanmax", "keepdims")
     return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where)
 
 
@@ -175,6 +182,7 @@ def nanmin(
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
+    check_flag(keepdims, "nanmin", "keepdims")
     return _nan_extreme("nanmin", a, axis, out, keepdims, initial, where)
 
 
@@ -188,7 +196,7 @@ def _not_nan(a: Any, *where: Any) -> Any:
 
 def _where_number(name: str, a: Any, where: Any) -> Any:
     """The mask of the elements that count: those that are numbers, where the given mask holds."""
-    check_arrays(name, a)
+    a = operand(name, a)
     if type_of(a).dtype not in dtypes.INEXACT:
         return where
     return _not_nan(a) if where is None else _not_nan(a, where)
@@ -207,7 +215,9 @@ def nanmean(
     >>> jnp.nanmean(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
+    check_flag(keepdims, "nanmean", "keepdims")
     refuse_out("nanmean", out)
+    a = operand("nanmean", a)
     mask = _where_number("nanmean", a, where)
     return mean(a, axis, dtype, out, keepdims, where=mask)
 
@@ -226,8 +236,10 @@ def nanvar(
     >>> jnp.nanvar(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
+    check_flag(keepdims, "nanvar", "keepdims")
     refuse_out("nanvar", out)
     check_number(ddof, "nanvar", "ddof")
+    a = operand("nanvar", a)
     mask = _where_number("nanvar", a, where)
     return var(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
 
@@ -246,8 +258,10 @@ def nanstd(
     >>> jnp.nanstd(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
+    check_flag(keepdims, "nanstd", "keepdims")
     refuse_out("nanstd", out)
     check_number(ddof, "nanstd", "ddof")
+    a = operand("nanstd", a)
     mask = _where_number("nanstd", a, where)
     return std(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
 

@@ -15,7 +15,14 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, integer_of
+from weft.numpy.arguments import (
+    broadcasted,
+    convert,
+    inexact,
+    integer_of,
+    operand,
+    operands,
+)
 from weft.numpy.compiled import compiled
 from weft.numpy.manipulation import as_operand
 from weft.numpy.quantiles import median as median_
@@ -26,7 +33,7 @@ from weft.ops import slicing
 from weft.ops.arithmetic import add, div, mul, sub
 from weft.ops.creation import iota
 from weft.ops.joining import concatenate, rev
-from weft.ops.rounding import RoundingMethod
+from weft.ops.rounding import RoundingMethod, floor
 from weft.ops.rounding import round as nearest
 from weft.ops.shape import broadcast_in_dim, reshape, transpose
 
@@ -79,6 +86,25 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
     )
 
 
+def _check_options(mode: Any, options: dict[str, Any]) -> None:
+    """Raises WeftValueError for a mode that there is not, and for options that are not its own."""
+    if mode not in _OPTIONS:
+        raise WeftValueError(
+            f"pad: there is no mode {mode!r:.40}",
+            operation="pad",
+            got=f"mode={mode!r:.80}",
+            wanted=f"{', '.join(map(repr, _OPTIONS))} or a function",
+        )
+    unknown = set(options) - set(_OPTIONS[mode])
+    if unknown:
+        raise WeftValueError(
+            f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}",
+            operation="pad",
+            got=", ".join(sorted(options)),
+            wanted=", ".join(_OPTIONS[mode]) or "no more arguments",
+        )
+
+
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """The array with elements added before and behind it in every dimension.
 
@@ -92,7 +118,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
     >>> jnp.pad(jnp.arange(3), (1, 2), mode="edge")
     Array([0, 0, 1, 2, 2, 2], dtype=int32)
     """
-    check_arrays("pad", array)
+    array = operand("pad", array)
     of = type_of(array)
     widths = tuple(
         (integer_of(a, "pad", "pad_width"), integer_of(b, "pad", "pad_width"))
@@ -104,23 +130,12 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         )
     if callable(mode):
         return _pad_by_function(as_operand(array), widths, mode, kwargs)
-    if mode not in _OPTIONS:
-        raise NotImplementedError(
-            f"pad: there is no mode {mode!r}; there are {', '.join(_OPTIONS)}"
-        )
-    unknown = set(kwargs) - set(_OPTIONS[mode])
-    if unknown:
-        raise WeftValueError(
-            f"pad: mode {mode!r} takes no argument {', '.join(sorted(unknown))}",
-            operation="pad",
-            got=", ".join(sorted(kwargs)),
-            wanted=", ".join(_OPTIONS[mode]) or "no more arguments",
-        )
+    _check_options(mode, kwargs)
     if mode in ("constant", "linear_ramp"):
         name = _OPTIONS[mode][0]
         rows = _pairs(kwargs.get(name, 0), of.ndim, name)
         values = [v for row in rows for v in row]
-        check_arrays("pad", *values)
+        values = list(operands("pad", *values))
         return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)] and mode != "empty":
         raise WeftValueError(
@@ -217,6 +232,8 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
     dtype = type_of(x).dtype
     working = inexact(dtype)
     for axis, (before, after) in enumerate(widths):
+        if not before and not after:
+            continue
         n, ndim = type_of(x).shape[axis], type_of(x).ndim
         low, high = (convert(reshape(v, ()), working) for v in values[2 * axis : 2 * axis + 2])
         parts = []
@@ -231,6 +248,8 @@ def _ramp(x: Any, *values: Any, widths: Widths) -> Any:
             ramp = add(broadcasted(end, shape), mul(step, sub(edge, broadcasted(end, shape))))
             parts.append(ramp if end is low else rev(ramp, (axis,)))
         assert ndim == len(widths)
+        if dtype in dtypes.INTEGER:
+            parts = [floor(p) for p in parts]
         parts = [convert(p, dtype) for p in parts]
         x = concatenate([parts[0], x, parts[1]], axis)
     return x
@@ -248,6 +267,8 @@ _STATISTICS: dict[str, Callable[..., Any]] = {
 def _statistic(x: Any, *, widths: Widths, mode: str, lengths: Any) -> Any:
     dtype = type_of(x).dtype
     for axis, (before, after) in enumerate(widths):
+        if not before and not after:
+            continue
         n = type_of(x).shape[axis]
         sizes = [n if length is None else min(length, n) for length in lengths[axis]]
         parts = []

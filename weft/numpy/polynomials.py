@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftVa
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
-    check_arrays,
+    check_choice,
+    check_flag,
     combined,
     convert,
     inexact,
     integer_of,
+    operand,
+    operands,
     promoted,
 )
 from weft.numpy.compiled import compiled
@@ -29,6 +32,7 @@ from weft.numpy.creation import asarray
 from weft.numpy.differences import convolve
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import matmul
+from weft.numpy.promotion import meeting
 from weft.numpy.ranges import eye
 from weft.ops.arithmetic import abs as abs_
 from weft.ops.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, square, sub
@@ -63,7 +67,7 @@ _WRITTEN_OUT = 16
 def _vector(operation: str, p: Any, argument: str) -> Any:
     """Coefficients as a vector; a number is a constant polynomial. Raises ShapeError for more."""
     p = asarray(p) if isinstance(p, (list, tuple)) else p
-    check_arrays(operation, p)
+    p = operand(operation, p)
     of = type_of(p)
     if of.dtype not in dtypes.ANY:
         raise DTypeError(
@@ -143,6 +147,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     >>> jnp.polymul(jnp.array([1, 2]), jnp.array([1, 3]))
     Array([1, 5, 6], dtype=int32)
     """
+    check_flag(trim_leading_zeros, "polymul", "trim_leading_zeros")
     both = [_vector("polymul", a1, "a1"), _vector("polymul", a2, "a2")]
     if trim_leading_zeros:
         both = [_without_front("polymul", x) for x in both]
@@ -191,6 +196,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     >>> jnp.polydiv(jnp.array([3.0, 5.0, 2.0]), jnp.array([2.0, 1.0]))
     (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
     """
+    check_flag(trim_leading_zeros, "polydiv", "trim_leading_zeros")
     u, v = promoted("polydiv", _vector("polydiv", u, "u"), _vector("polydiv", v, "v"))
     if not type_of(u).size or not type_of(v).size:
         raise _empty("polydiv")
@@ -232,7 +238,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     Array(76, dtype=int32)
     """
     p, x = [asarray(v) if isinstance(v, (list, tuple)) else v for v in (p, x)]
-    check_arrays("polyval", p, x)
+    p, x = meeting("polyval", p, x)
     if not type_of(p).ndim:
         raise ShapeError(
             "polyval: p has one dimension or more",
@@ -345,8 +351,9 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
            [4, 2, 1],
            [9, 3, 1]], dtype=int32)
     """
+    check_flag(increasing, "vander", "increasing")
     x = asarray(x) if isinstance(x, (list, tuple)) else x
-    check_arrays("vander", x)
+    x = operand("vander", x)
     of = type_of(x)
     if of.ndim != 1:
         raise ShapeError("vander takes a vector", operation="vander", got=str(of), wanted="(n,)")
@@ -388,7 +395,7 @@ def poly(seq_of_zeros: Any) -> Array:
     Array([ 1.,  0., -1.], dtype=float32)
     """
     z = asarray(seq_of_zeros) if isinstance(seq_of_zeros, (list, tuple)) else seq_of_zeros
-    check_arrays("poly", z)
+    z = operand("poly", z)
     of = type_of(z)
     if of.ndim > 2 or (of.ndim == 2 and of.shape[0] != of.shape[1]):
         raise ShapeError(
@@ -441,6 +448,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
     >>> jnp.sort(jnp.roots(jnp.array([1.0, -3.0, 2.0])).real)
     Array([1., 2.], dtype=float32)
     """
+    check_flag(strip_zeros, "roots", "strip_zeros")
     p = _vector("roots", p, "p")
     p = convert(p, inexact(type_of(p).dtype))
     if not strip_zeros:
@@ -492,13 +500,23 @@ def _roots_of_any(p: Any) -> Any:
 
 
 def _check_covariance(cov: Any) -> None:
-    if cov not in (False, True, "unscaled"):
-        raise WeftValueError(
-            "polyfit: cov is False, True or 'unscaled'",
-            operation="polyfit",
-            got=f"cov={cov!r}",
-            wanted="False, True or 'unscaled'",
-        )
+    check_choice(cov, (False, True, "unscaled"), "polyfit", "cov")
+
+
+@overload
+def polyfit(x: Any, y: Any, deg: int, rcond: float | None = ..., *, w: Any = ...) -> Array: ...
+
+
+@overload
+def polyfit(
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = ...,
+    full: bool = ...,
+    w: Any = ...,
+    cov: bool | str = ...,
+) -> Any: ...
 
 
 def polyfit(
@@ -528,12 +546,13 @@ def polyfit(
     >>> jnp.round(jnp.polyfit(x, 2 * x + 1, 1), 4)
     Array([2., 1.], dtype=float32)
     """
+    check_flag(full, "polyfit", "full")
     _check_covariance(cov)
     order = integer_of(deg, "polyfit", "deg") + 1
     x = _vector("polyfit", x, "x")
     given = (y,) if w is None else (y, w)
     y, *more = [asarray(v) if isinstance(v, (list, tuple)) else v for v in given]
-    check_arrays("polyfit", y, *more)
+    y, *more = operands("polyfit", y, *more)
     _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
     x, y, *more = promoted("polyfit", x, y, *more)
     dtype = inexact(type_of(x).dtype)
@@ -653,7 +672,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     Array([1, 0, 2], dtype=int32)
     """
     filt = asarray(filt) if isinstance(filt, (list, tuple)) else filt
-    check_arrays("trim_zeros", filt)
+    filt = operand("trim_zeros", filt)
     ends = trim.lower() if isinstance(trim, str) else ""
     if ends not in ("f", "b", "fb", "bf"):
         raise WeftValueError(

@@ -16,9 +16,9 @@ import numpy as np
 from weft import config, dtypes
 from weft.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.numpy.arguments import check_arrays, inexact
+from weft.numpy.arguments import check_arrays, inexact, operands
 from weft.numpy.compiled import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.convert import convert_element_type_p
@@ -77,6 +77,36 @@ def as_operand(operation: str, value: Any) -> Any:
         if dtype != value.dtype:
             return number_of(value, dtype, operation)
     return value
+
+
+def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
+    """Arguments that meet in one dtype. Where that is one of 64 bits, numbers and NumPy arrays are
+    made in it at once: not in the default width first, which would round them.
+
+    Raises as `as_operand`, and DTypeError where there is no common dtype.
+    """
+    given = operands(operation, *values)
+    if all(hasattr(x, "type") for x in given):
+        return given
+    types = [type_of(x) for x in given]
+    try:
+        dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
+    except DTypeError as error:
+        error.operation = error.operation or operation
+        raise
+    if weak or dtype not in _WIDE:
+        return given
+    return tuple([_made(x, dtype, operation) for x in values])
+
+
+def _made(value: Any, dtype: Any, operation: str) -> Any:
+    if hasattr(value, "type"):
+        return value
+    if not isinstance(value, np.ndarray):
+        number = number_of(value, dtype, operation)
+        # A program keeps it as a literal; evaluated at once, it has to be an array of its dtype.
+        return number if _trace(None) is not None else put(np.asarray(number), ArrayType((), dtype))
+    return put(value.astype(dtype), ArrayType(value.shape, dtype))
 
 
 def _is_number(value: Any) -> bool:
@@ -314,6 +344,8 @@ class _Plans(dict[Any, Apply]):
     def make(self, *values: Any) -> Apply:
         """The plan for operands for which the fast look-up found none."""
         operation = self.operation
+        for value in values:
+            check_unmasked(value, operation.name)
         keys = tuple(map(_key, values))
         key = keys[0] if len(keys) == 1 else keys
         found = self.get(key)

@@ -18,9 +18,12 @@ from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
-    check_arrays,
+    check_flag,
     convert,
     inexact,
+    not_taken,
+    operand,
+    operands,
     refuse_out,
 )
 from weft.numpy.compiled import compiled
@@ -213,7 +216,7 @@ def _spread_weights(name: str, weights: Any, of: Any, axes: tuple[int, ...], met
             wanted="method='inverted_cdf'",
             fix=Fix("argument", "pass method='inverted_cdf'", {}),
         )
-    check_arrays(name, weights)
+    weights = operand(name, weights)
     given = type_of(weights)
     if given.dtype in dtypes.COMPLEX:
         raise WeftValueError(
@@ -275,9 +278,11 @@ def _fraction(
     weights: Any = None,
 ) -> Any:
     refuse_out(name, out)
-    check_arrays(name, a, q)
+    a, q = operands(name, a, q)
+    check_flag(overwrite_input, name, "overwrite_input")
     if overwrite_input:
-        raise WeftValueError(f"{name}: arrays are not overwritten", operation=name)
+        why = "arrays do not change in place"
+        raise not_taken(name, "overwrite_input", overwrite_input, why, "leave it out", False)
     if method not in _ALL_METHODS:
         raise WeftValueError(
             f"{name}: there is no method {method!r}",
@@ -336,6 +341,7 @@ def quantile(
     >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), 0.75)
     Array(2.5, dtype=float32)
     """
+    check_flag(keepdims, "quantile", "keepdims")
     return _fraction("quantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
 
 
@@ -352,9 +358,12 @@ def nanquantile(
 ) -> Array:
     """`quantile` of the elements that are not NaN.
 
+    Shapes, dtypes and errors are those of `quantile`.
+
     >>> jnp.nanquantile(jnp.array([jnp.nan, 1.0, 3.0]), 0.5)
     Array(2., dtype=float32)
     """
+    check_flag(keepdims, "nanquantile", "keepdims")
     return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
 
 
@@ -371,9 +380,12 @@ def percentile(
 ) -> Array:
     """`quantile` with `q` in percent.
 
+    Shapes, dtypes and errors are those of `quantile`.
+
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 75.0]))
     Array([1. , 2.5], dtype=float32)
     """
+    check_flag(keepdims, "percentile", "keepdims")
     return _fraction("percentile", a, q, axis, out, overwrite_input, method, keepdims, 100, weights)
 
 
@@ -390,9 +402,12 @@ def nanpercentile(
 ) -> Array:
     """`percentile` of the elements that are not NaN.
 
+    Shapes, dtypes and errors are those of `quantile`.
+
     >>> jnp.nanpercentile(jnp.array([jnp.nan, 1.0, 3.0]), 50)
     Array(2., dtype=float32)
     """
+    check_flag(keepdims, "nanpercentile", "keepdims")
     return _fraction(
         "nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, 100, weights
     )
@@ -410,6 +425,7 @@ def median(
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 10.0]))
     Array(2.5, dtype=float32)
     """
+    check_flag(keepdims, "median", "keepdims")
     return _fraction("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)
 
 
@@ -422,7 +438,10 @@ def nanmedian(
 ) -> Array:
     """`median` of the elements that are not NaN.
 
+    Shapes, dtypes and errors are those of `median`.
+
     >>> jnp.nanmedian(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
+    check_flag(keepdims, "nanmedian", "keepdims")
     return _fraction("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -23,15 +23,17 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_arrays,
+    check_flag,
     inexact,
     integer_of,
+    not_taken,
     promoted,
     shape_of,
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.creation import _SMALL, _placed
 from weft.numpy.elementwise import constant, filled
-from weft.numpy.promotion import as_operand
+from weft.numpy.promotion import as_operand, meeting
 from weft.ops import arithmetic as lax
 from weft.ops import powers, rounding
 from weft.ops.convert import convert_element_type
@@ -145,8 +147,13 @@ def arange(
 
 def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
     if not (isinstance(first, int) and isinstance(by, int)):
-        return _on_device(np.arange(first, last, by).astype(dtype))
-    size = len(range(first, last if isinstance(last, int) else math.ceil(last), by))
+        if not (_is_whole(first) and _is_whole(by) and math.isfinite(last)):
+            with np.errstate(over="ignore"):
+                return _on_device(np.arange(first, last, by).astype(dtype))
+        first, by = int(first), int(by)
+    if not isinstance(last, int):
+        last = math.ceil(last) if by > 0 else math.floor(last)
+    size = len(range(first, last, by))
     end = first + (size - 1) * by
     if dtype.kind in "iu":
         low, high = _limits(dtype)
@@ -155,13 +162,31 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
                 f"arange: {end if low <= first <= high else first} does not fit in {dtype.name}; "
                 "give a wider dtype, or set enable_x64"
             )
-        if size > _SMALL or not is_eager():
+        if size > _ON_HOST or not is_eager():
             return _counted(size=size, first=first, by=by, dtype=dtype)
         if first == 0 and by == 1:
             return _on_device(np.arange(size, dtype=dtype))
         made = np.arange(size, dtype=np.uint64) * _wrapped(by) + _wrapped(first)
         return _on_device(made.astype(dtype))
+    if dtype in _PRECISE and size > _ON_HOST:
+        low, high = _limits(dtypes.int32)
+        if low <= first <= high and low <= end <= high:
+            return _converted(size=size, first=first, by=by, dtype=dtype)
+    elif dtype in _PRECISE and first == 0 and by == 1:
+        return _on_device(np.arange(size, dtype=dtype))
     return _on_device((np.arange(size, dtype=np.int64) * by + first).astype(dtype))
+
+
+# Longer ranges are counted by a program for their length: NumPy and the copy to the device take
+# longer than running one from about here on.
+_ON_HOST = 1 << 14
+# Dtypes that hold the whole numbers of every range that is made on the host exactly.
+_PRECISE = {np.dtype(np.float32), np.dtype(np.float64)}
+
+
+def _is_whole(value: Any) -> bool:
+    # Up to there every whole number is a floating-point number.
+    return isinstance(value, int) or (abs(value) <= 2**53 and value.is_integer())
 
 
 def _wrapped(value: int) -> Any:
@@ -183,7 +208,55 @@ def _counted(*, size: int, first: int, by: int, dtype: Any) -> Any:
     return lax.add(found, _wrapped(first).astype(dtype)) if first else found
 
 
+@compiled
+def _converted(*, size: int, first: int, by: int, dtype: Any) -> Any:
+    found = _counted.function(size=size, first=first, by=by, dtype=dtypes.int32)
+    return convert_element_type(found, dtype)
+
+
 # ---- sequences between two ends ----------------------------------------------------------------
+
+
+@overload
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: Literal[False] = ...,
+    dtype: Any = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Array: ...
+
+
+@overload
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = ...,
+    endpoint: bool = ...,
+    *,
+    retstep: Literal[True],
+    dtype: Any = ...,
+    axis: int = ...,
+    device: Any = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: bool = ...,
+    dtype: Any = ...,
+    axis: int = ...,
+    *,
+    device: Any = ...,
+) -> Any: ...
 
 
 def linspace(
@@ -205,15 +278,27 @@ def linspace(
     >>> linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
+    check_flag(endpoint, "linspace", "endpoint")
+    check_flag(retstep, "linspace", "retstep")
     num = _count(num, "linspace")
     if type(start) in _REAL and type(stop) in _REAL and num <= _SMALL:
         return _known(start, stop, num, bool(endpoint), bool(retstep), dtype, axis, device)
+    wanted = None if dtype is None else dtypes.parse(dtype)
+    start, stop = _given("linspace", wanted, start, stop)
+    axis = integer_of(axis, "linspace", "axis")
+    out = _between(start, stop, num=num, endpoint=bool(endpoint), axis=axis, dtype=wanted)
+    return (_placed(out[0], device), out[1]) if retstep else _placed(out[0], device)
+
+
+@compiled
+def _between(
+    start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, dtype: Any
+) -> tuple[Any, Any]:
     ends, wanted, computed = _ends("linspace", start, stop, dtype)
-    out, step = _evenly(*ends, num=num, endpoint=bool(endpoint), axis=axis, computed=computed)
+    out, step = _evenly(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
     if wanted.kind in "iu":
         out = rounding.floor(out)
-    out = _placed(convert_element_type(out, wanted), device)
-    return (out, step) if retstep else out
+    return convert_element_type(out, wanted), step
 
 
 _REAL = (int, float)
@@ -232,12 +317,30 @@ def _known(
     """`linspace` between two numbers that are known now, exact to rounding."""
     axis_of(axis, 1, "linspace")
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
-    made, step = np.linspace(start, stop, num, endpoint=endpoint, retstep=True)
-    if wanted.kind in "iu":
-        made = np.floor(made)
-    out = _placed(_on_device(made.astype(wanted)), device)
     real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
-    return (out, _on_device(np.asarray(step, real))) if retstep else out
+    # 1e300 in float32 is infinity, and so is the distance of -1e308 and 1e308.
+    with np.errstate(over="ignore", invalid="ignore"):
+        made, step = _even_values(float(start), float(stop), num, endpoint)
+        made = (np.floor(made) if wanted.kind in "iu" else made).astype(wanted)
+        distance = np.asarray(step, real)
+    out = _placed(_on_device(made), device)
+    return (out, _on_device(distance)) if retstep else out
+
+
+def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[Any, float]:
+    """What `np.linspace` computes and the distance, in a fifth of its time."""
+    parts = num - 1 if endpoint else num
+    step = (stop - start) / parts if parts > 0 else math.nan
+    made = np.arange(num, dtype=np.float64)
+    if parts > 0 and step:
+        made *= step
+    elif parts > 0:  # The distance is 0, or too small for a number.
+        made /= parts
+        made *= stop - start
+    made += start
+    if endpoint and num > 1:
+        made[-1] = stop
+    return made, step
 
 
 def _count(num: Any, operation: str) -> int:
@@ -250,6 +353,16 @@ def _count(num: Any, operation: str) -> int:
             wanted="num >= 0",
         )
     return num
+
+
+def _given(operation: str, dtype: Any, *values: Any) -> tuple[Any, ...]:
+    """Arguments as operands of a program. Numbers are not rounded to the default width first where
+    an array or the dtype that is asked for makes them wider."""
+    if dtype is not None and dtype in (dtypes.float64, dtypes.complex128):
+        wide = [np.float64(x) if type(x) in _REAL else None for x in values]
+        given = meeting(operation, *values)
+        return tuple([x if w is None else w for x, w in zip(given, wide, strict=True)])
+    return meeting(operation, *values)
 
 
 def _ends(operation: str, start: Any, stop: Any, dtype: Any) -> tuple[list[Any], Any, Any]:
@@ -265,7 +378,6 @@ def _ends(operation: str, start: Any, stop: Any, dtype: Any) -> tuple[list[Any],
     return ends, wanted, computed
 
 
-@compiled
 def _evenly(
     start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, computed: Any
 ) -> tuple[Any, Any]:
@@ -313,10 +425,21 @@ def logspace(
     >>> logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
+    check_flag(endpoint, "logspace", "endpoint")
     num = _count(num, "logspace")
+    dtype = None if dtype is None else dtypes.parse(dtype)
+    start, stop, base = _given("logspace", dtype, start, stop, base)
+    axis = integer_of(axis, "logspace", "axis")
+    return _powers(start, stop, base, num=num, endpoint=bool(endpoint), axis=axis, dtype=dtype)
+
+
+@compiled
+def _powers(
+    start: Any, stop: Any, base: Any, *, num: int, endpoint: bool, axis: int, dtype: Any
+) -> Any:
     ends, wanted, computed = _ends("logspace", start, stop, dtype)
-    exponents, _ = _evenly(*ends, num=num, endpoint=bool(endpoint), axis=axis, computed=computed)
-    base = convert_element_type(as_operand("logspace", base), computed)
+    exponents, _ = _evenly(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
+    base = convert_element_type(base, computed)
     shape = broadcast_shape("logspace", type_of(base).shape, type_of(exponents).shape)
     out = powers.pow(broadcasted(base, shape), broadcasted(exponents, shape))
     return convert_element_type(out, wanted)
@@ -335,22 +458,30 @@ def geomspace(
     >>> geomspace(1, 8, 4, dtype="int32")
     Array([1, 2, 4, 8], dtype=int32)
     """
+    check_flag(endpoint, "geomspace", "endpoint")
     num = _count(num, "geomspace")
+    dtype = None if dtype is None else dtypes.parse(dtype)
+    start, stop = _given("geomspace", dtype, start, stop)
+    axis = integer_of(axis, "geomspace", "axis")
+    return _proportional(start, stop, num=num, endpoint=bool(endpoint), axis=axis, dtype=dtype)
+
+
+@compiled
+def _proportional(start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, dtype: Any) -> Any:
     ends, wanted, computed = _ends("geomspace", start, stop, dtype)
-    out = _proportional(*ends, num=num, endpoint=bool(endpoint), axis=axis, computed=computed)
+    out = _in_proportion(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
     if wanted.kind in "iu":
         # What is whole but for rounding is meant to be whole.
         out = rounding.floor(lax.mul(out, constant(1 + 4 * float(dtypes.finfo(computed).eps), out)))
     return convert_element_type(out, wanted)
 
 
-@compiled
-def _proportional(
+def _in_proportion(
     start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, computed: Any
 ) -> Any:
     ratio = lax.div(stop, start)
     zero = filled(0, start)
-    exponents, _ = _evenly.function(
+    exponents, _ = _evenly(
         zero, lax.log(ratio), num=num, endpoint=endpoint, axis=0, computed=computed
     )
     out = lax.mul(_repeated(start, num), lax.exp(exponents))
@@ -423,6 +554,9 @@ def identity(n: int, dtype: Any = None) -> Array:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix with ones on and below a diagonal and zeros above.
 
+    The result has shape (N, M), M being N by default, and is float32 if no dtype is given. Raises
+    WeftValueError for a negative length.
+
     >>> tri(2, 3, dtype="int32")
     Array([[1, 0, 0],
            [1, 1, 0]], dtype=int32)
@@ -491,6 +625,8 @@ def meshgrid(
     >>> x.shape
     (3, 2)
     """
+    check_flag(sparse, "meshgrid", "sparse")
+    check_flag(copy, "meshgrid", "copy")
     if indexing not in ("xy", "ij"):
         raise WeftValueError(
             "meshgrid: indexing is 'xy' or 'ij'",
@@ -499,7 +635,9 @@ def meshgrid(
             wanted="'xy' or 'ij'",
         )
     if not copy:
-        raise WeftValueError("meshgrid makes copies: arrays do not share memory", got="copy=False")
+        why = "arrays do not share memory"
+        fix = "leave it out; sparse=True makes arrays that are as small as views"
+        raise not_taken("meshgrid", "copy", copy, why, fix, True)
     vectors = [as_operand("meshgrid", x) for x in xi]
     if any(type_of(x).ndim > 1 for x in vectors):
         raise ShapeError(

@@ -17,17 +17,20 @@ from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
-    check_arrays,
+    check_flag,
     check_number,
     convert,
     expanded,
     inexact,
+    not_taken,
+    operand,
     refuse_out,
 )
 from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.elementwise import maximum, minimum
+from weft.numpy.promotion import number_of
 from weft.ops.arithmetic import add, div, mul, ne, sqrt, square, sub
 from weft.ops.arithmetic import max as larger
-from weft.ops.arithmetic import min as smaller
 from weft.ops.complex import conj, real
 from weft.ops.reduce import (
     highest,
@@ -39,7 +42,7 @@ from weft.ops.reduce import (
     reduce_prod,
 )
 from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.ops.shape import reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = [
@@ -47,7 +50,6 @@ __all__ = [
     "amax",
     "amin",
     "any",
-    "average",
     "count_nonzero",
     "max",
     "mean",
@@ -97,17 +99,29 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
     return dtype
 
 
+def _summed_dtype(a: Any, dtype: Any, promote_integers: bool) -> Any:
+    """The dtype of the sum or product of an operand."""
+    if dtype is not None:
+        return dtypes.parse(dtype)
+    return summed_dtype(type_of(a).dtype, promote_integers)
+
+
 def accumulator(dtype: Any) -> Any:
     """The dtype in which sums of a dtype are accumulated."""
     return dtypes.float32 if dtype in _NARROW_FLOATS else dtype
 
 
-def _optional(name: str, initial: Any, where: Any) -> tuple[list[Any], tuple[bool, bool]]:
-    """The optional operands that are given, and which are."""
+def _optional(
+    name: str, initial: Any, where: Any, dtype: Any = None
+) -> tuple[list[Any], tuple[bool, bool]]:
+    """The optional operands that are given, and which are. A Python number `initial` has to fit in
+    `dtype`, where that is an integer dtype."""
     extra = []
+    if type(initial) is int and dtype in dtypes.INTEGER:
+        initial = number_of(initial, dtype, name)
     for value in (initial, where):
         if value is not None:
-            check_arrays(name, value)
+            value = operand(name, value)
             extra.append(value)
     return extra, (initial is not None, where is not None)
 
@@ -178,6 +192,8 @@ def sum(
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
     """
+    check_flag(keepdims, "sum", "keepdims")
+    check_flag(promote_integers, "sum", "promote_integers")
     if dtype is None and initial is None and where is None and out is None and not keepdims:
         of = plain_type(a)
         if of is not None and of.dtype in _DIRECT:
@@ -185,8 +201,8 @@ def sum(
             if axes:
                 return reduce_sum(a, axes)
     refuse_out("sum", out)
-    check_arrays("sum", a)
-    extra, given = _optional("sum", initial, where)
+    a = operand("sum", a)
+    extra, given = _optional("sum", initial, where, _summed_dtype(a, dtype, promote_integers))
     return _sum(
         a,
         *extra,
@@ -229,9 +245,11 @@ def prod(
     >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
     Array([ 2., 12.], dtype=float32)
     """
+    check_flag(keepdims, "prod", "keepdims")
+    check_flag(promote_integers, "prod", "promote_integers")
     refuse_out("prod", out)
-    check_arrays("prod", a)
-    extra, given = _optional("prod", initial, where)
+    a = operand("prod", a)
+    extra, given = _optional("prod", initial, where, _summed_dtype(a, dtype, promote_integers))
     return _prod(
         a,
         *extra,
@@ -251,7 +269,7 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
     initial, where = _split(extra, given)
     of = type_of(a)
     fill = (lowest if largest else highest)(of.dtype)
-    reduce, pick = (reduce_max, larger) if largest else (reduce_min, smaller)
+    reduce, pick = (reduce_max, maximum) if largest else (reduce_min, minimum)
     out = reduce(masked(convert(a, of.dtype), where, fill), axes)
     if initial is not None:
         out = pick(out, convert(initial, of.dtype))
@@ -274,7 +292,7 @@ def _extreme(
     name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     refuse_out(name, out)
-    check_arrays(name, a)
+    a = operand(name, a)
     of = type_of(a)
     axes = axes_of(axis, of.ndim, name)
     if initial is None:
@@ -287,7 +305,7 @@ def _extreme(
                 fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
             )
         check_elements(name, of, axes)
-    extra, given = _optional(name, initial, where)
+    extra, given = _optional(name, initial, where, of.dtype)
     return _extremum(
         a, *extra, largest=name == "max", axes=axes, keepdims=bool(keepdims), given=given
     )
@@ -304,7 +322,11 @@ def max(
     """The largest element along `axis` (None: of all); NaN where there is one.
 
     Raises ValueError for no elements without `initial`.
+
+    >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=0)
+    Array([3, 5], dtype=int32)
     """
+    check_flag(keepdims, "max", "keepdims")
     if initial is None and where is None and out is None and not keepdims:
         of = plain_type(a)
         if of is not None and of.size:
@@ -325,7 +347,11 @@ def min(
     """The smallest element along `axis` (None: of all); NaN where there is one.
 
     Raises ValueError for no elements without `initial`.
+
+    >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=0)
+    Array([1, 2], dtype=int32)
     """
+    check_flag(keepdims, "min", "keepdims")
     if initial is None and where is None and out is None and not keepdims:
         of = plain_type(a)
         if of is not None and of.size:
@@ -350,8 +376,9 @@ def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False
     >>> jnp.ptp(jnp.array([3.0, 7.0, 4.0]))
     Array(4., dtype=float32)
     """
+    check_flag(keepdims, "ptp", "keepdims")
     refuse_out("ptp", out)
-    check_arrays("ptp", a)
+    a = operand("ptp", a)
     axes = axes_of(axis, type_of(a).ndim, "ptp")
     check_elements("ptp", type_of(a), axes)
     return _ptp(a, axes=axes, keepdims=bool(keepdims))
@@ -375,8 +402,9 @@ def all(
     >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
     Array([False,  True], dtype=bool)
     """
+    check_flag(keepdims, "all", "keepdims")
     refuse_out("all", out)
-    check_arrays("all", a)
+    a = operand("all", a)
     extra, given = _optional("all", None, where)
     axes = axes_of(axis, type_of(a).ndim, "all")
     return _logical(a, *extra, every=True, axes=axes, keepdims=bool(keepdims), given=given)
@@ -390,8 +418,9 @@ def any(
     >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
     Array([ True, False], dtype=bool)
     """
+    check_flag(keepdims, "any", "keepdims")
     refuse_out("any", out)
-    check_arrays("any", a)
+    a = operand("any", a)
     extra, given = _optional("any", None, where)
     axes = axes_of(axis, type_of(a).ndim, "any")
     return _logical(a, *extra, every=False, axes=axes, keepdims=bool(keepdims), given=given)
@@ -409,7 +438,8 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
     >>> jnp.count_nonzero(jnp.array([0, 3, 0, 4]))
     Array(2, dtype=int32)
     """
-    check_arrays("count_nonzero", a)
+    check_flag(keepdims, "count_nonzero", "keepdims")
+    a = operand("count_nonzero", a)
     axes = axes_of(axis, type_of(a).ndim, "count_nonzero")
     return _count(a, axes=axes, keepdims=bool(keepdims))
 
@@ -456,12 +486,13 @@ def mean(
     >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Array([2., 3.], dtype=float32)
     """
+    check_flag(keepdims, "mean", "keepdims")
     if dtype is None and where is None and out is None:
         of = plain_type(a)
         if of is not None:
             return _plain_mean(a, axes=axes_of(axis, of.ndim, "mean"), keepdims=bool(keepdims))
     refuse_out("mean", out)
-    check_arrays("mean", a)
+    a = operand("mean", a)
     extra, given = _optional("mean", None, where)
     axes = axes_of(axis, type_of(a).ndim, "mean")
     target = _result_dtype("mean", dtype)
@@ -497,7 +528,8 @@ def _var(
     count = _number_counted(shape, axes, where, real_dtype)
     center = div(reduce_sum(masked(x, where, 0), axes), convert(count, working))
     squares = masked(_spread_about(x, center, shape, axes), where, 0)
-    degrees = sub(count, convert(correction, real_dtype))
+    # As in NumPy, no degrees of freedom are none, however many are taken away.
+    degrees = larger(sub(count, convert(correction, real_dtype)), real_dtype.type(0))
     out = div(reduce_sum(squares, axes), degrees)
     return kept(convert(sqrt(out) if root else out, target), shape, axes, keepdims)
 
@@ -530,7 +562,7 @@ def _variance(
     correction: Any,
 ) -> Any:
     refuse_out(name, out)
-    check_arrays(name, a)
+    a = operand(name, a)
     extra, given = _optional(name, None, where)
     target = _result_dtype(name, dtype)
     if target is not None and target not in dtypes.INEXACT:
@@ -553,6 +585,12 @@ def _variance(
     )
 
 
+def _refuse_mean(operation: str, mean: Any) -> None:
+    if mean is not None:
+        why = "the mean is computed along with the squares, and costs no pass of its own"
+        raise not_taken(operation, "mean", mean, why, "leave it out")
+
+
 def var(
     a: ArrayLike,
     axis: Any = None,
@@ -572,7 +610,8 @@ def var(
     >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
     Array(4., dtype=float32)
     """
-    refuse_out("var(mean=)", mean)
+    check_flag(keepdims, "var", "keepdims")
+    _refuse_mean("var", mean)
     return _variance("var", a, axis, dtype, out, ddof, keepdims, where, correction)
 
 
@@ -593,64 +632,6 @@ def std(
     >>> jnp.std(jnp.array([1.0, 3.0, 5.0, 7.0])).round(3)
     Array(2.236, dtype=float32)
     """
-    refuse_out("std(mean=)", mean)
+    check_flag(keepdims, "std", "keepdims")
+    _refuse_mean("std", mean)
     return _variance("std", a, axis, dtype, out, ddof, keepdims, where, correction)
-
-
-# ---- averages ----------------------------------------------------------------------------------
-
-
-@compiled
-def _average(a: Any, weights: Any, *, axes: Any, keepdims: bool) -> tuple[Any, Any]:
-    dtype = inexact(dtypes.promote_types(type_of(a).dtype, type_of(weights).dtype))
-    shape = type_of(a).shape
-    x, w = convert(a, dtype), convert(weights, dtype)
-    if type_of(w).shape != shape:
-        # Weights of one axis, or of all the axes in the order they are given.
-        w = _along(w, shape, axes)
-    total = reduce_sum(w, axes)
-    out = div(reduce_sum(mul(x, w), axes), total)
-    return kept(out, shape, axes, keepdims), kept(total, shape, axes, keepdims)
-
-
-def _along(w: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    order = sorted(axes)
-    moved = [axes.index(d) for d in order]
-    arranged = transpose(w, tuple(moved))
-    return broadcast_in_dim(arranged, shape, tuple(order))
-
-
-def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
-) -> Any:
-    """The mean along `axis`, weighted by `weights`, which has the shape of `a` or of the axes.
-
-    returned: whether the sums of the weights are returned too. Raises ValueError where the weights
-    do not fit.
-
-    >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
-    Array(1.25, dtype=float32)
-    """
-    check_arrays("average", a)
-    of = type_of(a)
-    axes = axes_of(axis, of.ndim, "average")
-    if weights is None:
-        out = mean(a, axis, keepdims=keepdims)
-        if not returned:
-            return out
-        result = type_of(out)
-        count = result.dtype.type(product(of.shape[d] for d in axes))
-        total = broadcasted(count, result.shape)
-        return out, as_array(total) if is_eager() else total
-    check_arrays("average", weights)
-    shape = type_of(weights).shape
-    if shape != of.shape and (axis is None or shape != tuple(of.shape[d] for d in axes)):
-        raise WeftValueError(
-            "average: the weights fit neither the array nor the axes",
-            operation="average",
-            got=f"weights of shape {shape} for {of}, axis {axis}",
-            wanted=f"shape {of.shape}"
-            + (f" or {tuple(of.shape[d] for d in axes)}" if axis is not None else ""),
-        )
-    out, total = _average(a, weights, axes=axes, keepdims=bool(keepdims))
-    return (out, total) if returned else out

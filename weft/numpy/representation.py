@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.array import Array, scalar_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
-from weft.numpy.arguments import broadcasted, inexact, refuse_out
+from weft.numpy.arguments import broadcasted, check_flag, inexact, not_taken, refuse_out
 from weft.numpy.compiled import compiled
 from weft.numpy.elementwise import (
     constant,
@@ -136,6 +136,10 @@ rint: UnaryUfunc = unary_ufunc(
 )
 
 
+def _power_of_ten(exponent: int) -> float:
+    return float(f"1e{exponent}")  # the nearest number, infinity beyond the greatest
+
+
 def _round_scaled(x: Any, decimals: int) -> Any:
     """To a number of decimals, of floating-point numbers."""
     dtype = type_of(x).dtype
@@ -144,11 +148,13 @@ def _round_scaled(x: Any, decimals: int) -> Any:
             _round_scaled(convert_element_type(x, dtypes.float32), decimals), dtype
         )
     if decimals > 0:
-        factor = constant(10.0**decimals, x)
+        factor = constant(_power_of_ten(decimals), x)
         rounded = lax.div(_to_even(lax.mul(x, factor)), factor)
         # What is too large to be scaled has no decimals.
         return select(rounding.is_finite(rounded), rounded, x)
-    factor = constant(10.0**-decimals, x)
+    factor = constant(_power_of_ten(-decimals), x)
+    if np.isinf(factor):  # every number is nearer to 0
+        return lax.mul(x, constant(0, x))
     return lax.mul(_to_even(lax.div(x, factor)), factor)
 
 
@@ -215,12 +221,16 @@ around = round
 
 @compiled
 def _false(x: Any) -> Any:
-    return lax.ne(x, x)
+    return _repeated(np.bool_(False), x)
 
 
 @compiled
 def _true(x: Any) -> Any:
-    return lax.eq(x, x)
+    return _repeated(np.bool_(True), x)
+
+
+def _repeated(value: np.bool_, like: Any) -> Any:
+    return broadcasted(value, type_of(like).shape)
 
 
 def _not_a_number(x: Any) -> Any:
@@ -300,11 +310,17 @@ def nan_to_num(
     """The values with NaN and infinities replaced.
 
     nan: what stands for NaN; posinf, neginf: what stands for infinities, by default the largest and
-    the smallest finite numbers of the dtype. `copy` is accepted for NumPy's sake.
+    the smallest finite numbers of the dtype. copy=False, which in NumPy changes x itself, raises
+    WeftNotImplementedError.
 
     >>> nan_to_num(np.array([np.nan, 1.0]))
     Array([0., 1.], dtype=float32)
     """
+    check_flag(copy, "nan_to_num", "copy")
+    if not copy:
+        why = "arrays do not change in place"
+        fix = "leave it out and use the result: x = nan_to_num(x)"
+        raise not_taken("nan_to_num", "copy", copy, why, fix, True)
     x = as_operand("nan_to_num", x)
     dtype = type_of(x).dtype
     if dtype not in INEXACT:
@@ -434,7 +450,11 @@ copysign: BinaryUfunc = binary_ufunc(
 nextafter: BinaryUfunc = binary_ufunc(
     "nextafter",
     {FLOATING: rounding.nextafter_p.bind},
-    """The neighbour of x1, in its dtype, on the side of x2, elementwise, of real numbers.""",
+    """The neighbour of x1, in its dtype, on the side of x2, elementwise, of real numbers.
+
+    >>> jnp.nextafter(jnp.array([1.0]), 2.0)
+    Array([1.0000001], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -449,7 +469,11 @@ def _spacing(x: Any) -> Any:
 spacing: UnaryUfunc = unary_ufunc(
     "spacing",
     {FLOATING: _spacing},
-    """The distance to the next number away from 0, elementwise, of real numbers.""",
+    """The distance to the next number away from 0, elementwise, of real numbers.
+
+    >>> jnp.spacing(jnp.array([1.0, 1000.0]))
+    Array([1.1920929e-07, 6.1035156e-05], dtype=float32)
+    """,
     inexact=True,
 )
 
@@ -476,6 +500,15 @@ def _scale_by_power(x: Any, exponent: Any) -> Any:
     return x
 
 
+def _within_int32(exponent: Any) -> Any:
+    """Exponents that int32 does not hold, moved to where every number is infinite or 0 too."""
+    of = type_of(exponent).dtype
+    if of.itemsize < 4 or of == dtypes.int32:
+        return exponent
+    exponent = lax.min(exponent, constant(10**6, exponent))
+    return exponent if of in dtypes.UNSIGNED else lax.max(exponent, constant(-(10**6), exponent))
+
+
 @ufunc_of(2)
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """x1 times 2 to the power x2, elementwise; x2 holds integers.
@@ -494,7 +527,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
         )
     x1 = convert_element_type(x1, inexact(type_of(x1).dtype))
     shape = np.broadcast_shapes(type_of(x1).shape, type_of(x2).shape)
-    exponent = convert_element_type(x2, dtypes.int32)
+    exponent = convert_element_type(_within_int32(x2), dtypes.int32)
     return _scale_by_power(broadcasted(x1, shape), broadcasted(exponent, shape))
 
 
@@ -660,5 +693,6 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     >>> angle(np.array([1.0, 1j]), deg=True)
     Array([ 0., 90.], dtype=float32)
     """
+    check_flag(deg, "angle", "deg")
     z = as_operand("angle", z)
     return _angle(convert_element_type(z, inexact(type_of(z).dtype)), degrees=bool(deg))

@@ -8,15 +8,19 @@ import numpy as np
 
 from weft import dtypes
 from weft.array import Array
+from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
     broadcasted,
-    check_arrays,
     check_choice,
+    check_flag,
+    check_number,
     convert,
     inexact,
+    operand,
+    operands,
     promoted,
     refuse_out,
 )
@@ -26,6 +30,7 @@ from weft.numpy.nan_reductions import is_nan, without_nan
 from weft.numpy.reductions import kept
 from weft.numpy.taking import take_axis
 from weft.ops import argreduce, slicing
+from weft.ops.arithmetic import abs as absolute
 from weft.ops.arithmetic import add, div, eq, le, lt, mul, rem, sub
 from weft.ops.arithmetic import max as larger
 from weft.ops.arithmetic import min as smaller
@@ -75,7 +80,7 @@ def _arg(a: Any, *, name: str, axis: int | None, keepdims: bool) -> Any:
 
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     refuse_out(name, out)
-    check_arrays(name, a)
+    a = operand(name, a)
     of = type_of(a)
     place = None if axis is None else axis_of(axis, of.ndim, name)
     if (of.size if place is None else of.shape[place]) == 0:
@@ -98,6 +103,7 @@ def argmax(
     >>> jnp.argmax(jnp.array([3.0, 5.0, 4.0]))
     Array(1, dtype=int32)
     """
+    check_flag(keepdims, "argmax", "keepdims")
     return _position("argmax", a, axis, out, keepdims)
 
 
@@ -109,6 +115,7 @@ def argmin(
     >>> jnp.argmin(jnp.array([[3.0, 5.0], [4.0, 1.0]]), axis=1)
     Array([0, 1], dtype=int32)
     """
+    check_flag(keepdims, "argmin", "keepdims")
     return _position("argmin", a, axis, out, keepdims)
 
 
@@ -117,9 +124,13 @@ def nanargmax(
 ) -> Array:
     """The position of the largest element that is not NaN; -1 where there is none.
 
+    The result is int32 (int64 under `enable_x64`), of the shape that `argmax` gives. Raises
+    WeftValueError for no elements.
+
     >>> jnp.nanargmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2, dtype=int32)
     """
+    check_flag(keepdims, "nanargmax", "keepdims")
     return _position("nanargmax", a, axis, out, keepdims)
 
 
@@ -131,6 +142,7 @@ def nanargmin(
     >>> jnp.nanargmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1, dtype=int32)
     """
+    check_flag(keepdims, "nanargmin", "keepdims")
     return _position("nanargmin", a, axis, out, keepdims)
 
 
@@ -181,7 +193,7 @@ def searchsorted(
     >>> jnp.searchsorted(jnp.array([1.0, 2.0, 4.0]), jnp.array([2.0, 3.0]))
     Array([1, 2], dtype=int32)
     """
-    check_arrays("searchsorted", a, v)
+    a, v = operands("searchsorted", a, v)
     if side not in ("left", "right"):
         raise WeftValueError(
             "searchsorted: side is 'left' or 'right'",
@@ -202,8 +214,7 @@ def searchsorted(
             got=str(type_of(a)),
             wanted="one dimension",
         )
-    extra = () if sorter is None else (sorter,)
-    check_arrays("searchsorted", *extra)
+    extra = () if sorter is None else operands("searchsorted", sorter)
     return _searchsorted(a, v, *extra, side=side, method=method)
 
 
@@ -228,7 +239,8 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     >>> jnp.digitize(jnp.array([0.5, 2.5]), jnp.array([0.0, 1.0, 2.0]))
     Array([1, 3], dtype=int32)
     """
-    check_arrays("digitize", x, bins)
+    check_flag(right, "digitize", "right")
+    x, bins = operands("digitize", x, bins)
     if type_of(bins).ndim != 1:
         raise ShapeError(
             "digitize takes bins of one dimension", operation="digitize", got=str(type_of(bins))
@@ -260,10 +272,14 @@ def isin(
 ) -> Array:
     """Whether each element is among `test_elements` (with invert: is not).
 
+    element: any shape, which the boolean result has; test_elements: any shape.
+
     >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
     Array([ True, False,  True], dtype=bool)
     """
-    check_arrays("isin", element, test_elements)
+    check_flag(assume_unique, "isin", "assume_unique")
+    check_flag(invert, "isin", "invert")
+    element, test_elements = operands("isin", element, test_elements)
     check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
     return _isin(element, test_elements, invert=bool(invert))
 
@@ -276,7 +292,7 @@ def _interp(x: Any, xp: Any, fp: Any, *ends: Any, given: tuple[bool, bool, bool]
     found = iter(ends)
     left, right, period = (next(found) if flag else None for flag in given)
     if period is not None:
-        x, xp, fp = _periodic(x, xp, fp, convert(period, dtype))
+        x, xp, fp = _periodic(x, xp, fp, absolute(convert(period, dtype)))
     n, shape = type_of(xp).shape[0], type_of(x).shape
     i = smaller(
         larger(_searchsorted.function(xp, x, side="right", method="scan"), np.int32(1)),
@@ -324,12 +340,15 @@ def interp(
     """Linear interpolation at `x` between the points (xp, fp), of which xp rises.
 
     left, right: the values below and above all points (by default those of the end points);
-    period: of the points, which then need no order. Raises ShapeError where xp and fp differ.
+    period: of the points, which then need no order. Raises ShapeError where xp and fp differ, and
+    WeftValueError for a period of 0 that is known.
+
+    x: any shape, which the result has; xp, fp: shape (n,).
 
     >>> jnp.interp(jnp.array([0.5, 5.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 20.0]))
     Array([15., 20.], dtype=float32)
     """
-    check_arrays("interp", x, xp, fp)
+    x, xp, fp = operands("interp", x, xp, fp)
     if type_of(xp).shape != type_of(fp).shape or type_of(xp).ndim != 1 or not type_of(xp).size:
         raise ShapeError(
             "interp takes xp and fp of one dimension and of one length, which is not 0",
@@ -337,5 +356,16 @@ def interp(
             got=f"xp {type_of(xp)} and fp {type_of(fp)}",
         )
     ends = (left, right, period)
+    for name, end in zip(("left", "right", "period"), ends, strict=True):
+        if end is not None:
+            check_number(end, "interp", name)
+    if period is not None and not isinstance(period, Tracer) and not np.asarray(period):
+        raise WeftValueError(
+            "interp: points of period 0 are all one",
+            operation="interp",
+            got=f"period={period!r:.80}",
+            wanted="a number other than 0",
+            fix=Fix("period", "leave it out for points that do not repeat", {"period": None}),
+        )
     given = tuple(end is not None for end in ends)
     return _interp(x, xp, fp, *[end for end in ends if end is not None], given=given)

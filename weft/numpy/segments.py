@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft import dtypes
+from weft.array import Array
 from weft.control.associative_scan import associative_scan
 from weft.control.custom_jvp import custom_jvp
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import check_arrays, integer_of, refuse_sharding
+from weft.numpy.arguments import check_flag, integer_of, operands, refuse_sharding
 from weft.numpy.compiled import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.sorting import argsort
@@ -194,8 +195,10 @@ def _of_segments(
     mode: Any,
     out_sharding: Any,
 ) -> Any:
-    check_arrays(name, data, segment_ids)
+    data, segment_ids = operands(name, data, segment_ids)
     refuse_sharding(name, out_sharding)
+    check_flag(indices_are_sorted, name, "indices_are_sorted")
+    check_flag(unique_indices, name, "unique_indices")
     of, ids = type_of(data), type_of(segment_ids)
     if of.dtype not in _KINDS[name].accepts:
         raise DTypeError(
@@ -254,7 +257,7 @@ def _positive(name: str, argument: str, value: Any, least: int) -> int | None:
     return number
 
 
-def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., Any]:
+def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., Array]:
     def function(
         data: Any,
         segment_ids: Any,

@@ -5,7 +5,7 @@ How many values there are depends on the values: they are known, or `size=` fixe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -13,7 +13,17 @@ from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
-from weft.numpy.arguments import axis_of, broadcasted, check_arrays, convert, integer_of, promoted
+from weft.numpy.arguments import (
+    axis_of,
+    broadcasted,
+    check_fill,
+    check_flag,
+    convert,
+    length_of,
+    operand,
+    operands,
+    promoted,
+)
 from weft.numpy.choosing import compress, flat_nonzero, known
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.joining import concatenate
@@ -100,7 +110,8 @@ def _unique(
 def _all_of(
     operation: str, ar: Any, axis: int | None, equal_nan: bool, size: Any, fill_value: Any
 ) -> tuple[Any, Any, Any, Any]:
-    check_arrays(operation, ar)
+    ar = operand(operation, ar)
+    check_fill(fill_value, size, operation)
     of = type_of(ar)
     if axis is None:
         rows: Any = reshape(ar, (of.size, 1))
@@ -127,7 +138,7 @@ def _all_of(
         last = grouped[2][n - 1]
         wanted = int(np.asarray(last.concrete() if not isinstance(last, Array) else last)) + 1
     else:
-        wanted = integer_of(size, operation, "size")
+        wanted = length_of(size, operation, "size")
     fill = () if fill_value is None else (as_array(fill_value) if is_eager() else fill_value,)
     values, index, inverse, counts = _unique(rows, *grouped, *fill, size=wanted)
     if axis is None:
@@ -139,6 +150,141 @@ def _all_of(
         back = tuple(order.index(d) for d in range(of.ndim))
         values = transpose(values, back)
     return values, index, inverse, counts
+
+
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = ...,
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> Array: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = ...,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = ...,
+    return_inverse: Literal[False] = ...,
+    *,
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[True],
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = ...,
+    *,
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    *,
+    return_index: Literal[True],
+    return_inverse: Literal[True],
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> tuple[Array, Array, Array, Array]: ...
+
+
+@overload
+def unique(
+    ar: Any,
+    return_index: bool = ...,
+    return_inverse: bool = ...,
+    return_counts: bool = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: Any = ...,
+    sorted: bool = ...,
+) -> Any: ...
 
 
 def unique(
@@ -160,9 +306,16 @@ def unique(
     needed where the array is traced: more are cut off, missing ones are `fill_value` (by default
     the smallest value).
 
+    Raises ConcretizationError for a traced array without `size`.
+
     >>> jnp.unique(jnp.array([3, 1, 3]), return_counts=True)
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
+    check_flag(return_index, "unique", "return_index")
+    check_flag(return_inverse, "unique", "return_inverse")
+    check_flag(return_counts, "unique", "return_counts")
+    check_flag(equal_nan, "unique", "equal_nan")
+    check_flag(sorted, "unique", "sorted")
     found = _all_of("unique", ar, axis, bool(equal_nan), size, fill_value)
     wanted = [True, return_index, return_inverse, return_counts]
     chosen = tuple(part for part, flag in zip(found, wanted, strict=True) if flag)
@@ -172,24 +325,24 @@ def unique(
 class UniqueAll(NamedTuple):
     """What `unique_all` returns."""
 
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
 
 
 class UniqueCounts(NamedTuple):
     """What `unique_counts` returns."""
 
-    values: Any
-    counts: Any
+    values: Array
+    counts: Array
 
 
 class UniqueInverse(NamedTuple):
     """What `unique_inverse` returns."""
 
-    values: Any
-    inverse_indices: Any
+    values: Array
+    inverse_indices: Array
 
 
 def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
@@ -248,10 +401,12 @@ def union1d(
 ) -> Array:
     """The different values of two arrays, in increasing order; size, fill_value: as in `unique`.
 
+    The result has one dimension. Raises ConcretizationError under `jit` without `size`.
+
     >>> jnp.union1d(jnp.array([3, 1]), jnp.array([1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    check_arrays("union1d", ar1, ar2)
+    ar1, ar2 = operands("union1d", ar1, ar2)
     both = concatenate([_flat(ar1), _flat(ar2)])
     return unique(both, size=size, fill_value=fill_value)
 
@@ -266,10 +421,14 @@ def setdiff1d(
 ) -> Array:
     """The different values of `ar1` that are not in `ar2`, in increasing order.
 
+    The result has one dimension. Raises ConcretizationError under `jit` without `size`.
+
     >>> jnp.setdiff1d(jnp.array([1, 2, 3]), jnp.array([2]))
     Array([1, 3], dtype=int32)
     """
-    check_arrays("setdiff1d", ar1, ar2)
+    check_flag(assume_unique, "setdiff1d", "assume_unique")
+    ar1, ar2 = operands("setdiff1d", ar1, ar2)
+    check_fill(fill_value, size, "setdiff1d")
     first = _flat(ar1) if assume_unique else None
     if size is None:
         values = first if first is not None else unique(ar1)
@@ -307,6 +466,42 @@ def _shared(a: Any, b: Any, *, both: bool) -> tuple[Any, Any, Any]:
     return values, order, bitwise_and(bitwise_not(same_next), bitwise_not(same_last))
 
 
+@overload
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = ...,
+    return_indices: Literal[False] = ...,
+    *,
+    size: int | None = ...,
+    fill_value: Any = ...,
+) -> Array: ...
+
+
+@overload
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = ...,
+    *,
+    return_indices: Literal[True],
+    size: int | None = ...,
+    fill_value: Any = ...,
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def intersect1d(
+    ar1: Any,
+    ar2: Any,
+    assume_unique: bool = ...,
+    return_indices: bool = ...,
+    *,
+    size: int | None = ...,
+    fill_value: Any = ...,
+) -> Any: ...
+
+
 def intersect1d(
     ar1: Any,
     ar2: Any,
@@ -324,7 +519,10 @@ def intersect1d(
     >>> jnp.intersect1d(jnp.array([1, 2, 3]), jnp.array([3, 2, 7]))
     Array([2, 3], dtype=int32)
     """
-    check_arrays("intersect1d", ar1, ar2)
+    check_flag(assume_unique, "intersect1d", "assume_unique")
+    check_flag(return_indices, "intersect1d", "return_indices")
+    ar1, ar2 = operands("intersect1d", ar1, ar2)
+    check_fill(fill_value, size, "intersect1d")
     if size is not None:
         return _intersect_traced(ar1, ar2, size, fill_value, return_indices)
     pairs = [
@@ -373,9 +571,11 @@ def setxor1d(
     >>> jnp.setxor1d(jnp.array([1, 2]), jnp.array([2, 3]))
     Array([1, 3], dtype=int32)
     """
-    check_arrays("setxor1d", ar1, ar2)
+    check_flag(assume_unique, "setxor1d", "assume_unique")
+    ar1, ar2 = operands("setxor1d", ar1, ar2)
+    check_fill(fill_value, size, "setxor1d")
     if size is not None:
-        size = integer_of(size, "setxor1d", "size")
+        size = length_of(size, "setxor1d", "size")
         n, m = type_of(ar1).size, type_of(ar2).size
         one = setdiff1d(ar1, ar2, size=n, fill_value=0)
         two = setdiff1d(ar2, ar1, size=m, fill_value=0)

@@ -13,8 +13,17 @@ import numpy as np
 from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import axis_of, check_arrays, convert, integer_of, refuse_out
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import (
+    axis_of,
+    check_flag,
+    convert,
+    integer_of,
+    not_taken,
+    operand,
+    operands,
+    refuse_out,
+)
 from weft.numpy.compiled import compiled
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import accumulator
@@ -43,7 +52,7 @@ __all__ = [
 
 def _place(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
     """The operand, flattened for axis=None, and the axis."""
-    check_arrays(name, a)
+    a = operand(name, a)
     if axis is None:
         return reshape(a, (type_of(a).size,)), 0
     return a, axis_of(axis, type_of(a).ndim, name)
@@ -51,9 +60,8 @@ def _place(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
 
 def _check_kind(name: str, kind: Any, order: Any) -> None:
     if order is not None:
-        raise WeftValueError(
-            f"{name}: order= is for structured dtypes, which there are not", operation=name
-        )
+        why = "it is for structured dtypes, which there are not"
+        raise not_taken(name, "order", order, why, "leave it out")
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise WeftValueError(
             f"{name}: there is no kind {kind!r}", operation=name, got=f"kind={kind!r}"
@@ -83,6 +91,8 @@ def sort(
     >>> jnp.sort(jnp.array([3, 1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
+    check_flag(stable, "sort", "stable")
+    check_flag(descending, "sort", "descending")
     _check_kind("sort", kind, order)
     a, place = _place("sort", a, axis)
     return _sort(a, axis=place, stable=bool(stable), descending=bool(descending))
@@ -114,6 +124,8 @@ def argsort(
     >>> jnp.argsort(jnp.array([3, 1, 2]))
     Array([1, 2, 0], dtype=int32)
     """
+    check_flag(stable, "argsort", "stable")
+    check_flag(descending, "argsort", "descending")
     _check_kind("argsort", kind, order)
     a, place = _place("argsort", a, axis)
     return _argsort(a, axis=place, stable=bool(stable), descending=bool(descending))
@@ -125,7 +137,7 @@ def sort_complex(a: ArrayLike) -> Array:
     >>> jnp.sort_complex(jnp.array([2.0, 1.0 + 1j, 1.0]))
     Array([1.+0.j, 1.+1.j, 2.+0.j], dtype=complex64)
     """
-    check_arrays("sort_complex", a)
+    a = operand("sort_complex", a)
     return sort(convert(a, dtypes.to_complex(type_of(a).dtype)))
 
 
@@ -145,7 +157,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     values = list(keys) if isinstance(keys, (list, tuple)) else list(_rows(keys))
     if not values:
         raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
-    check_arrays("lexsort", *values)
+    values = list(operands("lexsort", *values))
     if len({type_of(k).shape for k in values}) > 1:
         raise ShapeError(
             "lexsort takes keys of one shape",
@@ -160,8 +172,16 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
 
 def _rows(keys: Any) -> Sequence[Any]:
-    check_arrays("lexsort", keys)
+    keys = operand("lexsort", keys)
     shape = type_of(keys).shape
+    if not shape:
+        raise ShapeError(
+            "lexsort takes a sequence of keys",
+            operation="lexsort",
+            got=str(type_of(keys)),
+            wanted="an array of at least one dimension, or a tuple of keys",
+            fix=Fix("keys", "pass a tuple: lexsort((key,))", {}),
+        )
     return [
         reshape(slicing.slice_in_dim(keys, i, i + 1, axis=0), shape[1:]) for i in range(shape[0])
     ]
@@ -184,7 +204,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.partition(jnp.array([3, 1, 2]), 0)[0]
     Array(1, dtype=int32)
     """
-    check_arrays("partition", a)
+    a = operand("partition", a)
     place = axis_of(axis, type_of(a).ndim, "partition")
     _kth("partition", kth, type_of(a).shape[place])
     return _sort(a, axis=place, stable=True, descending=False)
@@ -196,7 +216,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     >>> jnp.argpartition(jnp.array([3, 1, 2]), 1)[1]
     Array(2, dtype=int32)
     """
-    check_arrays("argpartition", a)
+    a = operand("argpartition", a)
     place = axis_of(axis, type_of(a).ndim, "argpartition")
     _kth("argpartition", kth, type_of(a).shape[place])
     return _argsort(a, axis=place, stable=True, descending=False)
@@ -269,7 +289,7 @@ def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: No
 def _cumulative_standard(
     name: str, short: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
-    check_arrays(name, x)
+    x = operand(name, x)
     of = type_of(x)
     if of.ndim == 0:
         raise ShapeError(f"{name} takes an array with dimensions", operation=name, got=str(of))
@@ -302,6 +322,7 @@ def cumulative_sum(
     >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
+    check_flag(include_initial, "cumulative_sum", "include_initial")
     return _cumulative_standard("cumulative_sum", "cumsum", x, axis, dtype, include_initial)
 
 
@@ -315,4 +336,5 @@ def cumulative_prod(
     >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
+    check_flag(include_initial, "cumulative_prod", "include_initial")
     return _cumulative_standard("cumulative_prod", "cumprod", x, axis, dtype, include_initial)

@@ -14,11 +14,14 @@ from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     broadcasted,
-    check_arrays,
+    check_flag,
     convert,
     expanded,
     inexact,
     integer_of,
+    length_of,
+    operand,
+    operands,
     promoted,
     sequence_of,
 )
@@ -34,9 +37,11 @@ from weft.ops.arithmetic import max as larger
 from weft.ops.arithmetic import min as smaller
 from weft.ops.bits import bitwise_not, bitwise_or
 from weft.ops.complex import complex, conj, imag, real
+from weft.ops.convert import stop_gradient
 from weft.ops.creation import iota
 from weft.ops.dot import dot_general
 from weft.ops.reduce import reduce_max, reduce_min
+from weft.ops.rounding import RoundingMethod, round
 from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
@@ -107,19 +112,21 @@ def cov(
     Array([[ 2., -2.],
            [-2.,  2.]], dtype=float32)
     """
-    check_arrays("cov", m)
+    check_flag(rowvar, "cov", "rowvar")
+    check_flag(bias, "cov", "bias")
+    m = operand("cov", m)
     if type_of(m).ndim > 2:
         raise ShapeError("cov takes at most two dimensions", operation="cov", got=str(type_of(m)))
     x = m
     if y is not None:
-        check_arrays("cov", y)
+        y = operand("cov", y)
         parts = [_rows(v, rowvar) for v in promoted("cov", m, y)]
         x, rowvar = concatenate(parts, 0), True
     weights = []
     for name, w in (("fweights", fweights), ("aweights", aweights)):
         if w is None:
             continue
-        check_arrays("cov", w)
+        w = operand("cov", w)
         observations = type_of(x).shape[-1 if rowvar or type_of(x).ndim < 2 else 0]
         if type_of(w).shape != (observations,):
             raise ShapeError(
@@ -173,10 +180,14 @@ def _between(x: Any, one: Any) -> Any:
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
     """The correlation coefficients of variables, which are the rows of `x` (and of `y`).
 
+    x: shape (n, m), n variables of m observations (with rowvar=False the columns are variables);
+    the result is (n, n), real or complex. Raises ShapeError for more than two dimensions.
+
     >>> jnp.corrcoef(jnp.array([[1.0, 2.0], [2.0, 1.0]])).round(2)
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
+    check_flag(rowvar, "corrcoef", "rowvar")
     return _corrcoef(cov(x, y, rowvar))
 
 
@@ -214,7 +225,7 @@ def bincount(
     >>> jnp.bincount(jnp.array([0, 2, 2, 3]))
     Array([1, 0, 2, 1], dtype=int32)
     """
-    check_arrays("bincount", x)
+    x = operand("bincount", x)
     of = type_of(x)
     if of.ndim != 1 or of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
         raise ShapeError(
@@ -224,12 +235,14 @@ def bincount(
         value = known(x, "bincount", "pass length=, the length of the result")
         if value.size and value.min() < 0:
             value = np.maximum(value, 0)
-        size = max(integer_of(minlength, "bincount", "minlength"), int(value.max(initial=-1)) + 1)
+        size = max(
+            length_of(minlength, "bincount", "minlength"), int(value.max()) + 1 if value.size else 0
+        )
     else:
-        size = integer_of(length, "bincount", "length")
+        size = length_of(length, "bincount", "length")
     extra = []
     if weights is not None:
-        check_arrays("bincount", weights)
+        weights = operand("bincount", weights)
         if type_of(weights).shape != of.shape:
             raise ShapeError(
                 "bincount: weights and x have different shapes",
@@ -254,9 +267,17 @@ def _edges(a: Any, *ends: Any, bins: int) -> Any:
     half = dtype.type(0.5)
     low, high = select(level, sub(low, half), low), select(level, add(high, half), high)
     place = iota(np.int32, bins + 1)
-    step = div(convert(place, dtype), dtype.type(bins))
-    one = broadcasted(dtype.type(1), (bins + 1,))
-    edges = add(mul(sub(one, step), low), mul(step, high))
+    # The width first, as in NumPy: edges that are whole numbers come out exact, and elements that
+    # lie on them fall into the bin above.
+    span, number = sub(high, low), dtype.type(bins)
+    width = div(span, number)
+    # Compilers multiply by the inverse of a constant, which may be a unit off: a round width that
+    # fits is what was meant.
+    parts = dtype.type(256)
+    near = div(round(mul(width, parts), RoundingMethod.TO_NEAREST_EVEN), parts)
+    off = select(eq(mul(near, number), span), sub(near, width), broadcasted(dtype.type(0), ()))
+    width = add(width, stop_gradient(off))
+    edges = add(mul(convert(place, dtype), width), low)
     # The last edge is exact, whatever the compiler makes of the line above: the greatest element
     # belongs to the last bin.
     return select(eq(place, np.int32(bins)), broadcasted(high, (bins + 1,)), edges)
@@ -273,15 +294,23 @@ def histogram_bin_edges(
     >>> jnp.histogram_bin_edges(jnp.array([0.0, 4.0]), bins=2)
     Array([0., 2., 4.], dtype=float32)
     """
-    check_arrays("histogram_bin_edges", a)
+    a = operand("histogram_bin_edges", a)
     if weights is not None:
-        check_arrays("histogram_bin_edges", weights)
+        weights = operand("histogram_bin_edges", weights)
     if range is not None and len(sequence_of(range, "histogram_bin_edges", "range")) != 2:
         raise WeftValueError(
             "histogram_bin_edges: range is a pair",
             operation="histogram_bin_edges",
             got=f"range={range!r:.80}",
             wanted="(low, high)",
+        )
+    if range is not None and _is_known(*range) and float(range[0]) > float(range[1]):
+        raise WeftValueError(
+            "histogram_bin_edges: the range ends before it starts",
+            operation="histogram_bin_edges",
+            got=f"range={range!r:.80}",
+            wanted="low <= high",
+            fix=Fix("range", "swap the ends", {}),
         )
     if isinstance(bins, str):
         return _edges_by_rule(a, bins, range, weights)
@@ -323,10 +352,16 @@ def _edges_by_rule(a: Any, rule: str, ends: Any, weights: Any) -> Any:
 _RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
 
+def _is_known(*values: Any) -> bool:
+    return not any(isinstance(value, Tracer) for value in values)
+
+
 @compiled
 def _histogram(a: Any, edges: Any, *weights: Any, density: bool) -> Any:
     dtype = inexact(dtypes.promote_types(type_of(a).dtype, type_of(edges).dtype))
     n, bins = type_of(a).size, type_of(edges).shape[0] - 1
+    if bins < 1:
+        return broadcasted(type_of(weights[0] if weights else edges).dtype.type(0), (0,))
     x, edges = convert(reshape(a, (n,)), dtype), convert(edges, dtype)
     index, inside = _bin_of(x, edges)
     values = reshape(weights[0], (n,)) if weights else broadcasted(dtype.type(1), (n,))
@@ -367,14 +402,20 @@ def histogram(
 
     weights: summed instead of counting; density: divided by the bins' widths and the total.
 
+    a: any shape; bins: how many, or edges of shape (n + 1,), or the name of a rule, for which
+    values have to be known. The result is n counts, in the dtype of a (float32 for integers), and n
+    + 1 edges. Raises WeftValueError for fewer than one bin, ShapeError for weights of another
+    shape.
+
     >>> jnp.histogram(jnp.array([0.0, 1.0, 1.0, 2.0]), bins=2)
     (Array([1., 3.], dtype=float32), Array([0., 1., 2.], dtype=float32))
     """
-    check_arrays("histogram", a)
+    check_flag(density, "histogram", "density", none=True)
+    a = operand("histogram", a)
     edges = histogram_bin_edges(a, bins, range, weights)
     extra = []
     if weights is not None:
-        check_arrays("histogram", weights)
+        weights = operand("histogram", weights)
         if type_of(weights).shape != type_of(a).shape:
             raise ShapeError(
                 "histogram: weights and a have different shapes", operation="histogram"
@@ -431,7 +472,8 @@ def histogramdd(
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    check_arrays("histogramdd", sample)
+    check_flag(density, "histogramdd", "density", none=True)
+    sample = operand("histogramdd", sample)
     if type_of(sample).ndim != 2 or not type_of(sample).shape[1]:
         raise ShapeError(
             "histogramdd takes a matrix with columns",
@@ -454,8 +496,7 @@ def histogramdd(
         )
         for d in np.arange(dims).tolist()
     ]
-    extra = [] if weights is None else [weights]
-    check_arrays("histogramdd", *extra)
+    extra = () if weights is None else operands("histogramdd", weights)
     return _histogramdd(sample, *edges, *extra, dims=dims, density=bool(density)), edges
 
 
@@ -473,7 +514,8 @@ def histogram2d(
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    check_arrays("histogram2d", x, y)
+    check_flag(density, "histogram2d", "density", none=True)
+    x, y = operands("histogram2d", x, y)
     if type_of(x).ndim != 1 or type_of(x).shape != type_of(y).shape:
         raise ShapeError(
             "histogram2d takes x and y of one dimension and length", operation="histogram2d"

@@ -12,14 +12,23 @@ import numpy as np
 from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftIndexError, WeftTypeError, WeftValueError
+from weft.errors import (
+    Fix,
+    ShapeError,
+    WeftIndexError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_arrays,
+    check_flag,
     check_number,
     convert,
+    fill_unread,
+    operands,
     refuse_out,
     strong,
 )
@@ -106,9 +115,12 @@ def index_in_mode(index: Any, size: int, mode: str | None) -> tuple[Any, str]:
 
 def _check_take_mode(operation: str, mode: Any) -> None:
     if mode == "raise":
-        raise NotImplementedError(
-            f"{operation}: mode 'raise' would have to know the values while tracing; "
-            "use 'fill', 'clip' or 'wrap'"
+        raise WeftNotImplementedError(
+            f"{operation}: mode 'raise' would have to know the values while tracing",
+            operation=operation,
+            got="mode='raise'",
+            wanted="'fill' (NaN out of bounds), 'clip' or 'wrap'",
+            fix=Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"}),
         )
     if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
         raise WeftValueError(
@@ -166,12 +178,21 @@ def take(
     >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
     Array([30, 10], dtype=int32)
     """
+    if out is None and fill_value is None and (axis is None or type(axis) is int):
+        place = axis + a.type.ndim if axis and axis < 0 and type(a) is Array else axis
+        found = _take.again((a, indices), {"axis": place, "mode": mode, "fill": None})
+        if found is not None:
+            return found
     refuse_out("take", out)
-    check_arrays("take", a, indices)
+    a, indices = operands("take", a, indices)
+    check_flag(unique_indices, "take", "unique_indices")
+    check_flag(indices_are_sorted, "take", "indices_are_sorted")
     _check_take_mode("take", mode)
     _check_integers("take", indices)
     if fill_value is not None:
         check_number(fill_value, "take", "fill_value")
+        if mode not in (None, "fill"):
+            raise fill_unread(fill_value, mode, "take")
     place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
     size = type_of(a).size if place is None else type_of(a).shape[place]
     if not size and type_of(indices).size:
@@ -222,11 +243,18 @@ def take_along_axis(
     Array([[2],
            [3]], dtype=int32)
     """
-    check_arrays("take_along_axis", arr, indices)
+    if fill_value is None and type(axis) is int and type(arr) is Array:
+        place = axis + arr.type.ndim if axis < 0 else axis
+        found = _take_along.again((arr, indices), {"axis": place, "mode": mode, "fill": None})
+        if found is not None:
+            return found
+    arr, indices = operands("take_along_axis", arr, indices)
     _check_take_mode("take_along_axis", mode)
     _check_integers("take_along_axis", indices)
     if fill_value is not None:
         check_number(fill_value, "take_along_axis", "fill_value")
+        if mode not in (None, "fill"):
+            raise fill_unread(fill_value, mode, "take_along_axis")
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of, index = type_of(arr), type_of(indices)
@@ -274,8 +302,9 @@ def put_along_axis(
     Array([[0., 5.],
            [5., 0.]], dtype=float32)
     """
+    check_flag(inplace, "put_along_axis", "inplace")
     _not_in_place("put_along_axis", inplace)
-    check_arrays("put_along_axis", arr, indices, values)
+    arr, indices, values = operands("put_along_axis", arr, indices, values)
     _check_integers("put_along_axis", indices)
     of = type_of(arr)
     if axis is None:
@@ -322,8 +351,9 @@ def put(
     >>> jnp.put(jnp.array([1, 2, 3]), jnp.array([0, 2]), jnp.array([7, 8]), inplace=False)
     Array([7, 2, 8], dtype=int32)
     """
+    check_flag(inplace, "put", "inplace")
     _not_in_place("put", inplace)
-    check_arrays("put", a, ind, v)
+    a, ind, v = operands("put", a, ind, v)
     _check_integers("put", ind)
     if not type_of(a).size or not type_of(v).size or not type_of(ind).size:
         return asarray(a)
@@ -343,9 +373,13 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
 def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     """A new array with the values put, one after the other, where the mask holds.
 
+    arr: any shape, which the result and the mask have. Pass inplace=False: arrays do not change in
+    place. Raises WeftValueError otherwise, ShapeError for a mask of another size.
+
     >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), 7, inplace=False)
     Array([7, 2, 7], dtype=int32)
     """
+    check_flag(inplace, "place", "inplace")
     _not_in_place("place", inplace)
-    check_arrays("place", arr, mask, vals)
+    arr, mask, vals = operands("place", arr, mask, vals)
     return _place(arr, mask, vals)

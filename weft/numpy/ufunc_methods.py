@@ -24,6 +24,7 @@ from weft.errors import (
     Fix,
     ShapeError,
     WeftIndexError,
+    WeftNotImplementedError,
     WeftTypeError,
     WeftValueError,
 )
@@ -396,8 +397,12 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
     """`ufunc.at`."""
     name = f"{function.__name__}.at"
     if inplace:
-        raise NotImplementedError(
-            f"{name} does not change an array in place: pass inplace=False and use the result"
+        raise WeftNotImplementedError(
+            f"{name} does not change an array in place",
+            operation=name,
+            got=f"inplace={inplace!r:.80}",
+            wanted="inplace=False",
+            fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
         )
     if function.nout != 1 or function.nin > 2 or (function.nin == 2) != (b is not None):
         raise WeftTypeError(

@@ -14,7 +14,7 @@ from weft.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of
+from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of, operand
 from weft.numpy.creation import asarray
 from weft.numpy.manipulation import expand_dims
 from weft.ops.shape import move_dim, reshape
@@ -281,7 +281,7 @@ def apply_along_axis(
     """
     _check_function("apply_along_axis", func1d)
     arr = asarray(arr) if isinstance(arr, (list, tuple)) else arr
-    check_arrays("apply_along_axis", arr)
+    arr = operand("apply_along_axis", arr)
     of = type_of(arr)
     place = axis_of(axis, of.ndim, "apply_along_axis")
     last = move_dim(arr, place, of.ndim - 1, of.shape[place])
@@ -315,7 +315,7 @@ def apply_over_axes(
     """
     _check_function("apply_over_axes", func)
     a = asarray(a) if isinstance(a, (list, tuple)) else a
-    check_arrays("apply_over_axes", a)
+    a = operand("apply_over_axes", a)
     rank = type_of(a).ndim
     named = axes if isinstance(axes, (tuple, list)) else (axes,)
     for one in named:

@@ -14,7 +14,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError
-from weft.numpy.arguments import check_arrays, convert, inexact, integer_of
+from weft.numpy.arguments import convert, inexact, integer_of, operand
 from weft.numpy.compiled import compiled
 from weft.numpy.creation import asarray
 from weft.ops.arithmetic import abs as abs_
@@ -94,7 +94,7 @@ def kaiser(M: int, beta: Any) -> Array:
     Array([1., 1., 1.], dtype=float32)
     """
     t = _positions("kaiser", M)
-    check_arrays("kaiser", beta)
+    beta = operand("kaiser", beta)
     of = type_of(beta)
     if of.ndim:
         raise ShapeError("kaiser: beta is one number", operation="kaiser", got=str(of), wanted="()")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.ops.arithmetic import add, mul, scalar
 from weft.ops.complex import real
@@ -28,7 +29,7 @@ from weft.runtime import stablehlo
 __all__ = ["cholesky", "symmetrized"]
 
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with positive diagonal for which L times its adjoint is x.
 
     x: shape (..., n, n), float32, float64, complex64 or complex128, Hermitian and positive

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -51,19 +51,29 @@ from weft.runtime import stablehlo
 
 __all__ = ["all_gather_invariant", "assume_invariant", "pscatter"]
 
+T = TypeVar("T")
+
 Sizes = tuple[int, ...]
 
 
 # ---- all_gather_invariant --------------------------------------------------------------------
 
 
-def all_gather_invariant(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
     """The values of all devices along axes of a mesh, as a value that is equal on all of them.
 
     They lie along a new dimension `axis` of the result, or with `tiled` are joined along the
     existing one. It computes what `all_gather` does; the difference is the type, and so the
     transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf by leaf. Raises
     UnboundAxisError for a name that is not bound, AxisError for a dimension that is out of range.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P())
+    ... def gathered(x):
+    ...     return lax.all_gather_invariant(x, "i", tiled=True)
+    >>> print(gathered(np.array([1.0, 2.0])))
+    [1. 2.]
     """
     names = axis_names("all_gather_invariant", axis_name)
     sizes = axis_sizes_of(names)
@@ -161,7 +171,7 @@ all_gather_invariant_p = primitive(
 # ---- pscatter --------------------------------------------------------------------------------
 
 
-def pscatter(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
+def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
     """Each device's own part of a value that is equal on all devices along axes of a mesh.
 
     Dimension `axis` is as long as the axes together and is dropped; with `tiled` its length is a
@@ -169,6 +179,14 @@ def pscatter(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> A
     `all_gather_invariant`. Trees are taken leaf by leaf. Raises AxisError for a value that varies
     along the axes, ShapeError where the length does not fit, UnboundAxisError for a name that is
     not bound.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
+    ... def parts(x):
+    ...     return 10 * lax.pscatter(x, "i", tiled=True)
+    >>> print(parts(np.array([1.0, 2.0])))
+    [10. 20.]
     """
     names = axis_names("pscatter", axis_name)
     sizes = axis_sizes_of(names)

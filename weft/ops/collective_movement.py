@@ -2,28 +2,22 @@
 
 The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
 into moves of the mapped dimension. Of several names, which count row-major, the operation is taken
-apart into one per name. `all_gather` and `psum_scatter` transpose to each other, `all_to_all` and
-`ppermute` to their inverses.
+apart into one per name. `all_gather` and `psum_scatter` transpose to each other, `all_to_all` to
+its inverse. `collective_permutation` has those that send whole values to other elements.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from weft import dtypes, tree
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, ShapeError, WeftValueError
-from weft.ops.arithmetic import add, ge, mul
-from weft.ops.collectives import axis_index_p, made_varying
-from weft.ops.creation import index_vector, iota
+from weft.errors import Fix, ShapeError
+from weft.ops.collectives import made_varying
 from weft.ops.declare import linear_jvp, primitive
-from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.named_axes import (
     Groups,
     Names,
@@ -37,12 +31,8 @@ from weft.ops.named_axes import (
     check_varies,
     communicating,
     group_size,
-    partition_rows,
-    take_rows,
 )
-from weft.ops.selection import select
 from weft.ops.shape import (
-    broadcast_in_dim,
     canonical_axis,
     expand_dims,
     move_dim,
@@ -51,13 +41,13 @@ from weft.ops.shape import (
     squeeze,
     transpose,
 )
-from weft.ops.tangents import zeros
 from weft.runtime import stablehlo, stablehlo_collectives
 
-__all__ = ["all_gather", "all_to_all", "ppermute", "pshuffle", "psum_scatter", "pswapaxes"]
+__all__ = ["all_gather", "all_to_all", "psum_scatter", "pswapaxes"]
+
+T = TypeVar("T")
 
 Sizes = tuple[int, ...]
-Pairs = tuple[tuple[int, int], ...]
 
 
 def merge_dims(x: Any, start: int, count: int) -> Any:
@@ -114,13 +104,17 @@ def scattered_shape(
 
 
 def all_gather(
-    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False
-) -> Any:
+    x: T, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False
+) -> T:
     """The values of all elements of a named axis, along a new dimension `axis` of the result.
 
     With `tiled` they are joined along the existing dimension `axis`. Trees are gathered leaf by
     leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
     out of range.
+
+    >>> weft.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float32)
     """
     names = axis_names("all_gather", axis_name)
     sizes = axis_sizes_of(names)
@@ -243,18 +237,22 @@ all_gather_p = primitive(
 
 
 def psum_scatter(
-    x: Any,
+    x: T,
     axis_name: Any,
     *,
     scatter_dimension: int = 0,
     axis_index_groups: Any = None,
     tiled: bool = False,
-) -> Any:
+) -> T:
     """The sum over a named axis, of which each element keeps its part of one dimension.
 
     That dimension is as long as the axis and is dropped; with `tiled` its length is a multiple of
     that, and is divided by it. Raises ShapeError where it is not, UnboundAxisError for a name that
     is not bound.
+
+    >>> x = np.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
+    Array([4, 6], dtype=int32)
     """
     names = axis_names("psum_scatter", axis_name)
     sizes = axis_sizes_of(names)
@@ -382,20 +380,25 @@ psum_scatter_p = primitive(
 
 
 def all_to_all(
-    x: Any,
+    x: T,
     axis_name: Any,
     split_axis: int,
     concat_axis: int,
     *,
     axis_index_groups: Any = None,
     tiled: bool = False,
-) -> Any:
+) -> T:
     """Sends part i of dimension `split_axis` to element i of a named axis.
 
     What arrives lies along `concat_axis`, in the order of the senders. The split dimension is as
     long as the axis and is dropped, and a new one appears at `concat_axis`; with `tiled` it is
     divided, and what arrives is joined along the existing dimension `concat_axis`. Raises
     ShapeError where the lengths do not fit, UnboundAxisError for a name that is not bound.
+
+    >>> x = np.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     names = axis_names("all_to_all", axis_name)
     sizes = axis_sizes_of(names)
@@ -428,8 +431,14 @@ def all_to_all(
     return tree.map(one, x)
 
 
-def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Swaps a named axis with dimension `axis`, which is as long; see `all_to_all`."""
+def pswapaxes(x: T, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> T:
+    """Swaps a named axis with dimension `axis`, which is as long. Raises what `all_to_all` does.
+
+    >>> x = np.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -534,164 +543,4 @@ all_to_all_p = primitive(
     transpose=all_to_all_transpose,
     vmap=all_to_all_vmap,
     lower=all_to_all_lower,
-)
-
-
-# ---- ppermute --------------------------------------------------------------------------------
-
-
-def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
-    """Sends values along a named axis, for each pair from its first to its second position.
-
-    A position that receives nothing gets zeros. No position may send or receive twice. Raises
-    WeftValueError for other pairs, UnboundAxisError for a name that is not bound.
-    """
-    names = axis_names("ppermute", axis_name)
-    sizes = axis_sizes_of(names)
-    pairs = _pairs(perm, prod(sizes))
-
-    def one(leaf: Any) -> Any:
-        leaf = made_varying("ppermute", leaf, names)
-        return ppermute_p.bind(leaf, axis_name=names, axis_sizes=sizes, perm=pairs)
-
-    return tree.map(one, x)
-
-
-def _pairs(perm: Any, count: int) -> Pairs:
-    """The pairs of a permutation. Raises WeftValueError for what is none."""
-    try:
-        perm = [(operator.index(source), operator.index(target)) for source, target in perm]
-        found = perm
-    except (TypeError, ValueError):
-        found = None
-    sound: dict[int, int] = {}
-    for source, target in found or ():
-        inside = 0 <= source < count and 0 <= target < count
-        if inside and source not in sound and target not in sound.values():
-            sound[source] = target
-    if found is not None and len(sound) == len(found):
-        return tuple(found)
-    shift = [(i, (i + 1) % count) for i in range(count)]
-    fixed = list(sound.items()) or shift
-    raise WeftValueError(
-        "ppermute: the pairs are no partial permutation of the axis",
-        operation="ppermute",
-        got=f"perm={perm!r:.200} over an axis of length {count}",
-        wanted=f"(source, target) pairs of 0 to {count - 1}, each at most once as source "
-        "and once as target",
-        fix=Fix("perm", f"for example perm={fixed}", {"perm": fixed}),
-    )
-
-
-def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
-    """The values of a named axis in another order: position i gets that of `perm[i]`.
-
-    Raises WeftValueError where `perm` is no permutation.
-    """
-    count = prod(axis_sizes_of(axis_names("pshuffle", axis_name)))
-    if sorted(perm) != list(range(count)):
-        raise WeftValueError(
-            "pshuffle takes a permutation of all positions of the axis",
-            operation="pshuffle",
-            got=f"perm={list(perm)} over an axis of length {count}",
-            wanted=f"each of 0 to {count - 1} once",
-            fix=Fix("ppermute", "use ppermute where some positions receive nothing", {}),
-        )
-    return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
-
-
-def ppermute_type(x: ArrayType, *, axis_name: Names, axis_sizes: Sizes, perm: Pairs) -> ArrayType:
-    return x
-
-
-def ppermute_bind(x: Any, **params: Any) -> Any:
-    return ppermute_p.bind(x, **params)
-
-
-def ppermute_transpose(ct: Any, x: Any, *, perm: Pairs, **params: Any) -> list[Any]:
-    inverse = tuple((target, source) for source, target in perm)
-    return [ppermute_p.bind(ct, perm=inverse, **params)]
-
-
-def ppermute_vmap(
-    axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    perm: Pairs,
-) -> tuple[Any, int | None]:
-    (x,), (dim,) = args, dims
-    if axis.name not in axis_name:
-        return ppermute_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, perm=perm), dim
-    whole = move_dim(x, dim, 0, axis.size)
-    sources = [-1] * prod(axis_sizes)
-    for source, target in perm:
-        sources[target] = source
-    if len(axis_name) > 1:
-        return _permute_several(axis, whole, axis_name, axis_sizes, sources), 0
-    out = take_rows(whole, [max(source, 0) for source in sources])
-    if -1 in sources:
-        received = ge(index_vector(sources), np.int32(0))
-        out = _where_rows(received, out)
-    return out, 0
-
-
-def _where_rows(keep: Any, rows: Any) -> Any:
-    """The rows where `keep` holds, and zeros elsewhere."""
-    of = type_of(rows)
-    return select(broadcast_in_dim(keep, of.shape, (0,)), rows, zeros(of))
-
-
-def _permute_several(
-    axis: AxisData, whole: Any, names: Names, sizes: Sizes, sources: Sequence[int]
-) -> Any:
-    """A permutation over several axes, one of them mapped: a choice among everybody's rows."""
-    place = names.index(axis.name)
-    others = names[:place] + names[place + 1 :]
-    other_sizes = sizes[:place] + sizes[place + 1 :]
-    rows = all_gather_p.bind(
-        whole,
-        axis_name=others,
-        axis_sizes=other_sizes,
-        axis_index_groups=None,
-        dimension=0,
-        tiled=False,
-    )
-    rows = split_dim(rows, 0, other_sizes)
-    rows = merge_dims(move_dim(rows, len(others), place, axis.size), 0, len(names))
-    here: Any = np.int32(0)
-    for name, size in zip(names, sizes, strict=True):
-        if name == axis.name:
-            index = iota(np.int32, size)
-        else:
-            index = axis_index_p.bind(
-                axis_name=name, axis_size=size, manual=name in type_of(whole).varying
-            )
-        here = add(mul(here, np.int32(size)), index)
-    table = GatherDimensionNumbers((), (0,), (0,))
-    mode = GatherScatterMode.CLIP
-    chosen = gather(index_vector(sources), expand_dims(here, (1,)), table, (1,), mode=mode)
-    shape = type_of(rows).shape
-    numbers = GatherDimensionNumbers(tuple(range(1, len(shape))), (0,), (0,))
-    out = gather(rows, expand_dims(chosen, (1,)), numbers, (1, *shape[1:]), mode=mode)
-    return _where_rows(ge(chosen, np.int32(0)), out)
-
-
-def ppermute_lower(
-    context: Any, x: Any, *, axis_name: Names, axis_sizes: Sizes, perm: Pairs
-) -> Any:
-    rows = partition_rows(context, axis_name).tolist()
-    pairs = [(row[source], row[target]) for row in rows for source, target in perm]
-    return stablehlo_collectives.collective_permute(x, pairs, context.module.new_channel())
-
-
-ppermute_p = primitive(
-    "ppermute",
-    type_rule=ppermute_type,
-    jvp=linear_jvp(ppermute_bind),
-    transpose=ppermute_transpose,
-    vmap=ppermute_vmap,
-    lower=ppermute_lower,
 )

@@ -12,7 +12,7 @@ linear map whose matrix is symmetric, and transposes to itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -63,13 +63,15 @@ __all__ = [
     "vary",
 ]
 
+T = TypeVar("T")
+
 _STATIC = (bool, int, float, complex, np.generic)
 
 
 # ---- psum, pmean -----------------------------------------------------------------------------
 
 
-def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def psum(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     """The sum of a value over a named axis, or several; trees of arrays are summed leaf by leaf.
 
     A Python number stands for that number everywhere, so that `psum(1, name)` is the length of the
@@ -101,7 +103,7 @@ def _psum(operation: str, x: Any, names: Names, sizes: tuple[int, ...], groups: 
     return bind_checked(psum_p, x, axis_name=names, axis_index_groups=groups)
 
 
-def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     """The mean of a value over a named axis, or several; integers are converted first.
 
     Arguments and errors are those of `psum`.
@@ -218,13 +220,21 @@ psum_p = primitive(
 # ---- pbroadcast ------------------------------------------------------------------------------
 
 
-def pbroadcast(x: Any, axis_name: Any) -> Any:
+def pbroadcast(x: T, axis_name: Any) -> T:
     """A value that is equal along axes of a mesh, as one whose type says that it may vary there.
 
     Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
     themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
     Along the axis of a vmap, of which types say nothing, this is the identity. Raises
     UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
+    ... def copies(x):
+    ...     return lax.pbroadcast(x, "i")
+    >>> print(copies(np.array([1.0, 2.0])))
+    [1. 2. 1. 2.]
     """
     names = tuple(n for n in axis_names("pbroadcast", axis_name) if bound_axis(n).mesh is not None)
     if not names:
@@ -232,8 +242,17 @@ def pbroadcast(x: Any, axis_name: Any) -> Any:
     return tree.map(lambda leaf: bind_checked(pbroadcast_p, leaf, axis_name=names), x)
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """`pcast(x, name, to="varying")` is `pbroadcast(x, name)`. Raises WeftValueError for others."""
+def pcast(x: T, axis_name: Any, *, to: str) -> T:
+    """`pcast(x, name, to="varying")` is `pbroadcast(x, name)`. Raises WeftValueError for others.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
+    ... def copies(x):
+    ...     return lax.pcast(x, "i", to="varying")
+    >>> print(copies(np.array([1.0, 2.0])))
+    [1. 2. 1. 2.]
+    """
     if to != "varying":
         raise WeftValueError(
             f"pcast does not cast to {to!r}",
@@ -322,7 +341,7 @@ rules.again.register(pbroadcast_p, pbroadcast_again)
 # ---- pmax, pmin ------------------------------------------------------------------------------
 
 
-def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmax(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     """The maximum of a value over a named axis, or several; trees are taken leaf by leaf.
 
     Its derivative is shared equally among the elements that attain the maximum. Arguments and
@@ -334,7 +353,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     return _extremum(pmax_p, x, axis_name, axis_index_groups)
 
 
-def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmin(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
     """The minimum of a value over a named axis, or several; see `pmax`.
 
     >>> weft.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(np.array([1.0, 2.0]))

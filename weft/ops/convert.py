@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
 __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
+
+T = TypeVar("T")
 
 _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 
@@ -231,7 +233,7 @@ reduce_precision_p = unary(
 # ---- stop_gradient -----------------------------------------------------------------------------
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: T) -> T:
     """The values of a tree of arrays, constant to every derivative.
 
     >>> import weft, weft.lax as lax

@@ -111,7 +111,11 @@ def _bad_numbers(dimension_numbers: Any) -> WeftValueError:
 def conv_general_permutations(
     dimension_numbers: Sequence[str], ndim: int | None = None
 ) -> tuple[Ints, Ints, Ints]:
-    """The dimension numbers of three strings; see `conv_dimension_numbers`."""
+    """The dimension numbers of three strings; see `conv_dimension_numbers`.
+
+    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
     lhs, rhs, out = dimension_numbers
     spatial = [c for c in rhs if c not in "OI"]
     for text, first, second in ((lhs, "N", "C"), (rhs, "O", "I"), (out, "N", "C")):

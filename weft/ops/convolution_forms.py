@@ -65,7 +65,12 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """A dilated convolution with dimensions in the standard order. See `conv_general_dilated`."""
+    """A dilated convolution with dimensions in the standard order. See `conv_general_dilated`.
+
+    >>> x, kernel = np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2))
+    >>> lax.conv_with_general_padding(x, kernel, (1,), [(0, 0)], None, (2,))
+    Array([[[2., 4.]]], dtype=float32)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -171,6 +176,10 @@ def conv_general_dilated_patches(
 
     The result's feature dimension has features * prod(filter_shape) elements: for each feature of
     the array, its window in row-major order. See `conv_general_dilated` for the other arguments.
+
+    >>> lax.conv_general_dilated_patches(np.arange(4.0).reshape(1, 1, 4), (2,), (1,), "VALID")
+    Array([[[0., 1., 2.],
+            [1., 2., 3.]]], dtype=float32)
     """
     of, window = type_of(lhs), tuple(filter_shape)
     size = prod(window)
@@ -216,6 +225,11 @@ def conv_general_dilated_local(
 
     The kernel's spatial dimensions are those of the result, and its input feature dimension has
     features * prod(filter_shape) elements, ordered as `conv_general_dilated_patches` orders them.
+
+    >>> x = np.arange(3.0).reshape(1, 1, 3)
+    >>> kernels = np.array([[[1.0, 10.0], [1.0, 10.0]]])  # (features, window, place)
+    >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,))
+    Array([[[ 1., 30.]]], dtype=float32)
     """
     shape = type_of(lhs).shape
     numbers = conv_dimension_numbers(shape, (1, 1, *filter_shape), dimension_numbers)

@@ -107,7 +107,11 @@ def full_like(
 
 
 def zeros_like_array(x: ArrayLike) -> Array:
-    """An array of zeros of the shape and dtype of `x`."""
+    """An array of zeros of the shape and dtype of `x`.
+
+    >>> lax.zeros_like_array(np.array([1.5, 2.0]))
+    Array([0., 0.], dtype=float32)
+    """
     return full_like(x, 0)
 
 

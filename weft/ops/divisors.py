@@ -25,8 +25,9 @@ def gcd(x: Any, y: Any) -> Any:
 def gcd_lower(context: Any, *values: Any) -> Any:
     out: ArrayType = context.out_types[0]
     x, y = repeat_scalars(context, values, out.shape)
+    # Below, all numbers are negative: the least integer of a dtype has no positive counterpart.
     if out.dtype in dtypes.SIGNED:
-        x, y = stablehlo.abs_(x), stablehlo.abs_(y)
+        x, y = (stablehlo.negate(stablehlo.abs_(z)) for z in (x, y))
 
     def constants() -> tuple[Any, Any]:
         return stablehlo.full(0, out.shape, out.dtype), stablehlo.full(1, out.shape, out.dtype)
@@ -51,7 +52,8 @@ def gcd_lower(context: Any, *values: Any) -> Any:
             stablehlo.select(done, zero, rest),
         ]
 
-    return stablehlo.while_([x, y], condition, step)[0]
+    found = stablehlo.while_([x, y], condition, step)[0]
+    return stablehlo.negate(found) if out.dtype in dtypes.SIGNED else found
 
 
 gcd_p = nary("gcd", arity=2, accepts=dtypes.INTEGER, lower=gcd_lower)

@@ -495,6 +495,10 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     `idxs` has one array of integers per dimension in `axes`, all of one shape with one dimension,
     which comes first in the result (a single array of shape (len(axes), n) does as well). Negative
     indices count from the end; those out of bounds are moved inside.
+
+    >>> lax.index_take(np.arange(6).reshape(3, 2), [np.array([-1, 0])], (0,))
+    Array([[4, 5],
+           [0, 1]], dtype=int32)
     """
     shape = type_of(src).shape
     places = tuple(canonical_axis(axis, len(shape), "index_take") for axis in axes)

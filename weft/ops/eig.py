@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
 from weft.ops.argreduce import argmax
@@ -57,7 +58,7 @@ def eig(
     enable_eigvec_derivs: bool = False,
     implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
-) -> list[Any]:
+) -> list[Array]:
     """Eigenvalues w of square matrices, with left and right eigenvectors as columns.
 
     x: shape (..., n, n), float32, float64, complex64 or complex128. Gives [w, vl, vr], or those of

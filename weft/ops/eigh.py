@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.arithmetic import add, div, mul, scalar, sub
@@ -62,7 +63,7 @@ def eigh(
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
     implementation: EighImplementation | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Eigenvectors v, as columns, and eigenvalues w of Hermitian matrices: x v = v diag(w).
 
     x: shape (..., n, n), float32, float64, complex64 or complex128. v has the type of x; w is real,

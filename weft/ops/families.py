@@ -100,21 +100,17 @@ def elementwise_type(
         if params and lower is not None:
             _check_parameters(name, params, lower)
         if len(types) != arity:
-            raise TypeError(f"{name} takes {arity} operands, not {len(types)}")
+            raise WeftTypeError(
+                f"{name} takes {arity} operands, and got {len(types)}",
+                operation=name,
+                got=", ".join(map(str, types)),
+                wanted=f"{arity} operands",
+            )
         dtype = types[0].dtype
         shape: tuple[int, ...] = ()
         for type in types:
             if type.dtype not in accepts:
-                raise DTypeError(
-                    f"{name} does not take operands of dtype {dtypes.short_name(type.dtype)}",
-                    operation=name,
-                    got=", ".join(map(str, types)),
-                    wanted="a dtype among "
-                    + ", ".join(sorted(dtypes.short_name(d) for d in accepts)),
-                    fix=_KEYS
-                    if dtypes.is_extended(type.dtype)
-                    else Fix("convert", "convert the operand first (x.astype(...))", {}),
-                )
+                raise _refused(name, type.dtype, types, accepts)
             if type.dtype != dtype:
                 raise DTypeError(
                     f"{name} takes operands of one dtype",
@@ -143,6 +139,18 @@ def elementwise_type(
         return result_type(types, shape, out, all(t.weak_type for t in types) and out == dtype)
 
     return rule
+
+
+def _refused(name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes) -> DTypeError:
+    """The error for an operand of a dtype that a primitive does not take."""
+    convert = Fix("convert", "convert the operand first (x.astype(...))", {})
+    return DTypeError(
+        f"{name} does not take operands of dtype {dtypes.short_name(dtype)}",
+        operation=name,
+        got=", ".join(map(str, types)),
+        wanted="a dtype among " + ", ".join(sorted(dtypes.short_name(d) for d in accepts)),
+        fix=_KEYS if dtypes.is_extended(dtype) else convert,
+    )
 
 
 def _check_parameters(name: str, params: dict[str, Any], lower: str | Rule) -> None:

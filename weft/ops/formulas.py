@@ -153,9 +153,11 @@ def any_of(pred: Term) -> Any:
 def repeat_while(
     active: Callable[..., Term], body: Callable[..., Sequence[Term]], *state: Term, limit: int
 ) -> list[Term]:
-    """Applies `body(count, *state)` while `active(*state)` holds anywhere, at most `limit` times.
+    """Applies `body(count, *state)` to each element while `active(*state)` holds for it.
 
-    `count` is 1 in the first round and is a term of the dtype of the first of the state.
+    That is at most `limit` times. `count` is 1 in the first round and is a term of the dtype of
+    the first of the state. An element that is done stays as it is while others go on: its result
+    does not depend on its neighbours, nor gathers the rounding of rounds it did not need.
     """
     like = state[0]
 
@@ -170,7 +172,14 @@ def repeat_while(
         number = stablehlo.convert(values[0], like.dtype)
         count = like.made(stablehlo.broadcast_in_dim(number, like.shape, ()))
         following = stablehlo.add(values[0], stablehlo.constant(1, (), np.int32))
-        return [following, *(term.ir for term in body(count, *terms(values[1:])))]
+        now = terms(values[1:])
+        goes_on = active(*now)
+        # What a round only passes on needs no choice.
+        kept = [
+            new if new.ir is old.ir else where(goes_on, new, old)
+            for old, new in zip(now, body(count, *now), strict=True)
+        ]
+        return [following, *(term.ir for term in kept)]
 
     first = stablehlo.constant(1, (), np.int32)
     return terms(stablehlo.while_([first, *(term.ir for term in state)], condition, step)[1:])

@@ -398,7 +398,8 @@ def gather_lower(
     out_shape = context.out_types[0].shape
     batch = [d for d in range(len(out_shape)) if d not in dimension_numbers.offset_dims]
     fill = default_fill(operand_type.dtype) if fill_value is None else fill_value
-    value = np.asarray(fill).astype(operand_type.dtype)
+    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
+        value = np.asarray(fill).astype(operand_type.dtype)
     return stablehlo.select(
         stablehlo.broadcast_in_dim(inside, out_shape, batch),
         out,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -106,7 +107,7 @@ def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
 # ---- the product itself ------------------------------------------------------------------------
 
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: Any, taus: Any) -> Array:
     """The first n columns of a product of k Householder reflections.
 
     a: shape (..., m, n) with m >= n, the reflections below its diagonal; taus: (..., k) with
@@ -183,7 +184,7 @@ householder_product_p = matrix_primitive(
 # ---- the product applied -----------------------------------------------------------------------
 
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
     """Multiplies by a product Q of Householder reflections that is never written down.
 
     a: shape (..., m, n), the reflections below its diagonal; taus: (..., k), their factors, with k

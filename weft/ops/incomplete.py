@@ -1,9 +1,10 @@
 """How the incomplete gamma and beta functions are computed: series and continued fractions.
 
 P(a, x) is the series of DLMF 8.7.1 below x = a + 1 and one minus the continued fraction 8.9.2
-above; I_x(a, b) is the continued fraction 8.17.22. Fractions are evaluated by Lentz's method as
-modified by Thompson and Barnett (1986), derivatives by differentiating each step, as Moore does
-(Applied Statistics 31, 1982). Powers are scaled by Stirling's series for large parameters, so that
+above; its complement has a series of its own for small a, and both an expansion for huge a.
+I_x(a, b) is the continued fraction 8.17.22. Fractions are evaluated by Lentz's method as modified
+by Thompson and Barnett (1986), derivatives by differentiating each step, as Moore does (Applied
+Statistics 31, 1982). Powers are scaled by Stirling's series for large parameters, so that
 large logarithms do not cancel (DiDonato and Morris, ACM TOMS 18, 1992). DLMF: https://dlmf.nist.gov.
 """
 
@@ -16,8 +17,34 @@ from weft.runtime import stablehlo
 
 __all__ = ["beta", "gamma_lower", "gamma_lower_in_a", "gamma_sample_in_a", "gamma_upper"]
 
-# Enough for a around 1e6, where the series needs about the square root of 40 a terms.
+# Enough up to _ASYMPTOTIC, where the series needs about the square root of 40 a terms.
 _LIMIT = 20_000
+# From this a on one term of the uniform expansion (DLMF 8.12.3) has 13 digits.
+_ASYMPTOTIC = 1e7
+# c0 of that expansion in powers of eta, DLMF 8.12.12.
+_TEMME = (-1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835)
+# For a below this and x <= a + 1, Q is small, and its own series (from DLMF 8.7.3) is precise.
+_SMALL = 0.1
+_SMALL_TERMS = 20
+# log gamma(1 + a) / a by powers of a (DLMF 5.7.3): Euler's constant and (-1)^k zeta(k) / k.
+_LOG_GAMMA = (
+    -0.5772156649015329,
+    0.8224670334241132,
+    -0.40068563438653143,
+    0.27058080842778454,
+    -0.207385551028674,
+    0.16955717699740822,
+    -0.14404989676884614,
+    0.12550966952474304,
+    -0.11133426586956469,
+    0.10009945751278179,
+    -0.09095401714582904,
+    0.083353840546109,
+    -0.0769325164113522,
+    0.07143294629536134,
+    -0.06666870588242046,
+    0.06250095514121304,
+)
 # B(2k) / (2k (2k - 1)): Stirling's series of log gamma is the sum of these over a^(2k - 1).
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _LARGE = 10.0
@@ -104,13 +131,18 @@ def _fraction(a: Term, x: Term) -> tuple[Term, Term]:
 
 
 class _Gamma:
-    """What the functions share: where the series serves, and both methods' sums."""
+    """What the functions share: where the series serves, and both methods' sums.
 
-    def __init__(self, a: Term, x: Term) -> None:
+    expansion: whether huge a, where both need too many terms, are left to `_uniform`.
+    """
+
+    def __init__(self, a: Term, x: Term, expansion: bool) -> None:
         finite = abs(a) < math.inf
         inside = (a > 0.0) & (x > 0.0) & (x < math.inf) & finite
         self.by_series = x < a + 1.0
-        # Elements of the other method, or outside the domain, take values that converge at once.
+        self.huge = inside & (a > (_ASYMPTOTIC if expansion else math.inf))
+        inside = inside & ~self.huge
+        # Elements of another method, or outside the domain, take values that converge at once.
         low = inside & self.by_series
         high = inside & ~self.by_series
         self.a = where(inside, a, 1.0)
@@ -118,6 +150,35 @@ class _Gamma:
         self.series = _series(where(low, a, 1.0), where(low, x, 0.5))
         self.fraction = _fraction(where(high, a, 1.0), where(high, x, 3.0))
         self.scale = _gamma_scale(self.a, self.x)
+
+
+def _uniform(a: Term, x: Term, upper: bool) -> Term:
+    """P(a, x) or Q(a, x) for huge a, by the uniform expansion of DLMF 8.12."""
+    excess = (x - a) / a
+    # Further away everything is 0 or 1.
+    excess = where(excess < -0.05, -0.05, where(excess > 0.05, 0.05, excess))
+    # eta^2 / 2 = excess - log(1 + excess), as a power series.
+    half = polynomial(excess, [(-1) ** k / (k + 2) for k in range(14)])
+    eta = excess * (half + half).sqrt()
+    rest = (-a * half * excess * excess).exp() / (2 * math.pi * a).sqrt()
+    rest = rest * polynomial(eta, _TEMME)
+    argument = eta * (0.5 * a).sqrt()
+    if upper:
+        return 0.5 * argument.apply(stablehlo.erfc) + rest
+    return 0.5 * (-argument).apply(stablehlo.erfc) - rest
+
+
+def _upper_of_small(a: Term, x: Term) -> Term:
+    """Q(a, x) for small a and x <= a + 1, where 1 - P(a, x) would cancel.
+
+    P is x^a / gamma(1 + a) times 1 + a sum (-x)^n / ((a + n) n!); Q is a times what remains.
+    """
+    logarithm = a * (x.log() - polynomial(a, _LOG_GAMMA))
+    total, power = a.full(0.0), a.full(1.0)
+    for n in range(1, _SMALL_TERMS + 1):
+        power = power * x * (-1.0 / n)
+        total = total + power / (a + float(n))
+    return -logarithm.apply(stablehlo.exponential_minus_one) - logarithm.exp() * a * total
 
 
 def _edges(a: Term, x: Term, inside: Term, at_zero: float, at_infinity: float) -> Term:
@@ -132,21 +193,28 @@ def _edges(a: Term, x: Term, inside: Term, at_zero: float, at_infinity: float) -
 
 def gamma_lower(a: Term, x: Term) -> Term:
     """P(a, x), the regularised lower incomplete gamma function."""
-    parts = _Gamma(a, x)
+    parts = _Gamma(a, x, expansion=True)
     upper = parts.scale * parts.a * parts.fraction[0]
-    return _edges(a, x, where(parts.by_series, parts.scale * parts.series[0], 1.0 - upper), 0, 1)
+    found = where(parts.by_series, parts.scale * parts.series[0], 1.0 - upper)
+    huge = _uniform(where(parts.huge, a, _ASYMPTOTIC), where(parts.huge, x, _ASYMPTOTIC), False)
+    return _edges(a, x, where(parts.huge, huge, found), 0, 1)
 
 
 def gamma_upper(a: Term, x: Term) -> Term:
     """Q(a, x) = 1 - P(a, x)."""
-    parts = _Gamma(a, x)
+    parts = _Gamma(a, x, expansion=True)
     upper = parts.scale * parts.a * parts.fraction[0]
-    return _edges(a, x, where(parts.by_series, 1.0 - parts.scale * parts.series[0], upper), 1, 0)
+    found = where(parts.by_series, 1.0 - parts.scale * parts.series[0], upper)
+    small = parts.by_series & (parts.a < _SMALL)
+    of_small = _upper_of_small(where(small, parts.a, _SMALL), where(small, parts.x, 1.0))
+    found = where(small, of_small, found)
+    huge = _uniform(where(parts.huge, a, _ASYMPTOTIC), where(parts.huge, x, _ASYMPTOTIC), True)
+    return _edges(a, x, where(parts.huge, huge, found), 1, 0)
 
 
 def gamma_lower_in_a(a: Term, x: Term) -> Term:
     """The derivative of P(a, x) in a."""
-    parts = _Gamma(a, x)
+    parts = _Gamma(a, x, expansion=False)
     (s, s_a), (h, h_a), log_x = parts.series, parts.fraction, parts.x.log()
     below = parts.scale * (s * (log_x - _digamma(parts.a + 1.0)) + s_a)
     above = -(parts.scale * parts.a * (h * (log_x - _digamma(parts.a)) + h_a))
@@ -158,7 +226,7 @@ def gamma_sample_in_a(a: Term, x: Term) -> Term:
 
     That is -(dP/da) / (dP/dx), in which the scale cancels.
     """
-    parts = _Gamma(a, x)
+    parts = _Gamma(a, x, expansion=False)
     (s, s_a), (h, h_a), log_x = parts.series, parts.fraction, parts.x.log()
     below = -(parts.x / parts.a) * (s * (log_x - _digamma(parts.a + 1.0)) + s_a)
     above = parts.x * (h * (log_x - _digamma(parts.a)) + h_a)

@@ -7,7 +7,7 @@ result of the program that was constrained leaves it in that layout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import tree
 from weft.array import Array, as_array, to_layout
@@ -33,9 +33,11 @@ __all__ = [
     "with_layout_constraint",
 ]
 
+T = TypeVar("T")
+
 
 @api_boundary
-def with_layout_constraint(x: Any, layouts: Any) -> Any:
+def with_layout_constraint(x: T, layouts: Any) -> T:
     """The arrays of a tree with their elements in the given order.
 
     `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled program

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
@@ -31,7 +32,7 @@ from weft.runtime import stablehlo
 __all__ = ["lu", "lu_pivots_to_permutation", "solve"]
 
 
-def lu(x: Any) -> tuple[Any, Any, Any]:
+def lu(x: Any) -> tuple[Array, Array, Array]:
     """The factors of x[permutation] = L U, where L has ones on its diagonal and U is upper.
 
     x: shape (..., m, n), float32, float64, complex64 or complex128; k is the smaller of m and n.
@@ -130,7 +131,7 @@ def solve(a: Any, b: Any) -> Any:
 # ---- permutations ------------------------------------------------------------------------------
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     """The order of rows after row i was exchanged with row pivots[i], for one i after the other.
 
     pivots: int32 of shape (..., k), each from 0 to permutation_size - 1, as `lu` gives them; the

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
@@ -42,7 +43,7 @@ __all__ = ["geqp3", "geqrf", "qr"]
 
 def qr(
     x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """The factors of x = Q R, where Q has orthonormal columns and R is upper triangular.
 
     x: shape (..., m, n), float32, float64, complex64 or complex128. Q has shape (..., m, k) and R

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.arithmetic import add, lt, mul, scalar
@@ -26,7 +27,7 @@ from weft.ops.shape import expand_dims
 __all__ = ["cholesky_update", "symmetric_product"]
 
 
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """The upper triangular factor of R^H R + w w^H, from R and w.
 
     r_matrix: shape (..., n, n), upper triangular; w_vector: (..., n); float32, float64, complex64
@@ -67,7 +68,7 @@ def symmetric_product(
     alpha: float = 1.0,
     beta: float = 0.0,
     symmetrize_output: bool = False,
-) -> Any:
+) -> Array:
     """alpha A A^T + beta C, without conjugates.
 
     a_matrix: shape (..., m, n); c_matrix: (..., m, m); float32, float64, complex64 or complex128,

@@ -163,8 +163,11 @@ def _bind(
     )
 
 
-def _combining(kind: Primitive, summary: str) -> Callable[..., Any]:
-    """The public function of a scatter that combines updates with what the operand holds."""
+def _combining(kind: Primitive, summary: str, shown: str) -> Callable[..., Array]:
+    """The public function of a scatter that combines updates with what the operand holds.
+
+    `shown` is what its example gives: three updates of three numbers, two of them of the first.
+    """
 
     def function(
         operand: Any,
@@ -175,7 +178,7 @@ def _combining(kind: Primitive, summary: str) -> Callable[..., Any]:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
-    ) -> Any:
+    ) -> Array:
         numbers = _canonical(dimension_numbers)
         flags = indices_are_sorted, unique_indices, mode
         return _bind(kind, operand, scatter_indices, updates, numbers, *flags)
@@ -185,6 +188,11 @@ def _combining(kind: Primitive, summary: str) -> Callable[..., Any]:
 
     A position may be listed more than once: all its updates count. Updates out of bounds are
     dropped, unless `mode` says "clip". Raises ShapeError and DTypeError as `scatter` does.
+
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> x, places = np.array([1.0, 2.0, 3.0]), np.array([[0], [2], [0]])
+    >>> lax.{kind.name}(x, places, np.array([10.0, 0.0, 30.0]), numbers)
+    Array({shown}, dtype=float32)
     """
     return function
 
@@ -463,7 +471,11 @@ primitive(
     vmap=scatter_vmap(scatter_add_p),
     lower=scatter_lower(stablehlo.add),
 )
-scatter_add = _combining(scatter_add_p, "The operand with updates added at the listed positions.")
+scatter_add = _combining(
+    scatter_add_p,
+    "The operand with updates added at the listed positions.",
+    "[41.,  2.,  3.]",
+)
 scatter_sub_p = Primitive("scatter_sub")
 primitive(
     scatter_sub_p,
@@ -474,7 +486,9 @@ primitive(
     lower=scatter_lower(stablehlo.subtract),
 )
 scatter_sub = _combining(
-    scatter_sub_p, "The operand with updates subtracted at the listed positions."
+    scatter_sub_p,
+    "The operand with updates subtracted at the listed positions.",
+    "[-39.,   2.,   3.]",
 )
 
 
@@ -577,7 +591,9 @@ primitive(
     lower=scatter_lower(stablehlo.multiply),
 )
 scatter_mul = _combining(
-    scatter_mul_p, "The operand multiplied by updates at the listed positions."
+    scatter_mul_p,
+    "The operand multiplied by updates at the listed positions.",
+    "[300.,   2.,   0.]",
 )
 
 
@@ -622,8 +638,12 @@ def _extremum(name: str, combine: Callable[[Any, Any], Any]) -> Primitive:
 scatter_min_p = _extremum("scatter_min", stablehlo.minimum)
 scatter_max_p = _extremum("scatter_max", stablehlo.maximum)
 scatter_min = _combining(
-    scatter_min_p, "The minimum of operand and updates at the listed positions."
+    scatter_min_p,
+    "The minimum of operand and updates at the listed positions.",
+    "[1., 2., 0.]",
 )
 scatter_max = _combining(
-    scatter_max_p, "The maximum of operand and updates at the listed positions."
+    scatter_max_p,
+    "The maximum of operand and updates at the listed positions.",
+    "[30.,  2.,  3.]",
 )

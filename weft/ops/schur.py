@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops.declare import result_type
@@ -31,7 +32,7 @@ def schur(
     compute_schur_vectors: bool = True,
     sort_eig_vals: bool = False,
     select_callable: Any = None,
-) -> list[Any]:
+) -> list[Array]:
     """The factors of x = Z T Z^H, where Z is unitary and T upper triangular.
 
     x: shape (..., n, n), float32, float64, complex64 or complex128. Gives [T, Z], or [T] without
@@ -108,7 +109,7 @@ schur_p = matrix_primitive(
 # ---- hessenberg --------------------------------------------------------------------------------
 
 
-def hessenberg(a: Any) -> tuple[Any, Any]:
+def hessenberg(a: Any) -> tuple[Array, Array]:
     """The upper Hessenberg matrix Q^H a Q, with the Householder reflections that make up Q.
 
     a: shape (..., n, n), float32, float64, complex64 or complex128. Gives an array of its type, the

@@ -7,7 +7,7 @@ is known of arguments and results. A constraint says it for one value. It comput
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import tree
 from weft.array import Array, as_array, to_place
@@ -43,6 +43,8 @@ __all__ = [
     "unless_simulated",
     "with_sharding_constraint",
 ]
+
+T = TypeVar("T")
 
 
 def is_place(value: Any) -> bool:
@@ -126,7 +128,7 @@ def unless_simulated(place: Any) -> Any:
 
 
 @api_boundary
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+def with_sharding_constraint(x: T, shardings: Any) -> T:
     """The arrays of a tree, split over the devices of a mesh in the given way.
 
     `shardings` is a tree prefix of `x` of NamedShardings, of PartitionSpecs that name axes of the

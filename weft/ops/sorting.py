@@ -11,7 +11,7 @@ Derivatives gather: a sort is, for given operands, a permutation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -36,6 +36,18 @@ __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
 
 
 # ---- sort --------------------------------------------------------------------------------------
+
+
+@overload
+def sort(
+    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+
+
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> tuple[Array, ...]: ...
 
 
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:

@@ -17,6 +17,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops import incomplete
 from weft.ops.arithmetic import add, div, eq, exp, log, mul, neg, scalar, sign, sub
+from weft.ops.bits import bitwise_and
 from weft.ops.convert import convert_element_type
 from weft.ops.elementary import emit_with, log1p
 from weft.ops.families import nary, operands, repeat_scalars, unary
@@ -215,7 +216,14 @@ zeta_p = nary(
 
 def gamma_density(a: Any, x: Any) -> Any:
     """x^(a - 1) exp(-x) / gamma(a)."""
-    return exp(sub(sub(mul(sub(a, scalar(1, a)), log(x)), x), lgamma(a)))
+    return exp(sub(sub(_log_power(a, x, log), x), lgamma(a)))
+
+
+def _log_power(a: Any, x: Any, logarithm: Any, zero: int = 0) -> Any:
+    """(a - 1) logarithm(x), whose limit for a = 1 is 0 where x is `zero`, that of the power."""
+    nothing = bitwise_and(eq(a, scalar(1, a)), eq(x, scalar(zero, x)))
+    moved = add(x, mul(scalar(0.5, x), convert_element_type(nothing, type_of(x).dtype)))
+    return mul(sub(a, scalar(1, a)), logarithm(moved))
 
 
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
@@ -261,7 +269,12 @@ igammac_p = nary(
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise derivative of `igamma` in a."""
+    """Elementwise derivative of `igamma` in a, of real numbers. Raises as `igamma` does.
+
+    >>> change = lax.igamma(1.001, 2.0) - lax.igamma(0.999, 2.0)
+    >>> bool(abs(lax.igamma_grad_a(1.0, 2.0) - change / 0.002) < 1e-3)
+    True
+    """
     return igamma_grad_a_p.bind(*operands("igamma_grad_a", a, x))
 
 
@@ -281,6 +294,11 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative in a of a sample x of the gamma distribution with parameter a.
 
     What makes gamma samples differentiable: dx/da at a fixed quantile.
+
+    >>> chance = lax.igamma(2.0, 1.5)  # of a smaller sample, which stays as a and x move together
+    >>> moved = lax.igamma(2.01, 1.5 + 0.01 * lax.random_gamma_grad(2.0, 1.5))
+    >>> bool(abs(moved - chance) < 1e-4)
+    True
     """
     return random_gamma_grad_p.bind(*operands("random_gamma_grad", a, x))
 
@@ -307,7 +325,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def betainc_jvp_x(t: Any, ans: Any, a: Any, b: Any, x: Any) -> Any:
-    power = add(mul(sub(a, scalar(1, a)), log(x)), mul(sub(b, scalar(1, b)), log1p(neg(x))))
+    power = add(_log_power(a, x, log), _log_power(b, neg(x), log1p, -1))
     log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
     return mul(t, exp(sub(power, log_beta)))
 

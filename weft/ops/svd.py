@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.arithmetic import add, div, mul, scalar, sub
@@ -61,6 +62,39 @@ _ROUTINES = {
     SvdAlgorithm.DIVIDE_AND_CONQUER: "gesdd",
     SvdAlgorithm.QR: "gesvd",
 }
+
+
+@overload
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+    algorithm: SvdAlgorithm | None = ...,
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = ...,
+    compute_uv: Literal[False],
+    subset_by_index: tuple[int, int] | None = ...,
+    algorithm: SvdAlgorithm | None = ...,
+) -> Array: ...
+
+
+@overload
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+    algorithm: SvdAlgorithm | None = ...,
+) -> Any: ...
 
 
 def svd(

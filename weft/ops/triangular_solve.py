@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.array import Array
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -37,7 +38,7 @@ def triangular_solve(
     transpose_a: bool = False,
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
-) -> Any:
+) -> Array:
     """Solves op(a) x = b (with `left_side`) or x op(a) = b for triangular matrices a.
 
     a: shape (..., m, m); b: (..., m, n) with `left_side`, otherwise (..., n, m), or (..., m) for

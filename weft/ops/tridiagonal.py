@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -32,7 +33,7 @@ __all__ = ["tridiagonal", "tridiagonal_solve"]
 # ---- reduction ---------------------------------------------------------------------------------
 
 
-def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
     """The tridiagonal matrix Q^H a Q of a Hermitian one, with the reflections that make up Q.
 
     a: shape (..., n, n), float32, float64, complex64 or complex128, of which only the triangle that
@@ -100,7 +101,7 @@ tridiagonal_p = matrix_primitive(
 # ---- solving -----------------------------------------------------------------------------------
 
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
     """Solves a x = b for matrices a of three diagonals.
 
     dl, d, du: shape (..., m): row i of a has dl[i] before the diagonal, d[i] on it and du[i] behind

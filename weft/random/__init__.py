@@ -2,6 +2,18 @@
 
 A key is made from a seed and split into others; every function draws the same numbers from the same
 key, on every device and under every transformation.
+
+Functions take one key, and give an array of the `shape` and `dtype` that are asked for; parameters
+of a distribution broadcast to that shape, or give it where it is None. All raise WeftTypeError for
+what is no key, ShapeError for several keys, a negative length or parameters that do not broadcast,
+and DTypeError for a dtype that does not hold what is drawn.
+
+>>> import weft
+>>> weft.random.normal(weft.random.key(0), (2,), "int32")
+Traceback (most recent call last):
+    ...
+weft.errors.DTypeError: normal draws real or complex numbers, which i32 does not hold
+  ...
 """
 
 from weft.random.continuous import (

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.ops.arithmetic import abs, add, div, exp, ge, log, lt, mul, neg, sign, sqrt, sub
 from weft.ops.elementary import log1p, tan
 from weft.ops.powers import pow
@@ -43,7 +44,7 @@ Shape = tuple[int, ...]
 # ---- without parameters ------------------------------------------------------------------------
 
 
-def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Exponentially distributed numbers of mean 1: density exp(-x) for x >= 0.
 
     >>> import weft
@@ -64,7 +65,7 @@ def _draw_exponential(key: Any, shape: Shape, dtype: Any) -> Any:
 _exponential = Sampler("exponential", _draw_exponential, parametric("real numbers"))
 
 
-def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Laplace distributed numbers: density exp(-|x|) / 2.
 
     >>> weft.random.laplace(weft.random.key(0), (2,)).round(3)
@@ -82,7 +83,7 @@ def _draw_laplace(key: Any, shape: Shape, dtype: Any) -> Any:
 _laplace = Sampler("laplace", _draw_laplace, parametric("real numbers"))
 
 
-def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Logistically distributed numbers: density exp(-x) / (1 + exp(-x))**2.
 
     >>> weft.random.logistic(weft.random.key(0), (2,)).round(3)
@@ -99,7 +100,7 @@ def _draw_logistic(key: Any, shape: Shape, dtype: Any) -> Any:
 _logistic = Sampler("logistic", _draw_logistic, parametric("real numbers"))
 
 
-def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Cauchy distributed numbers: density 1 / (pi (1 + x**2)).
 
     >>> weft.random.cauchy(weft.random.key(0), (2,)).round(3)
@@ -116,7 +117,7 @@ def _draw_cauchy(key: Any, shape: Shape, dtype: Any) -> Any:
 _cauchy = Sampler("cauchy", _draw_cauchy, parametric("real numbers"))
 
 
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
     """Gumbel distributed numbers: density exp(-(x + exp(-x))).
 
     `mode` "high" draws twice as many bits, which reaches further into the upper tail.
@@ -162,7 +163,7 @@ _gumbel = Sampler("gumbel", _draw_gumbel, _check_gumbel)
 # ---- with parameters ---------------------------------------------------------------------------
 
 
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Pareto distributed numbers: density b / x**(b + 1) for x >= 1.
 
     `b` broadcasts to `shape`, which is by default its own.
@@ -181,7 +182,7 @@ def _draw_pareto(key: Any, b: Any, shape: Shape, dtype: Any) -> Any:
 _pareto = Sampler("pareto", _draw_pareto, parametric("real numbers", "b"))
 
 
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Rayleigh distributed numbers: density x / scale**2 exp(-x**2 / (2 scale**2)) for x >= 0.
 
     `scale` broadcasts to `shape`, which is by default its own.
@@ -202,7 +203,7 @@ _rayleigh = Sampler("rayleigh", _draw_rayleigh, parametric("real numbers", "scal
 
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
-) -> Any:
+) -> Array:
     """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0.
 
     s is `scale` and c is `concentration`; both broadcast to `shape`.
@@ -226,7 +227,7 @@ _weibull_min = Sampler(
 
 def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
-) -> Any:
+) -> Array:
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
     The parameters broadcast to `shape`, which is by default that to which they broadcast together.

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.control.loops import scan
 from weft.control.while_loop import while_loop
 from weft.core.types import type_of
@@ -116,7 +117,7 @@ def _log_factorial(k: Any) -> Any:
 # ---- Poisson -----------------------------------------------------------------------------------
 
 
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
+def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Poisson distributed integers: k with probability exp(-lam) lam**k / k!.
 
     `lam` broadcasts to `shape`, by default its own; `dtype` is int32 by default, int64 with
@@ -197,7 +198,7 @@ _poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
 # ---- binomial ----------------------------------------------------------------------------------
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     """How many of `n` independent trials succeed, each with probability `p`, as real numbers.
 
     `n` and `p` broadcast to `shape`, by default the one to which they broadcast together; of an `n`
@@ -316,7 +317,7 @@ _binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", 
 
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
-) -> Any:
+) -> Array:
     """How often each outcome occurs in `n` independent trials, as real numbers that add up to `n`.
 
     The probabilities of the outcomes stand along the last dimension of `p`, and are divided by

@@ -6,8 +6,10 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.numpy.arguments import check_flag
 from weft.ops.argreduce import argmax
 from weft.ops.arithmetic import add, div, eq, log, neg
 from weft.ops.convert import convert_element_type
@@ -39,7 +41,7 @@ def categorical(
     shape: Any = None,
     replace: bool = True,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
 
     `shape` ends with the shape of `logits` without the axis, which it is by default; what stands
@@ -56,6 +58,7 @@ def categorical(
     ... )
     Array([1, 0, 2, 1], dtype=int32)
     """
+    check_flag(replace, "categorical", "replace")
     return _categorical((key, logits), (axis, shape, replace, mode))
 
 
@@ -124,7 +127,7 @@ _categorical = Sampler("categorical", _draw_categorical, _check_categorical)
 # ---- geometric ---------------------------------------------------------------------------------
 
 
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
+def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     """How many independent trials it takes to the first success, each succeeding with probability
     `p`: integers from 1.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.control.define import define_primitive
 from weft.control.while_loop import while_loop
 from weft.core.rules import AxisData, Zero
@@ -176,7 +177,7 @@ def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
 # ---- gamma -------------------------------------------------------------------------------------
 
 
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Gamma distributed numbers: density x**(a - 1) exp(-x) / gamma(a) for x > 0.
 
     `a`, which is positive, broadcasts to `shape`, by default its own. Where it is 0 so is the
@@ -201,7 +202,7 @@ def _draw_gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
 _gamma = Sampler("gamma", _draw_gamma, parametric("real numbers", "a"))
 
 
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
+def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Logarithms of gamma distributed numbers, exact where the numbers would be too small.
 
     `a` broadcasts to `shape`, by default its own. From one key it draws the logarithms of what
@@ -225,7 +226,7 @@ _loggamma = Sampler("loggamma", _draw_loggamma, parametric("real numbers", "a"))
 # ---- of two gamma distributed numbers, or several ------------------------------------------------
 
 
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Beta distributed numbers: density proportional to x**(a - 1) (1 - x)**(b - 1) for 0 < x < 1.
 
     `a` and `b`, which are positive, broadcast to `shape`, by default the one to which they
@@ -251,7 +252,7 @@ def _draw_beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
 _beta = Sampler("beta", _draw_beta, parametric("real numbers", "a", "b"))
 
 
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any:
+def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Vectors of positive numbers that add up to 1, Dirichlet distributed: density proportional to
     the product of x[i]**(alpha[i] - 1).
 
@@ -317,7 +318,7 @@ def _half(x: Any, dtype: Any) -> Any:
     return div(x, dtype.type(2))
 
 
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Chi-square distributed numbers of `df` degrees of freedom: for a whole `df`, the sum of the
     squares of so many normal numbers.
 
@@ -340,7 +341,7 @@ def _draw_chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
 _chisquare = Sampler("chisquare", _draw_chisquare, parametric("real numbers", "df"))
 
 
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
+def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Student's t distributed numbers of `df` degrees of freedom: density proportional to
     (1 + x**2 / df)**(-(df + 1) / 2).
 
@@ -366,7 +367,7 @@ def _draw_t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
 _t = Sampler("t", _draw_t, parametric("real numbers", "df"))
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Any:
+def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Array:
     """F distributed numbers: the quotient of two chi-square distributed numbers, each divided by
     its degrees of freedom, which are `dfnum` and `dfden`.
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.ops.arithmetic import add, div, exp, le, mul, sqrt, square, sub
+from weft.array import Array
+from weft.ops.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
 from weft.ops.arithmetic import max as maximum
 from weft.ops.arithmetic import min as minimum
+from weft.ops.bits import bitwise_or
 from weft.ops.complex import complex
 from weft.ops.convert import convert_element_type, stop_gradient
 from weft.ops.rounding import nextafter
@@ -23,7 +25,8 @@ from weft.ops.shape import reduce_sum
 from weft.ops.special import erf, erf_inv
 from weft.random.checks import check_shape, parametric
 from weft.random.sampler import Sampler
-from weft.random.streams import Stream, full_operand, stream_of
+from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+from weft.random.tails import in_lower_tail, in_upper_tail, tail_number
 from weft.random.uniforms import draw_signs
 
 __all__ = [
@@ -42,7 +45,7 @@ Static = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Normally distributed numbers of mean 0 and variance 1.
 
     `dtype` is a floating-point or complex one, by default float32 (float64 with `enable_x64`); of
@@ -80,7 +83,9 @@ def _draw_normal(key: Any, shape: Shape, dtype: Any) -> Any:
 _normal = Sampler("normal", _draw_normal, parametric("real or complex numbers"))
 
 
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Any:
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+) -> Array:
     """Numbers that are normally distributed between two bounds, and never outside.
 
     The bounds are numbers or arrays that broadcast to `shape`, which is by default that to which
@@ -90,7 +95,21 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     >>> print(weft.random.truncated_normal(weft.random.key(0), -1, 1))
     0.8618594
     """
-    return _truncated_normal((key, lower, upper), (shape, dtype))
+    tails = any(not isinstance(x, (int, float)) for x in (lower, upper))
+    # Numbers that leave out no more than one tail need no formula for tails.
+    tails = tails or lower > 1 or upper < -1
+    sampler = _tailed_normal if tails else _truncated_normal
+    return sampler((key, lower, upper), (shape, dtype))
+
+
+def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
+    """The numbers, but those that rounding has led outside of the bounds.
+
+    What influence the bounds have on a result, that has already.
+    """
+    first = nextafter(stop_gradient(lower), dtype.type(np.inf))
+    last = nextafter(stop_gradient(upper), dtype.type(-np.inf))
+    return minimum(maximum(drawn, first), last)
 
 
 def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
@@ -99,18 +118,44 @@ def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype
     # The values of the error function at the bounds bound its argument's uniform number.
     low, high = (erf(div(bound, root_two)) for bound in (lower, upper))
     drawn = mul(root_two, erf_inv(stream_of(key).uniform(shape, dtype, low, high)))
-    # Rounding may have led outside; the bounds' influence on the result is in `low` and `high`.
-    first = nextafter(stop_gradient(lower), dtype.type(np.inf))
-    last = nextafter(stop_gradient(upper), dtype.type(-np.inf))
-    return minimum(maximum(drawn, first), last)
+    return _between(lower, upper, drawn, dtype)
+
+
+def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
+    """The same where bounds may be in a tail, in which the error function is 1."""
+    wide = dtypes.float32 if dtype.itemsize < 4 else dtype
+    lower, upper = (
+        convert_element_type(repeated(full_operand(x, shape, dtype), shape), wide)
+        for x in (lower, upper)
+    )
+    above, below = in_upper_tail(lower), in_lower_tail(upper)
+    tail = bitwise_or(above, below)
+    one, two = (filled(x, shape, wide) for x in (1, 2))
+    root_two = wide.type(math.sqrt(2))
+    low, high = (
+        erf(div(select(tail, other, bound), root_two))
+        for other, bound in ((neg(one), lower), (one, upper))
+    )
+    chance = convert_element_type(stream_of(key).unit(shape, dtype), wide)
+    inner = maximum(low, add(mul(chance, sub(high, low)), low))
+    # The lower tail mirrors the upper one.
+    nearer = select(above, lower, select(below, neg(upper), one))
+    farther = select(above, upper, select(below, neg(lower), two))
+    outer = tail_number(nearer, farther, chance)
+    drawn = select(tail, select(above, outer, neg(outer)), mul(root_two, erf_inv(inner)))
+    drawn, lower, upper = (convert_element_type(x, dtype) for x in (drawn, lower, upper))
+    return _between(lower, upper, drawn, dtype)
 
 
 _truncated_normal = Sampler(
     "truncated_normal", _draw_truncated_normal, parametric("real numbers", "lower", "upper")
 )
+_tailed_normal = Sampler(
+    "truncated_normal", _draw_tailed_normal, parametric("real numbers", "lower", "upper")
+)
 
 
-def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """Numbers whose logarithm is normally distributed, of mean 0 and standard deviation `sigma`.
 
     `sigma` broadcasts to `shape`, which is by default its own.
@@ -128,7 +173,7 @@ def _draw_lognormal(key: Any, sigma: Any, shape: Shape, dtype: Any) -> Any:
 _lognormal = Sampler("lognormal", _draw_lognormal, parametric("real numbers", "sigma"))
 
 
-def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Maxwell distributed numbers: the length of a vector of three normal numbers.
 
     >>> weft.random.maxwell(weft.random.key(0), (2,)).round(3)
@@ -152,7 +197,9 @@ def _draw_maxwell(key: Any, shape: Shape, dtype: Any) -> Any:
 _maxwell = Sampler("maxwell", _draw_maxwell, parametric("real numbers"))
 
 
-def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None) -> Any:
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+) -> Array:
     """`loc` plus or minus, with equal chance, `scale` times a Maxwell distributed number.
 
     The dimensions of the parameters follow those of `shape`.
@@ -183,7 +230,7 @@ _double_sided_maxwell = Sampler(
 )
 
 
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Wald (inverse Gaussian) distributed numbers of a mean, and of shape parameter 1.
 
     `mean` broadcasts to `shape`, which is by default its own. See J. Michael, W. Schucany and
@@ -201,12 +248,14 @@ def _draw_wald(key: Any, mean: Any, shape: Shape, dtype: Any) -> Any:
     first, second = stream_of(key).split()
     y = square(normal_of(first, shape, dtype))
     chance = second.unit(shape, dtype)
-    squared = square(mean)
-    two, four = dtype.type(2), dtype.type(4)
     # The smaller root of a quadratic equation, or the other one, which is mean**2 over the first.
-    spread = sqrt(add(mul(mul(four, mean), y), mul(squared, square(y))))
-    root = sub(add(mean, div(mul(squared, y), two)), mul(div(mean, two), spread))
-    return select(le(chance, div(mean, add(mean, root))), root, div(squared, root))
+    # The first is mean over the sum of 1, half of mean * y and the root of their difference's
+    # square, in which nothing cancels.
+    one, half = dtype.type(1), dtype.type(0.5)
+    part = mul(mul(half, mean), y)
+    share = div(one, add(add(one, part), sqrt(mul(part, add(part, dtype.type(2))))))
+    smaller, larger = mul(mean, share), div(mean, share)
+    return select(le(chance, div(one, add(one, share))), smaller, larger)
 
 
 _wald = Sampler("wald", _draw_wald, parametric("real numbers", "mean"))

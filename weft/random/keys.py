@@ -51,7 +51,7 @@ register(UNSAFE_RBG)
 # ---- from seeds --------------------------------------------------------------------------------
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key from a seed, which is an integer or an integer array without dimensions.
 
     Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
@@ -67,7 +67,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     return _seeded("key", seed, generator, True)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     """A random key from a seed as an array of its bits (uint32), without a type of its own.
 
     For programs that were written before there were typed keys; new ones use `key`.
@@ -79,7 +79,11 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
 
 def key_dtype(impl: Any = None) -> KeyDType:
-    """The dtype of the keys of a generator, named as in `key`."""
+    """The dtype of the keys of a generator, named as in `key`. Raises WeftValueError as it does.
+
+    >>> weft.random.key_dtype("rbg") == weft.random.key(0, impl="rbg").dtype
+    True
+    """
     return _generator("key_dtype", impl).dtype
 
 
@@ -183,7 +187,7 @@ _seed = Sampler("seed", _draw_seed, _check_seed, uses_key=False)
 # ---- from keys ---------------------------------------------------------------------------------
 
 
-def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
+def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     """New keys from a key, which is not to be used again: an array of keys of shape (num,), or of
     the shape that `num` is.
 
@@ -213,7 +217,7 @@ def _check_split(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays
 _split = Sampler("split", _draw_split, _check_split)
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Any, data: Any) -> Array:
     """A new key from a key and an integer (32 bits): distinct integers give independent keys.
 
     `data` is an integer or an integer array without dimensions. Raises OverflowError for a Python
@@ -272,7 +276,7 @@ def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arra
 _fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in, uses_key=False)
 
 
-def clone(key: Any) -> Any:
+def clone(key: Any) -> Array:
     """The same key once more: it draws the same numbers, which `debug_key_reuse` takes as meant.
 
     >>> import weft
@@ -290,7 +294,7 @@ def clone(key: Any) -> Any:
 # ---- their bits --------------------------------------------------------------------------------
 
 
-def key_data(keys: Any) -> Any:
+def key_data(keys: Any) -> Array:
     """The bits of keys: uint32, with the dimensions of a key's bits behind those of the keys.
 
     >>> weft.random.key_data(weft.random.key(7))
@@ -305,7 +309,7 @@ def key_data(keys: Any) -> Any:
     return extended.key_bits(keys)
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`.
 
     >>> weft.random.key_data(weft.random.wrap_key_data(np.array([0, 7], np.uint32)))
@@ -347,8 +351,12 @@ def _view(array: Array, type: ArrayType) -> Array:
     return Array(array._live(), type, signature_of(type, array._committed_place(), None))
 
 
-def key_impl(keys: Any) -> Any:
-    """The name of the generator of keys."""
+def key_impl(keys: Any) -> str:
+    """The name of the generator of keys, of any shape.
+
+    >>> weft.random.key_impl(weft.random.key(0))
+    'threefry2x32'
+    """
     keys, _ = check_keys("key_impl", keys)
     dtype = type_of(keys).dtype
     generator: Generator = dtype.implementation if isinstance(dtype, KeyDType) else THREEFRY

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.numpy.arguments import check_flag
 from weft.ops import extended
 from weft.ops.arithmetic import add, le, log, lt, mul, sub
 from weft.ops.bits import bitwise_and
@@ -39,7 +41,7 @@ Shape = tuple[int, ...]
 # ---- permutation -------------------------------------------------------------------------------
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
     """The slices of an array along an axis in random order, or the numbers 0, …, x - 1.
 
     With `independent=True` every line along the axis gets an order of its own.
@@ -48,6 +50,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     >>> weft.random.permutation(weft.random.key(0), 5)
     Array([0, 1, 4, 3, 2], dtype=int32)
     """
+    check_flag(independent, "permutation", "independent")
     if type(x) is int:
         return _permutation((key,), (x, axis, independent))
     return _permutation((key, x), (None, axis, independent))
@@ -147,7 +150,7 @@ def choice(
     p: Any = None,
     axis: int = 0,
     mode: str | None = None,
-) -> Any:
+) -> Array:
     """Elements chosen at random: slices of the array `a` along an axis, or numbers of 0, …, a - 1.
 
     `shape` takes the place of the axis in the shape of the result. With `replace=False` no element
@@ -158,6 +161,7 @@ def choice(
     >>> weft.random.choice(weft.random.key(0), 5, (3,), replace=False)
     Array([0, 1, 4], dtype=int32)
     """
+    check_flag(replace, "choice", "replace")
     n = a if type(a) is int else None
     arrays = (key,) if n is not None else (key, a)
     if p is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import put
+from weft.array import Array, put
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.ops.arithmetic import add, div, gt, le, lt, mul, rem, sub
@@ -46,7 +46,7 @@ Shape = tuple[int, ...]
 # ---- bits --------------------------------------------------------------------------------------
 
 
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Random bits, as unsigned integers of any width (uint32 by default, uint64 with `enable_x64`).
 
     >>> import weft
@@ -68,7 +68,7 @@ _bits = Sampler("bits", _draw_bits, parametric("random bits"))
 
 def uniform(
     key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
-) -> Any:
+) -> Array:
     """Real numbers uniformly distributed in [minval, maxval).
 
     The bounds are numbers or arrays that broadcast to `shape`; where maxval is not above minval the
@@ -100,7 +100,7 @@ _uniform = Sampler("uniform", _draw_uniform, parametric("real numbers", "minval"
 # ---- integers ----------------------------------------------------------------------------------
 
 
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
     """Integers uniformly distributed in [minval, maxval).
 
     The bounds are integers or arrays of those that broadcast to `shape`; bounds beyond the range of
@@ -223,7 +223,7 @@ _randint = Sampler("randint", _draw_randint, parametric("integers", "minval", "m
 # ---- booleans and signs ------------------------------------------------------------------------
 
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
+def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
     """Booleans, each True with probability `p`.
 
     `p` is a number or a floating-point array that broadcasts to `shape` (by default its own).
@@ -280,7 +280,7 @@ def check_mode(operation: str, mode: Any) -> None:
 _bernoulli = Sampler("bernoulli", _draw_bernoulli, _check_bernoulli)
 
 
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Numbers that are -1 or 1 with equal chance, in a signed dtype (int32 by default).
 
     >>> import weft

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
@@ -55,7 +56,7 @@ Shape = tuple[int, ...]
 # ---- the generalized normal distribution and balls -----------------------------------------------
 
 
-def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Any:
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Generalized normal distributed numbers: density proportional to exp(-|x|**p).
 
     `p`, which is positive, is a number or an array that broadcasts to `shape`; where it is infinite
@@ -107,7 +108,7 @@ _generalized_normal = Sampler(
 )
 
 
-def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Any:
+def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Array:
     """Points uniformly distributed in the unit ball of dimension `d`: the vectors x whose norm,
     (|x[0]|**p + … + |x[d-1]|**p)**(1 / p), is at most 1.
 
@@ -183,7 +184,7 @@ def multivariate_normal(
     shape: Any = None,
     dtype: Any = None,
     method: str = "cholesky",
-) -> Any:
+) -> Array:
     """Normally distributed vectors of a mean, of shape (..., n), and a covariance (..., n, n).
 
     The dimensions before these broadcast to `shape`, by default the one to which they broadcast
@@ -296,7 +297,7 @@ def orthogonal(
     shape: Any = (),
     dtype: Any = None,
     m: int | None = None,
-) -> Any:
+) -> Array:
     """Orthogonal matrices of shape (n, n), or unitary ones for a complex dtype, each as likely as
     any other (by Haar's measure).
 

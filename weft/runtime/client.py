@@ -152,36 +152,72 @@ def devices(platform: str | None = None) -> list[Device]:
     """All devices of the default platform or of a named one, those of other processes too.
 
     Raises WeftValueError for a platform that is unknown or not installed.
+
+    >>> import weft
+    >>> weft.devices("cpu")[0]
+    CpuDevice(id=0)
     """
     return backend_for(platform).devices()
 
 
 def local_devices(platform: str | None = None) -> list[Device]:
-    """The devices of this process."""
+    """The devices of this process, of the default platform or of a named one.
+
+    Raises WeftValueError for a platform that is unknown or not installed.
+
+    >>> import weft
+    >>> weft.local_devices("cpu")[0].process_index
+    0
+    """
     return backend_for(platform).local_devices()
 
 
 def device_count(platform: str | None = None) -> int:
-    """How many devices there are in all processes together."""
+    """How many devices there are in all processes together; arguments and errors as of `devices`.
+
+    >>> import weft
+    >>> weft.device_count("cpu") == len(weft.devices("cpu"))
+    True
+    """
     return len(backend_for(platform).devices())
 
 
 def local_device_count(platform: str | None = None) -> int:
-    """How many devices this process has."""
+    """How many devices this process has; arguments and errors as of `devices`.
+
+    >>> import weft
+    >>> weft.local_device_count("cpu") == len(weft.local_devices("cpu"))
+    True
+    """
     return len(backend_for(platform).local_devices())
 
 
 def process_index() -> int:
-    """The number of this process among those that work together."""
+    """The number of this process among those that work together.
+
+    >>> import weft
+    >>> weft.process_index()
+    0
+    """
     return backend().process_index
 
 
 def process_count() -> int:
-    """How many processes work together."""
+    """How many processes work together.
+
+    >>> import weft
+    >>> weft.process_count()
+    1
+    """
     return backend().process_count
 
 
 def default_backend() -> str:
-    """The name of the platform that programs run on: "cpu" or "gpu"."""
+    """The name of the platform that programs run on: "cpu" or "gpu".
+
+    >>> import weft
+    >>> weft.default_backend() in ("cpu", "gpu")
+    True
+    """
     platform = backend().platform
     return "gpu" if platform == "cuda" else platform

@@ -27,7 +27,8 @@ def constant(
     value: Any, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None
 ) -> ir.Value:
     """A constant array: `value` (a number or an array), or one number in every place of `shape`."""
-    array = np.asarray(value, dtype)
+    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as it is for an array
+        array = np.asarray(value, dtype)
     target = array.shape if shape is None else tuple(shape)
     compact = attrs.dense_value(array, dtype)
     if compact.shape != target and compact.size != 1:

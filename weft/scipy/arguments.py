@@ -10,7 +10,15 @@ from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
 from weft.numpy.arguments import check_arrays
 
-__all__ = ["check_dimensions", "check_numbers", "one_of", "refuse", "wrong_shape", "wrong_value"]
+__all__ = [
+    "check_dimensions",
+    "check_numbers",
+    "not_there",
+    "one_of",
+    "refuse",
+    "wrong_shape",
+    "wrong_value",
+]
 
 
 def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
@@ -36,6 +44,17 @@ def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str)
         got=f"{argument}={value!r:.80}",
         wanted=f"{argument}={wanted!r}",
         fix=Fix(argument, instead, {argument: wanted}),
+    )
+
+
+def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
+    """The error of a function that SciPy has, and that has another way to its result here."""
+    return WeftNotImplementedError(
+        f"{operation} is not there",
+        operation=operation,
+        got=got,
+        wanted=wanted,
+        fix=Fix("instead", instead, {}),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from weft.ops.formulas import Term, lowered
 __all__ = ["computing", "elementwise", "kernel", "operand_type", "real_operands"]
 
 P = ParamSpec("P")
+Result = TypeVar("Result")
 
 
 def kernel(name: str, formula: Callable[..., Term], *jvp: Any) -> Any:
@@ -130,7 +131,7 @@ def _bound(
     return list(bound.arguments.values())
 
 
-def elementwise(function: Callable[P, Any], name: str | None = None) -> Callable[P, Any]:
+def elementwise(function: Callable[P, Result], name: str | None = None) -> Callable[P, Result]:
     """Makes a function of arrays and numbers of a formula of real arrays of one dtype.
 
     The formula gets arrays of one shape, and scalars among them. name: what errors call
@@ -161,7 +162,7 @@ def elementwise(function: Callable[P, Any], name: str | None = None) -> Callable
         operands, dtype = real_operands(operation, names, args)
         return run(*operands, dtype=dtype)
 
-    return cast(Callable[P, Any], api_boundary(public))
+    return cast(Callable[P, Result], api_boundary(public))
 
 
 def _in(x: Any, dtype: Any, shape: tuple[int, ...]) -> Any:

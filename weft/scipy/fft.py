@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.types import type_of
+from weft.array import Array
+from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import axis_of, convert, inexact
+from weft.numpy.arguments import axis_of, check_flag, convert, inexact
 from weft.numpy.compiled import compiled
 from weft.numpy.fft import (
     axes_and_sizes,
@@ -228,6 +229,7 @@ def _one(
     operation: str, x: Any, type: Any, n: Any, axis: Any, norm: Any, orthogonalize: bool | None
 ) -> Any:
     check_operand(operation, x, "DCT", "x")
+    x = user_value(x)
     axes = (axis_of(axis, type_of(x).ndim, operation),)
     sizes = [None if n is None else length_of(operation, "n", n)]
     return _several(operation, x, type, axes, sizes, norm, orthogonalize)
@@ -242,7 +244,7 @@ def dct(
     norm: str | None = None,
     *,
     orthogonalize: bool | None = None,
-) -> Any:
+) -> Array:
     """The discrete cosine transform along an axis, of type 1, 2, 3 or 4.
 
     n: the length, to which x is cut or filled up with zeros. norm: "backward" (or None) divides the
@@ -258,6 +260,7 @@ def dct(
     >>> dct(jnp.array([3.0, 1.0]))
     Array([8.      , 2.828427], dtype=float32)
     """
+    check_flag(orthogonalize, "fft.dct", "orthogonalize", none=True)
     return _one("fft.dct", x, type, n, axis, norm, orthogonalize)
 
 
@@ -270,13 +273,14 @@ def idct(
     norm: str | None = None,
     *,
     orthogonalize: bool | None = None,
-) -> Any:
+) -> Array:
     """The inverse of `dct`, with the same arguments, dtypes and errors.
 
     >>> import weft.numpy as jnp
     >>> idct(jnp.array([20.0, 0.0, 0.0, 0.0]))
     Array([2.5, 2.5, 2.5, 2.5], dtype=float32)
     """
+    check_flag(orthogonalize, "fft.idct", "orthogonalize", none=True)
     return _one("fft.idct", x, type, n, axis, norm, orthogonalize)
 
 
@@ -284,6 +288,7 @@ def _over_axes(
     operation: str, x: Any, type: Any, s: Any, axes: Any, norm: Any, orthogonalize: bool | None
 ) -> Any:
     check_operand(operation, x, "DCT", "x")
+    x = user_value(x)
     found, sizes = axes_and_sizes(operation, type_of(x).shape, s, axes, None)
     return _several(operation, x, type, found, sizes, norm, orthogonalize)
 
@@ -297,7 +302,7 @@ def dctn(
     norm: str | None = None,
     *,
     orthogonalize: bool | None = None,
-) -> Any:
+) -> Array:
     """`dct` over several axes, all where none are given.
 
     s: a length for each axis (-1: that of x); without `axes` they are those of the last axes.
@@ -308,6 +313,7 @@ def dctn(
     Array([[16.,  0.],
            [ 0.,  0.]], dtype=float32)
     """
+    check_flag(orthogonalize, "fft.dctn", "orthogonalize", none=True)
     return _over_axes("fft.dctn", x, type, s, axes, norm, orthogonalize)
 
 
@@ -320,6 +326,13 @@ def idctn(
     norm: str | None = None,
     *,
     orthogonalize: bool | None = None,
-) -> Any:
-    """The inverse of `dctn`, with the same arguments, dtypes and errors."""
+) -> Array:
+    """The inverse of `dctn`, with the same arguments, dtypes and errors.
+
+    >>> import weft.numpy as jnp
+    >>> idctn(jnp.array([[16.0, 0.0], [0.0, 0.0]]))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    check_flag(orthogonalize, "fft.idctn", "orthogonalize", none=True)
     return _over_axes("fft.idctn", x, type, s, axes, norm, orthogonalize)

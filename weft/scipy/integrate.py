@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import axis_of, broadcast_shape
@@ -14,7 +15,7 @@ __all__ = ["trapezoid"]
 
 
 @api_boundary
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral of y along an axis by the trapezoidal rule: straight lines between samples.
 
     x: where the samples are, (n,) or of a shape that broadcasts with that of y; without it they are

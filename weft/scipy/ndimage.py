@@ -12,6 +12,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
 from weft.numpy.arguments import broadcast_shape, broadcasted, convert, inexact
@@ -81,7 +82,7 @@ def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> 
 @api_boundary
 def map_coordinates(
     input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant", cval: Any = 0.0
-) -> Any:
+) -> Array:
     """The array at coordinates between its elements.
 
     input: shape (n1, …, nd); coordinates: d arrays (or one array of d rows) of shapes that

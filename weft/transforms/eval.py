@@ -29,6 +29,7 @@ from weft.core.types import user_value
 from weft.transforms.layouts import operand_layouts
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
+    LITTLE,
     Program,
     compile_program,
     explain_failure,
@@ -36,10 +37,6 @@ from weft.transforms.programs import (
 )
 
 __all__ = ["EvalTrace", "one_operation", "set_look"]
-
-
-# Operands and results of a one-operation program with so many elements or fewer are "small".
-_SMALL = 1 << 15
 
 
 # Evaluates where results may have to be looked at; the module that does so lies above this one.
@@ -126,8 +123,7 @@ def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[st
         jaxpr,
         primitive.name,
         place,
-        # Where there is little to compute, compiling is what costs; elsewhere speed is worth it.
-        fast_compile=sum(type.size for type in (*types, *jaxpr.out_types)) <= _SMALL,
+        fast_compile=sum(type.size for type in (*types, *jaxpr.out_types)) <= LITTLE,
         multiple_results=primitive.multiple_results,
         in_shardings=operand_shardings(arrays, place),
         in_layouts=operand_layouts(arrays),

@@ -6,6 +6,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import convert, inexact, promoted
@@ -34,7 +35,7 @@ def _nearest(observations: Any, book: Any) -> Any:
 
 
 @api_boundary
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Array]:
     """For each observation the number of the nearest code, int32, and its distance, floating.
 
     obs: shape (m, n); code_book: (k, n); or (m,) and (k,) for numbers. Both results are (m,); of

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.linalg.operands import check_square, computing_dtype, returned
-from weft.numpy.arguments import convert
+from weft.numpy.arguments import check_flag, convert
 from weft.numpy.compiled import compiled
 from weft.ops import eigh as eigh_operation
 from weft.ops.cholesky import cholesky
@@ -63,6 +64,52 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
     return returned(w, given), returned(v, given)
 
 
+@overload
+def eigh(
+    a: Any,
+    b: Any = ...,
+    lower: bool = ...,
+    eigvals_only: Literal[False] = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def eigh(
+    a: Any,
+    b: Any = ...,
+    lower: bool = ...,
+    *,
+    eigvals_only: Literal[True],
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> Array: ...
+
+
+@overload
+def eigh(
+    a: Any,
+    b: Any = ...,
+    lower: bool = ...,
+    eigvals_only: bool = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> Any: ...
+
+
 @api_boundary
 def eigh(
     a: Any,
@@ -92,6 +139,8 @@ def eigh(
     >>> eigh(jnp.diag(jnp.array([16.0, 2.0])), jnp.diag(jnp.array([4.0, 1.0])), eigvals_only=True)
     Array([2., 4.], dtype=float32)
     """
+    check_flag(lower, "linalg.eigh", "lower")
+    check_flag(eigvals_only, "linalg.eigh", "eigvals_only")
     name = "linalg.eigh"
     check_square(name, "a", a)
     refuse(name, "eigvals", eigvals, None, "take those of the result that you need: w[lo:hi]")
@@ -136,6 +185,45 @@ def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
     )
 
 
+@overload
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: Literal[False] = ...,
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: Any = ...,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: Literal[True],
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: Any = ...,
+) -> Array: ...
+
+
+@overload
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: bool = ...,
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: Any = ...,
+) -> Any: ...
+
+
 @api_boundary
 def eigh_tridiagonal(
     d: Any,
@@ -162,6 +250,7 @@ def eigh_tridiagonal(
     >>> eigh_tridiagonal(jnp.zeros(2), jnp.ones(1), eigvals_only=True)
     Array([-1.,  1.], dtype=float32)
     """
+    check_flag(eigvals_only, "linalg.eigh_tridiagonal", "eigvals_only")
     name = "linalg.eigh_tridiagonal"
     check_dimensions(name, "d", d, 1, 1)
     check_dimensions(name, "e", e, 1, 1)

@@ -8,17 +8,18 @@ one program: 13 in double precision, 7 in single.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.cond import cond
 from weft.control.loops import scan
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.linalg.operands import check_square, computing_dtype, returned, widened
 from weft.linalg.solving import solved
-from weft.numpy.arguments import convert, integer_of
+from weft.numpy.arguments import check_flag, convert, integer_of
 from weft.numpy.compiled import compiled
 from weft.ops.convert import stop_gradient
 from weft.ops.matrices import matmul, triangle
@@ -95,7 +96,7 @@ def _expm(a: Any, *, upper: bool, squarings: int) -> Any:
 
 
 @api_boundary
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
+def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices: the sum of A^k / k! over all k.
 
     A: shape (..., n, n). upper_triangular: only the upper triangle is read, and a triangular system
@@ -109,6 +110,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
+    check_flag(upper_triangular, "linalg.expm", "upper_triangular")
     check_square("linalg.expm", "A", A)
     count = integer_of(max_squarings, "linalg.expm", "max_squarings")
     if count < 0:
@@ -136,6 +138,22 @@ def _expm_frechet(a: Any, e: Any, *, enlarged: bool) -> Any:
     return tuple(returned(x, given) for x in found)
 
 
+@overload
+def expm_frechet(
+    A: Any, E: Any, *, method: str | None = ..., compute_expm: Literal[True] = ...
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def expm_frechet(
+    A: Any, E: Any, *, method: str | None = ..., compute_expm: Literal[False]
+) -> Array: ...
+
+
+@overload
+def expm_frechet(A: Any, E: Any, *, method: str | None = ..., compute_expm: bool = ...) -> Any: ...
+
+
 @api_boundary
 def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
     """The exponential of A, and its derivative along E.
@@ -152,6 +170,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
+    check_flag(compute_expm, "linalg.expm_frechet", "compute_expm")
     name = "linalg.expm_frechet"
     check_square(name, "A", A)
     check_square(name, "E", E)

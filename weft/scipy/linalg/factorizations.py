@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.linalg import factorizations as numpy_factorizations
 from weft.linalg.operands import check_matrices, check_square, computing_dtype, returned, widened
 from weft.linalg.polar import qdwh
-from weft.numpy.arguments import convert
+from weft.numpy.arguments import check_flag, convert
 from weft.numpy.compiled import compiled
 from weft.ops import lu as lu_operation
 from weft.ops import qr as qr_operation
@@ -42,7 +43,7 @@ __all__ = [
 @api_boundary
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+) -> Array:
     """The upper triangular R with positive diagonal for which the adjoint of R times R is a.
 
     a: shape (..., n, n), Hermitian and positive definite; one that is not gives NaN. lower: the
@@ -54,6 +55,7 @@ def cholesky(
     Array([[2., 1.],
            [0., 2.]], dtype=float32)
     """
+    check_flag(lower, "linalg.cholesky", "lower")
     check_square("linalg.cholesky", "a", a)
     return numpy_factorizations.cholesky(a, upper=not lower)
 
@@ -61,7 +63,7 @@ def cholesky(
 @api_boundary
 def cho_factor(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, bool]:
+) -> tuple[Array, bool]:
     """The factor of `cholesky`, and `lower`, for `cho_solve`.
 
     The other triangle of the factor is zero. Arguments and errors are those of `cholesky`.
@@ -70,6 +72,7 @@ def cho_factor(
     >>> cho_factor(jnp.array([[4.0]]))
     (Array([[2.]], dtype=float32), False)
     """
+    check_flag(lower, "linalg.cho_factor", "lower")
     check_square("linalg.cho_factor", "a", a)
     return numpy_factorizations.cholesky(a, upper=not lower), bool(lower)
 
@@ -94,10 +97,28 @@ def _lu(a: Any, *, permuted: bool) -> Any:
     return returned(real, dtype), returned(lower, dtype), returned(upper, dtype)
 
 
+@overload
+def lu(
+    a: Any, permute_l: Literal[False] = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def lu(
+    a: Any, *, permute_l: Literal[True], overwrite_a: bool = ..., check_finite: bool = ...
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def lu(
+    a: Any, permute_l: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> tuple[Array, ...]: ...
+
+
 @api_boundary
 def lu(
     a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """The factors of a = P L U: a permutation, lower with ones on the diagonal, upper.
 
     a: shape (..., m, n), k the smaller of both. P: (..., m, m), real; L: (..., m, k); U:
@@ -110,6 +131,7 @@ def lu(
     Array([[1., 3.],
            [0., 2.]], dtype=float32)
     """
+    check_flag(permute_l, "linalg.lu", "permute_l")
     check_matrices("linalg.lu", "a", a)
     return _lu(a, permuted=bool(permute_l))
 
@@ -121,7 +143,7 @@ def _lu_factor(a: Any) -> Any:
 
 
 @api_boundary
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """The factors of `lu` in one array, and the row that each row was exchanged with.
 
     a: shape (..., m, n); the pivots are int32 of shape (..., k). They are for `lu_solve`, and have
@@ -176,6 +198,7 @@ def qr(
     Array([[1., 0.],
            [0., 2.]], dtype=float32)
     """
+    check_flag(pivoting, "linalg.qr", "pivoting")
     check_matrices("linalg.qr", "a", a)
     one_of("linalg.qr", "mode", mode, ("full", "r", "economic", "raw"))
     found = _qr(a, mode=mode, pivoting=bool(pivoting))
@@ -208,7 +231,7 @@ def qr_multiply(
     conjugate: bool = False,
     overwrite_a: bool = False,
     overwrite_c: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """The product of c with the Q of a = Q R, which is never written down, and R.
 
     a: shape (m, n), k the smaller of both, Q (m, k). mode: "right" gives c Q, c of shape (p, m) or
@@ -222,6 +245,8 @@ def qr_multiply(
     >>> jnp.abs(product)
     Array([1., 2.], dtype=float32)
     """
+    check_flag(pivoting, "linalg.qr_multiply", "pivoting")
+    check_flag(conjugate, "linalg.qr_multiply", "conjugate")
     name = "linalg.qr_multiply"
     check_dimensions(name, "a", a, 2, 2)
     check_dimensions(name, "c", c, 1, 2)
@@ -260,6 +285,40 @@ def _svd(a: Any, *, full: bool, vectors: bool, driver: str) -> Any:
     return tuple(returned(x, dtype) for x in found) if vectors else returned(found, dtype)
 
 
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> tuple[Array, Array, Array]: ...
+
+
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = ...,
+    *,
+    compute_uv: Literal[False],
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> Array: ...
+
+
+@overload
+def svd(
+    a: Any,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> Any: ...
+
+
 @api_boundary
 def svd(
     a: Any,
@@ -282,6 +341,8 @@ def svd(
     >>> svd(jnp.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)
     Array([2., 1.], dtype=float32)
     """
+    check_flag(full_matrices, "linalg.svd", "full_matrices")
+    check_flag(compute_uv, "linalg.svd", "compute_uv")
     check_matrices("linalg.svd", "a", a)
     one_of("linalg.svd", "lapack_driver", lapack_driver, tuple(_DRIVERS))
     return _svd(a, full=bool(full_matrices), vectors=bool(compute_uv), driver=lapack_driver)
@@ -309,6 +370,24 @@ def _hessenberg(a: Any, *, vectors: bool) -> Any:
     return h, returned(q, dtype)
 
 
+@overload
+def hessenberg(
+    a: Any, *, calc_q: Literal[False] = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> Array: ...
+
+
+@overload
+def hessenberg(
+    a: Any, *, calc_q: Literal[True], overwrite_a: bool = ..., check_finite: bool = ...
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def hessenberg(
+    a: Any, *, calc_q: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> Any: ...
+
+
 @api_boundary
 def hessenberg(
     a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
@@ -324,6 +403,7 @@ def hessenberg(
     Array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
+    check_flag(calc_q, "linalg.hessenberg", "calc_q")
     check_square("linalg.hessenberg", "a", a)
     return _hessenberg(a, vectors=bool(calc_q))
 
@@ -360,7 +440,7 @@ def polar(
     method: str = "qdwh",
     eps: float | None = None,
     max_iterations: int | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The factors of a = U P (side "right") or a = P U ("left"): P is Hermitian and not negative.
 
     a: shape (m, n); U has the shape of a, with orthonormal columns or rows, and P is (n, n) or

@@ -7,17 +7,18 @@ column is a triangular system.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.custom_jvp import custom_jvp
 from weft.control.loops import map as map_
 from weft.control.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.linalg.operands import check_square, widened
-from weft.numpy.arguments import check_arrays, convert
+from weft.numpy.arguments import check_arrays, check_flag, convert
 from weft.numpy.compiled import compiled
 from weft.ops.matrices import adjoint, matmul
 from weft.ops.triangular_solve import triangular_solve
@@ -77,7 +78,7 @@ def _sqrtm(a: Any) -> Any:
 
 
 @api_boundary
-def sqrtm(A: Any, blocksize: int = 1) -> Any:
+def sqrtm(A: Any, blocksize: int = 1) -> Array:
     """The principal square root X of square matrices: X X = A, the eigenvalues of X to the right.
 
     A: shape (..., n, n). The result is complex, since its dtype cannot depend on values. Singular
@@ -118,17 +119,30 @@ def _parlett(t: Any, values: Any) -> tuple[Any, Any]:
 
     distances = abs(diagonal[:, None] - diagonal[None, :])
     least = jnp.min(jnp.where(jnp.tri(n, k=-1, dtype=bool), distances, jnp.inf), initial=jnp.inf)
-    return fori_loop(1, n, step, jnp.diag(values)), least
+    found = jnp.diag(values)
+    return fori_loop(1, n, step, found) if n > 1 else found, least
 
 
 def _error(t: Any, f: Any, least: Any) -> Any:
     """SciPy's estimate of the relative error."""
     eps = jnp.finfo(least.dtype).eps
     least = jnp.where(least == 0, eps, least)
-    strict = jnp.max(jnp.sum(abs(jnp.triu(t, 1)), axis=0))
+    strict = jnp.max(jnp.sum(abs(jnp.triu(t, 1)), axis=0), initial=0.0)
     error = jnp.minimum(1, jnp.maximum(eps, eps / least * strict))
     bad = ~jnp.all(jnp.isfinite(f))
     return jnp.where(bad, jnp.inf, error)
+
+
+@overload
+def funm(A: Any, func: Callable[[Any], Any], disp: Literal[True] = ...) -> Array: ...
+
+
+@overload
+def funm(A: Any, func: Callable[[Any], Any], *, disp: Literal[False]) -> tuple[Array, Array]: ...
+
+
+@overload
+def funm(A: Any, func: Callable[[Any], Any], disp: bool = ...) -> Any: ...
 
 
 @api_boundary
@@ -148,6 +162,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
+    check_flag(disp, "linalg.funm", "disp")
     name = "linalg.funm"
     check_square(name, "A", A)
     check_dimensions(name, "A", A, 2, 2)

@@ -6,6 +6,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
@@ -39,7 +40,7 @@ def _schur(a: Any, *, complex_form: bool) -> Any:
 
 
 @api_boundary
-def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
     """T and Z of a = Z T adjoint(Z), Z unitary and T upper triangular.
 
     a: shape (..., n, n). output: "real" (or "r") keeps real matrices real; then T has a block of
@@ -88,12 +89,14 @@ def _triangular(t: Any, z: Any) -> Any:
         columns = jnp.matmul(jnp.stack([z[:, m - 1], z[:, m]], axis=1), back, precision="highest")
         return t, z.at[:, m - 1].set(columns[:, 0]).at[:, m].set(columns[:, 1])
 
-    t, z = fori_loop(0, max(n - 1, 0), step, (t, z))
+    # The loop's body is traced even where it does not run, and 0 rows have none to take.
+    if n > 1:
+        t, z = fori_loop(0, n - 1, step, (t, z))
     return triangle(t, False), z
 
 
 @api_boundary
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form of a real one: an upper triangular T, and its Z.
 
     T and Z: shape (n, n), as `schur` gives them. `check_finite` means nothing. Each block of two

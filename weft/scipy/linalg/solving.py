@@ -6,13 +6,14 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.linalg import determinants
 from weft.linalg import solving as numpy_solving
 from weft.linalg.operands import check_matrices, check_square, computing_dtype, returned
-from weft.numpy.arguments import broadcast_shape, broadcasted, convert
+from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, convert
 from weft.numpy.compiled import compiled
 from weft.ops.cholesky import cholesky
 from weft.ops.convert import stop_gradient
@@ -112,7 +113,7 @@ def solve(
     debug: bool = False,
     check_finite: bool = True,
     assume_a: str = "gen",
-) -> Any:
+) -> Array:
     """The x for which a x = b.
 
     a: shape (..., n, n); b: (n,), or (..., n, k) with batch dimensions that broadcast with those of
@@ -127,6 +128,7 @@ def solve(
     >>> solve(jnp.array([[4.0, 0.0], [0.0, 16.0]]), jnp.array([4.0, 8.0]), assume_a="pos")
     Array([1. , 0.5], dtype=float32)
     """
+    check_flag(lower, "linalg.solve", "lower")
     _checked("linalg.solve", "a", a, b)
     one_of("linalg.solve", "assume_a", assume_a, _ASSUMED)
     if assume_a == "gen":
@@ -179,7 +181,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     debug: Any = None,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """The x for which a x = b, a upper triangular, or `lower`; the other triangle is not read.
 
     a and b: shapes as for `solve`. trans: 1 or "T" solves with the transposed a, 2 or "C" with its
@@ -192,6 +194,8 @@ def solve_triangular(
     >>> solve_triangular(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))
     Array([1., 2.], dtype=float32)
     """
+    check_flag(lower, "linalg.solve_triangular", "lower")
+    check_flag(unit_diagonal, "linalg.solve_triangular", "unit_diagonal")
     _checked("linalg.solve_triangular", "a", a, b)
     transposed, conjugated = _transposition("linalg.solve_triangular", trans)
     return _solve_triangular(
@@ -219,7 +223,7 @@ def _cho_solve(c: Any, b: Any, *, lower: bool) -> Any:
 @api_boundary
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+) -> Array:
     """The x for which a x = b, from what `cho_factor` gave for a.
 
     b: shape (n,) or (..., n, k). Only the triangle of the factor that counts is read; derivatives
@@ -269,7 +273,7 @@ def lu_solve(
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """The x for which a x = b, from what `lu_factor` gave for a.
 
     b: shape (n,) or (..., n, k). trans: 1 solves with the transposed a, 2 with its adjoint.
@@ -301,7 +305,7 @@ def lu_solve(
 
 
 @api_boundary
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverses of square matrices; `weft.numpy.linalg.inv`.
 
     `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
@@ -315,7 +319,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 
 
 @api_boundary
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinants of square matrices; `weft.numpy.linalg.det`.
 
     `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and WeftTypeError.

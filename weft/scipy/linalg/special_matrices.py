@@ -13,11 +13,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.core.types import type_of
+from weft.array import Array
+from weft.core.types import type_of, user_value
 from weft.errors import api_boundary
 from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
+    check_flag,
     convert,
     inexact,
     integer_of,
@@ -61,7 +63,7 @@ def _block_diag(*blocks: Any) -> Any:
 
 
 @api_boundary
-def block_diag(*arrs: Any) -> Any:
+def block_diag(*arrs: Any) -> Array:
     """A matrix with the given ones on its diagonal, zero elsewhere.
 
     arrs: matrices, vectors (rows) and numbers, promoted to one dtype; without any, the result has
@@ -74,7 +76,7 @@ def block_diag(*arrs: Any) -> Any:
     """
     for number, x in enumerate(arrs):
         check_dimensions("linalg.block_diag", f"arrs[{number}]", x, 0, 2)
-    return _block_diag(*arrs) if arrs else jnp.zeros((1, 0))
+    return _block_diag(*[user_value(x) for x in arrs]) if arrs else jnp.zeros((1, 0))
 
 
 # ---- of an array's elements ----------------------------------------------------------------------
@@ -121,7 +123,7 @@ def _toeplitz(c: Any, r: Any) -> Any:
 
 
 @api_boundary
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: Any, r: Any = None) -> Array:
     """Matrices with equal elements along each diagonal.
 
     c: first columns, (..., n); r: first rows, (..., m), whose first elements are not used, by
@@ -151,7 +153,7 @@ def _hankel(c: Any, r: Any) -> Any:
 
 
 @api_boundary
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: Any, r: Any = None) -> Array:
     """Matrices with equal elements along each diagonal from lower left to upper right.
 
     c: first columns, (..., n); r: last rows, (..., m), whose first elements are not used, by
@@ -176,7 +178,7 @@ def _circulant(c: Any) -> Any:
 
 
 @api_boundary
-def circulant(c: Any) -> Any:
+def circulant(c: Any) -> Array:
     """Matrices each of whose columns is the one before it, rotated down by one.
 
     c: first columns, (..., n); the result is (..., n, n). Raises ShapeError, WeftTypeError and
@@ -208,7 +210,7 @@ def _companion(a: Any) -> Any:
 
 
 @api_boundary
-def companion(a: Any) -> Any:
+def companion(a: Any) -> Array:
     """Matrices whose characteristic polynomials have the given coefficients, highest power first.
 
     a: (..., n), n at least 2; the result is (..., n - 1, n - 1), floating or complex. A first
@@ -248,7 +250,7 @@ def _fiedler_companion(a: Any) -> Any:
 
 
 @api_boundary
-def fiedler_companion(a: Any) -> Any:
+def fiedler_companion(a: Any) -> Array:
     """Companion matrices with five diagonals, of the same eigenvalues as those of `companion`.
 
     a: (..., n), coefficients, highest power first, n at least 2; the result is
@@ -269,7 +271,7 @@ def _fiedler(a: Any) -> Any:
 
 
 @api_boundary
-def fiedler(a: Any) -> Any:
+def fiedler(a: Any) -> Array:
     """The magnitudes of the differences of all pairs: (..., n, n) for a of shape (..., n).
 
     Raises ShapeError, WeftTypeError and DTypeError.
@@ -292,7 +294,7 @@ def _leslie(f: Any, s: Any) -> Any:
 
 
 @api_boundary
-def leslie(f: Any, s: Any) -> Any:
+def leslie(f: Any, s: Any) -> Array:
     """The matrix of a population in age groups: births in its first row, survival below.
 
     f: births, (..., n); s: the parts that survive, (..., n - 1); the result is (..., n, n), s on
@@ -321,7 +323,7 @@ def _convolution_matrix(a: Any, *, n: int, mode: str) -> Any:
 
 
 @api_boundary
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     """The matrix that convolves a vector of n elements with a.
 
     a: (..., m); the result is (..., k, n), with k as `weft.numpy.convolve` has it for the mode:
@@ -357,7 +359,7 @@ def _floating(values: Any) -> Any:
 
 
 @api_boundary
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     """The matrix of the discrete Fourier transform of n elements.
 
     scale: "sqrtn" divides by the root of n, "n" by n. dtype: complex, by default complex64, or
@@ -380,7 +382,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
 
 
 @api_boundary
-def hadamard(n: int, dtype: Any = int) -> Any:
+def hadamard(n: int, dtype: Any = int) -> Array:
     """A matrix of ones and minus ones with orthogonal rows, n a power of two (Sylvester's).
 
     Raises WeftValueError for another n.
@@ -399,7 +401,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
 
 
 @api_boundary
-def helmert(n: int, full: bool = False) -> Any:
+def helmert(n: int, full: bool = False) -> Array:
     """The orthonormal rows that compare each element with the mean of those before it.
 
     Shape (n - 1, n), or with `full` (n, n), a row of equal numbers first. Raises WeftValueError
@@ -409,6 +411,7 @@ def helmert(n: int, full: bool = False) -> Any:
     Array([[ 0.70710677,  0.70710677],
            [ 0.70710677, -0.70710677]], dtype=float32)
     """
+    check_flag(full, "linalg.helmert", "full")
     count = _size("linalg.helmert", n)
     lower = np.tril(np.ones((count, count)), -1) - np.diag(np.arange(count))
     lower[0] = 1
@@ -419,7 +422,7 @@ def helmert(n: int, full: bool = False) -> Any:
 
 
 @api_boundary
-def hilbert(n: int) -> Any:
+def hilbert(n: int) -> Array:
     """The matrix of 1 / (i + j + 1), i and j from 0. Raises WeftValueError for n below 0.
 
     >>> hilbert(2)
@@ -431,7 +434,7 @@ def hilbert(n: int) -> Any:
 
 
 @api_boundary
-def invhilbert(n: int) -> Any:
+def invhilbert(n: int) -> Array:
     """The inverse of `hilbert(n)`, whose elements are integers, each rounded once.
 
     Raises WeftValueError for n below 0.
@@ -460,7 +463,7 @@ _KINDS = ("symmetric", "lower", "upper")
 
 
 @api_boundary
-def pascal(n: int, kind: str | None = None) -> Any:
+def pascal(n: int, kind: str | None = None) -> Array:
     """The matrix of the binomial coefficients i + j over i, floating, each rounded once.
 
     kind: "lower" has i over j instead, "upper" j over i, "symmetric" (or None) their product.
@@ -482,7 +485,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
 
 
 @api_boundary
-def invpascal(n: int, kind: str | None = None) -> Any:
+def invpascal(n: int, kind: str | None = None) -> Array:
     """The inverse of `pascal(n, kind)`, whose elements are integers, each rounded once.
 
     Raises WeftValueError for another kind and n below 0.

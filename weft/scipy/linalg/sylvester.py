@@ -11,6 +11,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.linear_solve import custom_linear_solve
 from weft.control.while_loop import fori_loop
 from weft.core.types import type_of
@@ -102,7 +103,7 @@ def _solve_sylvester(a: Any, b: Any, c: Any, *, method: str, tol: float) -> Any:
 
 
 @api_boundary
-def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Any:
+def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """The X for which A X + X B = C.
 
     A: shape (m, m), B: (n, n), C and X: (m, n), promoted to one dtype. method: "schur", by R. H.

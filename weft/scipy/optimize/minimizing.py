@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.autodiff import value_and_grad
 from weft.control.while_loop import while_loop
 from weft.core.axes import mesh_axes
@@ -36,15 +37,15 @@ class OptimizeResults(NamedTuple):
     where rounding left no room for one.
     """
 
-    x: Any
-    success: Any
-    status: Any
-    fun: Any
-    jac: Any
-    hess_inv: Any
-    nfev: Any
-    njev: Any
-    nit: Any
+    x: Array
+    success: Array
+    status: Array
+    fun: Array
+    jac: Array
+    hess_inv: Array
+    nfev: Array
+    njev: Array
+    nit: Array
 
 
 class _State(NamedTuple):

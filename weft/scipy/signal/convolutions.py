@@ -8,6 +8,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy import fft
@@ -101,7 +102,7 @@ def _inside(operation: str, a: Any, b: Any, mode: str, axes: Sequence[int]) -> b
 @api_boundary
 def convolve(
     in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
-) -> Any:
+) -> Array:
     """The convolution of two arrays of as many dimensions: sums of in1[i] in2[k - i].
 
     mode: "full", all k for which there is a product; "same", the middle of it of the shape of in1;
@@ -133,7 +134,7 @@ def _turned(x: Any) -> Any:
 @api_boundary
 def correlate(
     in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
-) -> Any:
+) -> Array:
     """The correlation of two arrays: sums of in1[i] conj(in2[i - k]).
 
     Arguments, results and errors are those of `convolve`, which gives the same for the in2 that is
@@ -213,7 +214,7 @@ def convolve2d(
     boundary: str = "fill",
     fillvalue: Any = 0,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """`convolve` of two matrices, with a choice of what lies around the first.
 
     boundary: "fill" puts `fillvalue` there, "wrap" repeats the matrix, "symm" its mirror image.
@@ -236,7 +237,7 @@ def correlate2d(
     boundary: str = "fill",
     fillvalue: Any = 0,
     precision: Any = None,
-) -> Any:
+) -> Array:
     """`correlate` of two matrices, with the boundaries and errors of `convolve2d`.
 
     >>> import weft.numpy as jnp
@@ -273,7 +274,7 @@ def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
 
 
 @api_boundary
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Array:
     """`convolve` by Fourier transforms, along some axes, by default all.
 
     Along the others, lengths are equal or 1, and arrays are multiplied element by element. The

@@ -15,10 +15,19 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy import fft
-from weft.numpy.arguments import axis_of, broadcast_shape, convert, inexact, integer_of, promoted
+from weft.numpy.arguments import (
+    axis_of,
+    broadcast_shape,
+    check_flag,
+    convert,
+    inexact,
+    integer_of,
+    promoted,
+)
 from weft.numpy.compiled import compiled
 from weft.scipy.arguments import (
     check_dimensions,
@@ -254,7 +263,7 @@ def stft(
     boundary: str | None = "zeros",
     padded: bool = True,
     axis: int = -1,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Array, Array, Array]:
     """Frequencies, times, and the Fourier transforms of overlapping parts of a signal.
 
     fs: samples per unit of time. window: a name ("hann", "hamming", "blackman", "boxcar",
@@ -274,6 +283,8 @@ def stft(
     >>> f, t, z.shape
     (Array([0.  , 0.25, 0.5 ], dtype=float32), Array([0., 2., 4., 6., 8.], dtype=float32), (3, 5))
     """
+    check_flag(return_onesided, "signal.stft", "return_onesided")
+    check_flag(padded, "signal.stft", "padded")
     name = "signal.stft"
     check_dimensions(name, "x", x, 1)
     of = type_of(x)
@@ -338,7 +349,7 @@ def istft(
     boundary: bool = True,
     time_axis: int = -1,
     freq_axis: int = -2,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Times and the signal of which `stft` gives these transforms, or comes nearest to it.
 
     Zxx: transforms along freq_axis, parts along time_axis. boundary: half a part was put on both
@@ -353,6 +364,8 @@ def istft(
     >>> istft(z)[1].round(5)
     Array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
     """
+    check_flag(boundary, "signal.istft", "boundary")
+    check_flag(input_onesided, "signal.istft", "input_onesided")
     name = "signal.istft"
     check_dimensions(name, "Zxx", Zxx, 2)
     of, rate = type_of(Zxx), _rate(name, fs)
@@ -453,7 +466,7 @@ def csd(
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Frequencies, and the cross power spectral density of two signals, by Welch's method.
 
     y: None for the power of x itself, real. nperseg: by default 256, at most the length of x.
@@ -466,6 +479,7 @@ def csd(
     >>> p
     Array([0., 0., 1.], dtype=float32)
     """
+    check_flag(return_onesided, "signal.csd", "return_onesided")
     options = {
         "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
         "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,
@@ -487,7 +501,7 @@ def welch(
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Frequencies, and the power spectral density of a signal, real: `csd` of x with itself.
 
     >>> import weft.numpy as jnp
@@ -495,6 +509,7 @@ def welch(
     >>> p
     Array([0., 0., 1.], dtype=float32)
     """
+    check_flag(return_onesided, "signal.welch", "return_onesided")
     options = {
         "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
         "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,

@@ -9,6 +9,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import axis_of, convert, inexact
@@ -56,7 +57,7 @@ def _breaks(bp: Any, n: int) -> tuple[int, ...]:
 @api_boundary
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
-) -> Any:
+) -> Array:
     """The data less its line of least squares along an axis, or ("constant") less its mean.
 
     bp: where other lines begin, an integer or several, known while tracing. The result is floating

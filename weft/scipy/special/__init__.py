@@ -1,4 +1,17 @@
-"""`weft.scipy.special`: special functions with the names and arguments of SciPy."""
+"""`weft.scipy.special`: special functions with the names and arguments of SciPy.
+
+They are elementwise: arguments are promoted to one dtype, integers to real numbers, and broadcast
+to one shape, which the result has; float16 and bfloat16 are computed in float32. They raise
+WeftTypeError for what is no array or number, DTypeError for complex numbers unless they take them,
+and ShapeError for shapes that do not broadcast.
+
+>>> from weft.scipy import special
+>>> special.gammaln(1j)
+Traceback (most recent call last):
+    ...
+weft.errors.DTypeError: gammaln takes real numbers as x
+  ...
+"""
 
 from weft.scipy.special.bessel import bessel_jn, i0, i0e, i1, i1e, sph_harm_y
 from weft.scipy.special.entropies import (

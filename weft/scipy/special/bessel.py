@@ -14,12 +14,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.custom_jvp import custom_jvp
 from weft.control.while_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.numpy.arguments import broadcast_shape, convert, integer_of
+from weft.numpy.arguments import broadcast_shape, convert, integer_of, not_taken
 from weft.numpy.compiled import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops import special
@@ -35,7 +36,7 @@ __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 
 
 @elementwise
-def i0e(x: Any) -> Any:
+def i0e(x: Any) -> Array:
     """exp(-|x|) I0(x), which does not overflow.
 
     >>> i0e(np.array([0.0, 1000.0]))
@@ -45,7 +46,7 @@ def i0e(x: Any) -> Any:
 
 
 @elementwise
-def i1e(x: Any) -> Any:
+def i1e(x: Any) -> Array:
     """exp(-|x|) I1(x), which does not overflow.
 
     >>> i1e(np.array([0.0, 1000.0]))
@@ -55,7 +56,7 @@ def i1e(x: Any) -> Any:
 
 
 @elementwise
-def i0(x: Any) -> Any:
+def i0(x: Any) -> Array:
     """The modified Bessel function of the first kind of order 0 (DLMF 10.25.2).
 
     >>> i0(np.array([0.0, 1.0]))
@@ -65,7 +66,7 @@ def i0(x: Any) -> Any:
 
 
 @elementwise
-def i1(x: Any) -> Any:
+def i1(x: Any) -> Array:
     """The modified Bessel function of the first kind of order 1 (DLMF 10.25.2).
 
     >>> i1(np.array([0.0, 1.0]))
@@ -128,7 +129,7 @@ def _bessel_jn(z: Any, *, highest: int, start: int, dtype: Any) -> Any:
 
 
 @api_boundary
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the first kind of orders 0 … v, along a new first dimension.
 
     v, n_iter: integers from 0, known while tracing. The recurrence descends from order n_iter (or
@@ -219,7 +220,7 @@ def _whole(name: str, value: Any) -> Any:
 @api_boundary
 def sph_harm_y(
     n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
-) -> Any:
+) -> Array:
     """Spherical harmonics of degree n and order m at polar angle theta and azimuth phi.
 
     n, m: integers, which broadcast with the real angles; the result is complex (DLMF 14.30.1). NaN
@@ -231,9 +232,9 @@ def sph_harm_y(
     Array(0.2820948+0.j, dtype=complex64)
     """
     if diff_n not in (None, 0):
-        raise NotImplementedError(
-            f"sph_harm_y takes no diff_n={diff_n!r}; differentiate it with weft.jvp or weft.grad"
-        )
+        why = "weft's own transformations differentiate"
+        fix = "leave it out and differentiate in theta and phi with weft.jvp or weft.jacfwd"
+        raise not_taken("sph_harm_y", "diff_n", diff_n, why, fix, 0)
     n, m = _whole("n", n), _whole("m", m)
     (theta, phi), dtype = real_operands("sph_harm_y", ("theta", "phi"), (theta, phi))
     broadcast_shape("sph_harm_y", *[type_of(x).shape for x in (n, m, theta, phi)])

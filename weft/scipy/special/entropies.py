@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.errors import api_boundary
 from weft.nn import normalization
 from weft.ops.elementary import logistic_p
@@ -55,7 +56,7 @@ xlogy_p = kernel(
 
 
 @elementwise
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: Any, y: Any) -> Array:
     """x log(y), which is 0 where x is 0.
 
     >>> xlogy(np.array([0.0, 2.0]), np.array([0.0, 1.0]))
@@ -78,7 +79,7 @@ xlog1py_p = kernel(
 
 
 @elementwise
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: Any, y: Any) -> Array:
     """x log(1 + y), which is 0 where x is 0; precise for small y.
 
     >>> xlog1py(np.array([0.0, 2.0]), np.array([-1.0, 0.0]))
@@ -103,7 +104,7 @@ entr_p = kernel(
 
 
 @elementwise
-def entr(x: Any) -> Any:
+def entr(x: Any) -> Array:
     """-x log(x): 0 at 0, minus infinity below.
 
     >>> entr(np.array([0.0, 1.0, -1.0]))
@@ -157,7 +158,7 @@ kl_div_p = kernel(
 
 
 @elementwise
-def rel_entr(p: Any, q: Any) -> Any:
+def rel_entr(p: Any, q: Any) -> Array:
     """p log(p / q): 0 where p is 0, infinite where a number is negative or only q is 0.
 
     >>> rel_entr(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
@@ -167,7 +168,7 @@ def rel_entr(p: Any, q: Any) -> Any:
 
 
 @elementwise
-def kl_div(p: Any, q: Any) -> Any:
+def kl_div(p: Any, q: Any) -> Array:
     """p log(p / q) - p + q: q where p is 0, infinite where a number is negative or only q is 0.
 
     >>> kl_div(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
@@ -190,7 +191,7 @@ logit_p = kernel("logit", logit_formula, lambda t, ans, p: t / (p * (1.0 - p)))
 
 
 @elementwise
-def logit(x: Any) -> Any:
+def logit(x: Any) -> Array:
     """log(x / (1 - x)), the inverse of `expit`; NaN outside of 0 to 1.
 
     >>> logit(np.array([0.0, 0.5, 1.0]))
@@ -200,7 +201,7 @@ def logit(x: Any) -> Any:
 
 
 @elementwise
-def expit(x: Any) -> Any:
+def expit(x: Any) -> Array:
     """The logistic function 1 / (1 + exp(-x)).
 
     >>> expit(np.array([0.0, 100.0]))
@@ -259,7 +260,7 @@ boxcox1p_p = kernel(
 
 
 @elementwise
-def boxcox(x: Any, lmbda: Any) -> Any:
+def boxcox(x: Any, lmbda: Any) -> Array:
     """(x^lmbda - 1) / lmbda, and log(x) where lmbda is 0: Box and Cox (1964).
 
     >>> boxcox(np.array([1.0, 4.0]), 0.5)
@@ -269,7 +270,7 @@ def boxcox(x: Any, lmbda: Any) -> Any:
 
 
 @elementwise
-def boxcox1p(x: Any, lmbda: Any) -> Any:
+def boxcox1p(x: Any, lmbda: Any) -> Array:
     """((1 + x)^lmbda - 1) / lmbda, and log(1 + x) where lmbda is 0; precise for small x.
 
     >>> boxcox1p(np.array([0.0, 3.0]), 0.5)
@@ -282,7 +283,7 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
 
 
 @api_boundary
-def softmax(x: Any, /, *, axis: Any = None) -> Any:
+def softmax(x: Any, /, *, axis: Any = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, several, or all (None). Raises AxisError.
 
     >>> softmax(np.array([0.0, 0.0]))
@@ -292,7 +293,7 @@ def softmax(x: Any, /, *, axis: Any = None) -> Any:
 
 
 @api_boundary
-def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
+def log_softmax(x: Any, /, *, axis: Any = None) -> Array:
     """The logarithm of `softmax`, along an axis, several, or all (None). Raises AxisError.
 
     >>> log_softmax(np.array([1000.0, 0.0]))

@@ -13,6 +13,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.control.custom_jvp import custom_jvp
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError, api_boundary
@@ -47,7 +48,7 @@ _ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 
 @elementwise
-def erf(x: Any) -> Any:
+def erf(x: Any) -> Array:
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x (DLMF 7.2.1).
 
     >>> erf(0.5)
@@ -57,7 +58,7 @@ def erf(x: Any) -> Any:
 
 
 @elementwise
-def erfc(x: Any) -> Any:
+def erfc(x: Any) -> Array:
     """1 - erf(x), precise where that is small (DLMF 7.2.2).
 
     >>> erfc(np.array([0.0, 9.0]))
@@ -76,7 +77,7 @@ erfinv_p = kernel(
 
 
 @elementwise
-def erfinv(x: Any) -> Any:
+def erfinv(x: Any) -> Array:
     """The inverse of `erf`, between -1 and 1; NaN outside.
 
     >>> erfinv(np.array([0.0, 1.0]))
@@ -106,7 +107,7 @@ erfcx_p = kernel("erfcx", erfcx_formula, lambda t, y, x: t * (2.0 * x * y - _TWO
 
 
 @elementwise
-def erfcx(x: Any) -> Any:
+def erfcx(x: Any) -> Array:
     """exp(x^2) erfc(x), which neither overflows nor vanishes for large x (DLMF 7.2.3).
 
     >>> erfcx(np.array([0.0, 100.0]))
@@ -129,7 +130,7 @@ dawsn_p = kernel("dawsn", dawsn_formula, lambda t, y, x: t * (1.0 - 2.0 * x * y)
 
 
 @elementwise
-def dawsn(x: Any) -> Any:
+def dawsn(x: Any) -> Array:
     """Dawson's integral: exp(-x^2) times the integral of exp(t^2) from 0 to x (DLMF 7.2.5).
 
     >>> dawsn(np.array([0.0, 1.0]))
@@ -159,7 +160,7 @@ ndtr_p = kernel("ndtr", ndtr_formula, lambda t, y, x: t * normal_density(x))
 
 
 @elementwise
-def ndtr(x: Any) -> Any:
+def ndtr(x: Any) -> Array:
     """The distribution function of the standard normal distribution.
 
     >>> ndtr(np.array([0.0, -10.0]))
@@ -195,7 +196,7 @@ def _log_ndtr(x: Any) -> Any:
 
 
 @api_boundary
-def log_ndtr(x: Any, series_order: int = 3) -> Any:
+def log_ndtr(x: Any, series_order: int = 3) -> Array:
     """The logarithm of `ndtr`, precise in both tails.
 
     series_order: a positive integer, for callers that choose a length of the asymptotic series;
@@ -271,7 +272,7 @@ ndtri_p = kernel(
 
 
 @elementwise
-def ndtri(p: Any) -> Any:
+def ndtri(p: Any) -> Array:
     """The inverse of `ndtr`, between 0 and 1; NaN outside.
 
     S. L. Moshier's rational approximations (Cephes).
@@ -325,7 +326,7 @@ owens_t_p = kernel("owens_t", owens_t_formula, owens_t_jvp_h, owens_t_jvp_a)
 
 
 @elementwise
-def owens_t(h: Any, a: Any) -> Any:
+def owens_t(h: Any, a: Any) -> Array:
     """Owen's T: 1/(2 pi) times the integral of exp(-h^2 (1 + x^2)/2) / (1 + x^2) from 0 to a.
 
     That is the probability that X > h and 0 < Y < a X for independent standard normal X and Y.
@@ -396,7 +397,7 @@ def _wofz(z: Any) -> Any:
 
 
 @api_boundary
-def wofz(z: Any) -> Any:
+def wofz(z: Any) -> Array:
     """The Faddeeva function exp(-z^2) erfc(-i z) of complex (or real) numbers, a complex array.
 
     By Weideman's expansion (1994) above the real axis and reflection below it (DLMF 7.4.3). Raises

@@ -16,8 +16,9 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import integer_of
+from weft.numpy.arguments import check_flag, integer_of, not_taken
 from weft.ops import special
 from weft.ops.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo
@@ -118,7 +119,7 @@ gamma_p = kernel("gamma", gamma_formula, lambda t, y, x: t * (y * special.digamm
 
 
 @elementwise
-def gamma(x: Any) -> Any:
+def gamma(x: Any) -> Array:
     """The gamma function; NaN at negative integers, an infinity at 0 (DLMF 5.2.1).
 
     >>> gamma(np.array([0.5, 5.0]))
@@ -131,7 +132,7 @@ gammaln_p = kernel("gammaln", lgamma, lambda t, y, x: t * special.digamma_p.bind
 
 
 @elementwise
-def gammaln(x: Any) -> Any:
+def gammaln(x: Any) -> Array:
     """The logarithm of the absolute value of the gamma function (DLMF 5.2.1).
 
     >>> gammaln(np.array([0.5, 100.0]))
@@ -141,7 +142,7 @@ def gammaln(x: Any) -> Any:
 
 
 @elementwise
-def loggamma(x: Any) -> Any:
+def loggamma(x: Any) -> Array:
     """The logarithm of the gamma function of real numbers; NaN below 0, infinite at the poles.
 
     >>> loggamma(np.array([0.5, -0.5]))
@@ -163,7 +164,7 @@ gammasgn_p = kernel("gammasgn", gammasgn_formula, None)
 
 
 @elementwise
-def gammasgn(x: Any) -> Any:
+def gammasgn(x: Any) -> Array:
     """The sign of the gamma function; NaN at negative integers. Its derivative is 0.
 
     >>> gammasgn(np.array([0.5, -0.5]))
@@ -184,7 +185,7 @@ def trigamma(x: Any) -> Any:
 
 
 @elementwise
-def digamma(x: Any) -> Any:
+def digamma(x: Any) -> Array:
     """The derivative of the logarithm of the gamma function (DLMF 5.2.2).
 
     >>> digamma(1.0)
@@ -194,7 +195,7 @@ def digamma(x: Any) -> Any:
 
 
 @elementwise
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: Any, x: Any) -> Array:
     """The n-th derivative of `digamma` at x (DLMF 5.15.1); n holds integers from 0.
 
     It has no derivative in n: taking one raises WeftNotImplementedError.
@@ -202,11 +203,18 @@ def polygamma(n: Any, x: Any) -> Any:
     >>> polygamma(1, np.array([1.0, 2.0]))
     Array([1.644934  , 0.64493406], dtype=float32)
     """
-    return special.polygamma_p.bind(n, x)
+    pole = (x <= 0) & (jnp.floor(x) == x) & (x > -jnp.inf)
+    limit = x == jnp.inf
+    found = special.polygamma_p.bind(n, jnp.where(pole | limit, 1.0, x))
+    # Even derivatives change their sign at a pole, and are given as of its left side, but for 0.
+    digamma_pole = jnp.where(x == 0, -jnp.copysign(jnp.inf, x), jnp.nan)
+    higher = jnp.where(n % 2 == 1, jnp.inf, -jnp.inf)
+    found = jnp.where(pole, jnp.where(n == 0, digamma_pole, higher), found)
+    return jnp.where(limit, jnp.where(n == 0, jnp.inf, jnp.where(n > 0, 0.0, jnp.nan)), found)
 
 
 @elementwise
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: Any, x: Any) -> Array:
     """The regularised lower incomplete gamma function P(a, x) (DLMF 8.2.4), for a, x >= 0.
 
     >>> gammainc(1.0, np.array([0.0, 1.0]))
@@ -216,7 +224,7 @@ def gammainc(a: Any, x: Any) -> Any:
 
 
 @elementwise
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: Any, x: Any) -> Array:
     """The regularised upper incomplete gamma function Q(a, x) (DLMF 8.2.4), for a, x >= 0.
 
     >>> gammaincc(1.0, np.array([0.0, 1.0]))
@@ -226,7 +234,7 @@ def gammaincc(a: Any, x: Any) -> Any:
 
 
 @elementwise
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: Any, b: Any, x: Any) -> Array:
     """The regularised incomplete beta function I_x(a, b) (DLMF 8.17.2), for x from 0 to 1.
 
     Derivatives are available in x; those in a and b raise WeftNotImplementedError.
@@ -305,7 +313,7 @@ betaln_p = kernel("betaln", betaln_formula, betaln_jvp_a, betaln_jvp_b)
 
 
 @elementwise
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: Any, b: Any) -> Array:
     """The logarithm of the absolute value of the beta function.
 
     >>> betaln(1.0, np.array([1.0, 2.0]))
@@ -340,7 +348,7 @@ beta_p = kernel("beta", beta_formula, beta_jvp_a, beta_jvp_b)
 
 
 @elementwise
-def beta(a: Any, b: Any) -> Any:
+def beta(a: Any, b: Any) -> Array:
     """The beta function, gamma(a) gamma(b) / gamma(a + b) (DLMF 5.12.1).
 
     >>> beta(2.0, np.array([1.0, 3.0]))
@@ -360,7 +368,7 @@ def _factorial(n: Any) -> Any:
 
 
 @api_boundary
-def factorial(n: Any, exact: bool = False) -> Any:
+def factorial(n: Any, exact: bool = False) -> Array:
     """gamma(n + 1); 0 for negative numbers.
 
     Raises NotImplementedError for exact=True: arrays hold no integers of any size.
@@ -368,11 +376,10 @@ def factorial(n: Any, exact: bool = False) -> Any:
     >>> factorial(np.array([0, 5, -1]))
     Array([  0.9999998, 119.99998  ,   0.       ], dtype=float32)
     """
+    check_flag(exact, "factorial", "exact")
     if exact:
-        raise NotImplementedError(
-            "factorial takes exact=False only: arrays hold no integers of any size; "
-            "math.factorial does"
-        )
+        why = "arrays hold no integers of any size"
+        raise not_taken("factorial", "exact", exact, why, "use math.factorial(n)", False)
     return _factorial(n)
 
 
@@ -416,7 +423,7 @@ def _comb_repeated(N: Any, k: Any) -> Any:
 
 
 @api_boundary
-def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
+def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
     """In how many ways k of N things can be taken; 0 where k < 0, N < 0 or k > N.
 
     repetition: whether a thing may be taken again.
@@ -424,6 +431,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
     >>> comb(5, np.array([0, 2, 6]))
     Array([ 1., 10.,  0.], dtype=float32)
     """
+    check_flag(repetition, "special.comb", "repetition")
     return _comb_repeated(N, k) if repetition else _comb(N, k)
 
 
@@ -464,7 +472,7 @@ poch_p = kernel("poch", poch_formula, poch_jvp_z, poch_jvp_m)
 
 
 @elementwise
-def poch(z: Any, m: Any) -> Any:
+def poch(z: Any, m: Any) -> Array:
     """Pochhammer's symbol gamma(z + m) / gamma(z), the rising factorial (DLMF 5.2.5).
 
     >>> poch(np.array([1.0, 2.0]), 3)
@@ -474,7 +482,7 @@ def poch(z: Any, m: Any) -> Any:
 
 
 @api_boundary
-def multigammaln(a: Any, d: Any) -> Any:
+def multigammaln(a: Any, d: Any) -> Array:
     """The logarithm of the multivariate gamma function of dimension d (DLMF 35.3.4).
 
     d: a positive integer, known while tracing; NaN where a <= (d - 1) / 2. Raises WeftTypeError and
@@ -531,7 +539,7 @@ def even_bernoulli_numbers(count: int) -> list[Fraction]:
 
 
 @api_boundary
-def bernoulli(n: int) -> Any:
+def bernoulli(n: int) -> Array:
     """The Bernoulli numbers B(0) … B(n), in the default float dtype; B(1) is -1/2 (DLMF 24.2.1).
 
     n: an integer from 0, known while tracing. Raises WeftTypeError and WeftValueError for others.
@@ -569,7 +577,7 @@ _MACLAURIN = tuple(
 
 
 def _zeta_between(s: Term) -> Term:
-    """The Riemann zeta function from 0 to 1 by the Euler-Maclaurin formula (DLMF 25.2.9)."""
+    """The Riemann zeta function from -1/2 to 1 by the Euler-Maclaurin formula (DLMF 25.2.9)."""
     total = s.full(1.0)
     for k in range(2, _TERMS):
         total = total + (s * -math.log(k)).exp()
@@ -589,9 +597,10 @@ def hurwitz(x: Term, q: Term) -> Term:
 
 def riemann_formula(x: Term) -> Term:
     above = where(x > 1.0, x, 2.0)
-    between = where((x >= 0.0) & (x < 1.0), x, 0.5)
-    negative = x < 0.0
-    s = where(negative, x, -0.5)
+    # The reflection would round numbers close to 0 away.
+    negative = x < -0.5
+    between = where(~negative & (x < 1.0), x, 0.5)
+    s = where(negative, x, -0.75)
     # The reflection of DLMF 25.4.1, halved so that nothing overflows early.
     sine = sine_pi(s * 0.5)
     size = (lgamma(1.0 - s) + s * math.log(2 * math.pi)).exp() / math.pi
@@ -612,6 +621,9 @@ def hurwitz_formula(x: Term, q: Term) -> Term:
     pole = (q <= 0.0) & floor(q).equals(q)
     unknown = (x < 1.0) | x.is_nan() | q.is_nan() | ((q < 0.0) & ~pole & ~floor(x).equals(x))
     found = hurwitz(where(x > 1.0, x, 2.0), where(pole, 1.0, q))
+    # The sum's terms vanish, but for that of q = 1 and those below.
+    limit = where(q > 1.0, 0.0, where(q.equals(1.0), q, math.inf))
+    found = where(x.equals(math.inf), limit, where(q.equals(math.inf), 0.0, found))
     return where(unknown, math.nan, where(pole | x.equals(1.0), math.inf, found))
 
 
@@ -635,7 +647,7 @@ def _riemann(x: Any) -> Any:
 
 
 @api_boundary
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: Any, q: Any = None) -> Array:
     """The sum of (k + q)^(-x) over k = 0, 1, …: Hurwitz' zeta function (DLMF 25.11.1), for x > 1.
 
     Without q: Riemann's zeta function of all real numbers (DLMF 25.2.1). Derivatives are available

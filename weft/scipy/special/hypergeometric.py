@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft.array import Array
 from weft.core.primitive import Primitive
 from weft.ops.formulas import Term, repeat_while, where
 from weft.ops.special import no_derivative
@@ -116,7 +117,7 @@ hyp1f1_p: Primitive = kernel(
 
 
 @elementwise
-def hyp1f1(a: Any, b: Any, x: Any) -> Any:
+def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     """Kummer's confluent hypergeometric function (DLMF 13.2.2), by its series, for |x| below 10000.
 
     First derivatives in all arguments, second ones unless both are in a and b.
@@ -231,7 +232,7 @@ hyp2f1_p: Primitive = kernel(
 
 
 @elementwise
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Array:
     """Gauss' hypergeometric function (DLMF 15.2.1) of real x up to 1; infinite above, but for
     polynomials.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import valid
 
@@ -16,7 +17,8 @@ __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
 def _log_probability(k: Any, p: Any, loc: Any) -> Any:
     x = k - loc
-    found = jnp.where(x == 0, jnp.log1p(-p), jnp.where(x == 1, jnp.log(p), -jnp.inf + 0.0 * x))
+    nothing = jnp.where(jnp.isnan(x), x, -jnp.inf)
+    found = jnp.where(x == 0, jnp.log1p(-p), jnp.where(x == 1, jnp.log(p), nothing))
     return _checked(p, found)
 
 
@@ -25,7 +27,7 @@ def _checked(p: Any, value: Any) -> Any:
 
 
 @elementwise
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     """The logarithm of the probability of k; minus infinity where that is 0.
 
     >>> logpmf(1, 0.3)
@@ -35,7 +37,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
     """The probability of k.
 
     >>> pmf(np.array([0, 1, 2]), 0.25)
@@ -45,17 +47,18 @@ def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def cdf(k: Any, p: Any) -> Any:
+def cdf(k: Any, p: Any) -> Array:
     """The probability of at most k.
 
     >>> cdf(1, 0.3)
     Array(1., dtype=float32, weak_type=True)
     """
-    return _checked(p, jnp.where(k < 0, 0.0, jnp.where(k < 1, 1.0 - p, 1.0 + 0.0 * k)))
+    whole = jnp.where(jnp.isnan(k), k, 1.0)
+    return _checked(p, jnp.where(k < 0, 0.0, jnp.where(k < 1, 1.0 - p, whole)))
 
 
 @elementwise
-def ppf(q: Any, p: Any) -> Any:
+def ppf(q: Any, p: Any) -> Array:
     """The quantile: where the distribution function is q. NaN for q outside of 0 to 1.
 
     >>> ppf(0.25, 0.3)

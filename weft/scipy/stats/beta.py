@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.ops.special import betainc_p
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import betaln, density, inside, standard, valid, xlog1py, xlogy
@@ -32,13 +33,21 @@ def _below(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
     return valid((a > 0) & (b > 0) & (scale > 0), found)
 
 
-def _above(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
-    """The probability of more than x, by the symmetry of the distribution."""
-    return _below(1.0 - standard(x, loc, scale), b, a, jnp.zeros_like(loc), jnp.sign(scale))
+def _nearer(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
+    """Whether x is below the mean, and the probability on its side of x.
+
+    The one on the other side is the rest, which loses little; 1 - y would where y is small.
+    """
+    y = standard(x, loc, scale)
+    safe = jnp.where(y < 0, 0.0, jnp.where(y > 1, 1.0, y))
+    low = safe < a / (a + b)
+    first, second = jnp.where(low, a, b), jnp.where(low, b, a)
+    found = betainc_p.bind(first, second, jnp.where(low, safe, 1.0 - safe))
+    return low, valid((a > 0) & (b > 0) & (scale > 0), found)
 
 
 @elementwise
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5, 2.0, 3.0)
@@ -48,7 +57,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(0.5, 2.0, 3.0)
@@ -58,7 +67,7 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(0.5, 2.0, 2.0)
@@ -68,30 +77,35 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x.
 
     >>> logcdf(0.5, 2.0, 3.0)
     Array(-0.3746938, dtype=float32, weak_type=True)
     """
-    return jnp.log(_below(x, a, b, loc, scale))
+    low, side = _nearer(x, a, b, loc, scale)
+    logarithm = jnp.log(jnp.where(low, side, 1.0))
+    return jnp.where(low, logarithm, jnp.log1p(-jnp.where(low, 0.0, side)))
 
 
 @elementwise
-def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x, precise where that is small.
 
     >>> sf(0.5, 2.0, 3.0)
     Array(0.3125002, dtype=float32)
     """
-    return _above(x, a, b, loc, scale)
+    low, side = _nearer(x, a, b, loc, scale)
+    return jnp.where(low, 1.0 - side, side)
 
 
 @elementwise
-def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x.
 
     >>> logsf(0.5, 2.0, 3.0)
     Array(-1.1631502, dtype=float32)
     """
-    return jnp.log(_above(x, a, b, loc, scale))
+    low, side = _nearer(x, a, b, loc, scale)
+    logarithm = jnp.log(jnp.where(low, 1.0, side))
+    return jnp.where(low, jnp.log1p(-jnp.where(low, side, 0.0)), logarithm)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import betaln, inside, not_whole, valid, xlog1py, xlogy
 
@@ -26,7 +27,7 @@ def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
 
 
 @elementwise
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     """The logarithm of the probability of k; minus infinity where that is 0.
 
     >>> logpmf(1, 3, 0.5)
@@ -36,7 +37,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     """The probability of k.
 
     >>> pmf(np.array([0, 1, 3]), 1, 0.25)

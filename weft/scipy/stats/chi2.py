@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.ops.special import igamma_p, igammac_p
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import density, gammaln, inside, standard, valid, xlogy
@@ -35,7 +36,7 @@ def _tail(upper: bool, x: Any, df: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(2.0, 3.0)
@@ -45,7 +46,7 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(2.0, 3.0)
@@ -55,7 +56,7 @@ def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(2.0, 3.0)
@@ -65,7 +66,7 @@ def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x.
 
     >>> logcdf(2.0, 3.0)
@@ -75,7 +76,7 @@ def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x, precise where that is small.
 
     >>> sf(np.array([0.0, 2.0]), 2.0)
@@ -85,7 +86,7 @@ def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x.
 
     >>> logsf(2.0, 3.0)

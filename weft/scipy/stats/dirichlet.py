@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.compiled import compiled
@@ -63,7 +64,7 @@ def _checked(operation: str, x: Any, alpha: Any) -> Any:
 
 
 @api_boundary
-def logpdf(x: Any, alpha: Any) -> Any:
+def logpdf(x: Any, alpha: Any) -> Array:
     """The logarithm of the density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,).
 
     Minus infinity where a number is outside of 0 … 1 or their sum is not 1; NaN where a parameter
@@ -76,7 +77,7 @@ def logpdf(x: Any, alpha: Any) -> Any:
 
 
 @api_boundary
-def pdf(x: Any, alpha: Any) -> Any:
+def pdf(x: Any, alpha: Any) -> Array:
     """The density at x, of shape (k, ...) or (k - 1, ...), with alpha (k,). See `logpdf`.
 
     >>> pdf(jnp.array([0.3, 0.7]), jnp.array([2.0, 2.0]))

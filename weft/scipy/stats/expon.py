@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import inside, log1mexp, probability, standard, valid
 
@@ -27,7 +28,7 @@ def _from_zero(x: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5)
@@ -37,7 +38,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(0.5)
@@ -47,7 +48,7 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(np.array([-1.0, 0.0, 1.0]))
@@ -57,7 +58,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x.
 
     >>> logcdf(0.5)
@@ -68,7 +69,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x, precise where that is small.
 
     >>> sf(0.5)
@@ -78,7 +79,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x.
 
     >>> logsf(0.5)
@@ -88,7 +89,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The quantile: where the distribution function is q. NaN for q outside of 0 to 1.
 
     >>> ppf(0.25)

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.ops.special import igammac_p
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import gammaln, inside, valid
@@ -27,7 +28,7 @@ def _log_density(x: Any, beta: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, beta: Any) -> Any:
+def logpdf(x: Any, beta: Any) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5, 2.0)
@@ -37,7 +38,7 @@ def logpdf(x: Any, beta: Any) -> Any:
 
 
 @elementwise
-def pdf(x: Any, beta: Any) -> Any:
+def pdf(x: Any, beta: Any) -> Array:
     """The density at x.
 
     >>> pdf(0.5, 2.0)
@@ -47,7 +48,7 @@ def pdf(x: Any, beta: Any) -> Any:
 
 
 @elementwise
-def cdf(x: Any, beta: Any) -> Any:
+def cdf(x: Any, beta: Any) -> Array:
     """The probability of at most x.
 
     >>> cdf(0.0, 2.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import inside, not_whole, valid, xlog1py
 
@@ -23,7 +24,7 @@ def _log_probability(k: Any, p: Any, loc: Any) -> Any:
 
 
 @elementwise
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     """The logarithm of the probability of k; minus infinity where that is 0.
 
     >>> logpmf(2, 0.3)
@@ -33,7 +34,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
     """The probability of k.
 
     >>> pmf(np.array([0, 1, 2]), 0.5)

@@ -21,6 +21,7 @@ from weft.ops.triangular_solve import triangular_solve
 from weft.random.gaussian import normal
 from weft.random.keys import split
 from weft.random.permutations import choice
+from weft.scipy.arguments import not_there
 from weft.scipy.elementwise import computing, operand_type, real_operands
 from weft.scipy.special.errors import ndtr_p
 
@@ -63,10 +64,6 @@ def _between(dataset: Any, weights: Any, covariance: Any, low: Any, high: Any) -
     upper = (high[..., None] - dataset[0]) / width
     lower = (low[..., None] - dataset[0]) / width
     return jnp.sum(weights * (ndtr_p.bind(upper) - ndtr_p.bind(lower)), axis=-1)
-
-
-def _not_there(operation: str, instead: str) -> NotImplementedError:
-    return NotImplementedError(f"{operation} is not there: {instead}")
 
 
 @tree.register_class
@@ -276,8 +273,18 @@ class gaussian_kde:
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
         """Raises NotImplementedError: the normal integral over a box has no closed form."""
-        raise _not_there("gaussian_kde.integrate_box", "in one dimension there is integrate_box_1d")
+        raise not_there(
+            "gaussian_kde.integrate_box",
+            f"low_bounds={low_bounds!r:.40}, high_bounds={high_bounds!r:.40}",
+            "bounds in one dimension",
+            "in one dimension there is integrate_box_1d; in more, count the points of resample()",
+        )
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Raises NotImplementedError: an estimate does not change."""
-        raise _not_there("gaussian_kde.set_bandwidth", "make another estimate with bw_method=")
+        raise not_there(
+            "gaussian_kde.set_bandwidth",
+            f"bw_method={bw_method!r:.40}",
+            "the bandwidth when the estimate is made",
+            "make another estimate: gaussian_kde(dataset, bw_method=...)",
+        )

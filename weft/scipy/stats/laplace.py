@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import inside, standard, valid
 
@@ -22,7 +23,7 @@ def _log_density(x: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5)
@@ -32,7 +33,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(0.5)
@@ -42,7 +43,7 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(np.array([0.0, 100.0]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.ops.elementary import logistic_p
 from weft.scipy.elementwise import elementwise
 from weft.scipy.special.entropies import logit_p
@@ -23,7 +24,7 @@ def _log_density(x: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5)
@@ -33,7 +34,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(0.5)
@@ -43,7 +44,7 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(np.array([0.0, 100.0]))
@@ -53,7 +54,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x, precise where that is small.
 
     >>> sf(0.5)
@@ -63,7 +64,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The quantile: where the distribution function is x. NaN for x outside of 0 to 1.
 
     >>> ppf(0.25)
@@ -73,7 +74,7 @@ def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The upper quantile: where the probability of more is x. NaN for x outside of 0 to 1.
 
     >>> isf(0.25)

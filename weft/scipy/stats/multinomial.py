@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
 from weft.numpy.arguments import broadcast_shape
@@ -46,7 +47,7 @@ def _checked(operation: str, x: Any, n: Any, p: Any) -> Any:
 
 
 @api_boundary
-def logpmf(x: Any, n: Any, p: Any) -> Any:
+def logpmf(x: Any, n: Any, p: Any) -> Array:
     """The logarithm of the probability of the counts x in n trials with probabilities p.
 
     Shapes (..., k), (...) and (..., k). Minus infinity where counts are negative, no integers, or
@@ -59,7 +60,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
 
 
 @api_boundary
-def pmf(x: Any, n: Any, p: Any) -> Any:
+def pmf(x: Any, n: Any, p: Any) -> Array:
     """The probability of the counts x in n trials with probabilities p. See `logpmf`.
 
     >>> pmf(jnp.array([1, 2]), 3, jnp.array([0.4, 0.6]))

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
-from weft.numpy.arguments import broadcast_shape
+from weft.numpy.arguments import broadcast_shape, not_taken
 from weft.numpy.compiled import compiled
 from weft.ops.cholesky import cholesky
 from weft.ops.convert import convert_element_type
@@ -24,8 +25,10 @@ def _log_density(x: Any, mean: Any, cov: Any, *, dtype: Any) -> Any:
     away = x - mean
     of = type_of(away)
     if not type_of(cov).ndim:
-        count = of.shape[-1] if of.ndim else 1
-        square = jnp.sum(away * away, axis=-1) if of.ndim else away * away
+        # Without a vector among mean and cov the distribution has one dimension.
+        vectors = type_of(mean).ndim > 0
+        count = of.shape[-1] if vectors else 1
+        square = jnp.sum(away * away, axis=-1) if vectors else away * away
         found = -0.5 * (square / cov + count * (math.log(2 * math.pi) + jnp.log(cov)))
         return convert_element_type(found, dtype)
     n = type_of(cov).shape[-1]
@@ -64,26 +67,27 @@ def _checked(operation: str, x: Any, mean: Any, cov: Any) -> Any:
 
 
 @api_boundary
-def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
+def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Array:
     """The logarithm of the density at x (..., n), for a mean (..., n) and covariances (..., n, n).
 
-    cov without dimensions: a variance, the same for all components, which are independent. NaN
-    where cov is not positive definite. By Cholesky factorisation. Raises ShapeError where the
-    shapes do not fit, NotImplementedError for allow_singular.
+    cov without dimensions: a variance, the same for all components, which are independent; where
+    the mean has none either, the distribution has one dimension, and x any shape. NaN where cov is
+    not positive definite. By Cholesky factorisation. Raises ShapeError where the shapes do not fit,
+    NotImplementedError for allow_singular.
 
     >>> logpdf(np.zeros(2), np.zeros(2), np.eye(2))
     Array(-1.837877, dtype=float32)
     """
     if allow_singular is not None:
-        raise NotImplementedError(
-            f"multivariate_normal.logpdf takes no allow_singular={allow_singular!r}: the "
-            "covariance has to be positive definite"
-        )
+        why = "the covariance has to be positive definite"
+        fix = "leave it out; a singular covariance gets a density by adding eps * eye(n) to it"
+        name = "multivariate_normal.logpdf"
+        raise not_taken(name, "allow_singular", allow_singular, why, fix)
     return _checked("multivariate_normal.logpdf", x, mean, cov)
 
 
 @api_boundary
-def pdf(x: Any, mean: Any, cov: Any) -> Any:
+def pdf(x: Any, mean: Any, cov: Any) -> Array:
     """The density at x (..., n), for a mean (..., n) and covariances (..., n, n). See `logpdf`.
 
     >>> pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import inside, log1mexp, probability, standard, valid
 
@@ -34,7 +35,7 @@ def _log_above(x: Any, b: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(2.0, 3.0)
@@ -44,7 +45,7 @@ def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(2.0, 3.0)
@@ -54,7 +55,7 @@ def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(2.0, 3.0)
@@ -64,7 +65,7 @@ def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x.
 
     >>> logcdf(2.0, 3.0)
@@ -76,7 +77,7 @@ def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x, precise where that is small.
 
     >>> sf(np.array([0.0, 2.0]), 1.0)
@@ -86,7 +87,7 @@ def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x.
 
     >>> logsf(2.0, 3.0)
@@ -96,7 +97,7 @@ def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The quantile: where the distribution function is q. NaN for q outside of 0 to 1.
 
     >>> ppf(0.25, 3.0)

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.core.types import type_of
 from weft.ops.creation import broadcasted_iota
 from weft.ops.special import igammac_p
@@ -51,7 +52,7 @@ def _asymptotic_entropy(mu: Any) -> Any:
 
 
 @elementwise
-def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     """The logarithm of the probability of k; minus infinity where that is 0.
 
     >>> logpmf(2, 3.0)
@@ -61,7 +62,7 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     """The probability of k.
 
     >>> pmf(np.array([-1, 0]), 1.0)
@@ -71,7 +72,7 @@ def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
+def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
     """The probability of at most k.
 
     >>> cdf(2, 3.0)
@@ -83,7 +84,7 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
 
 
 @elementwise
-def entropy(mu: Any, loc: Any = 0) -> Any:
+def entropy(mu: Any, loc: Any = 0) -> Array:
     """The entropy, which the location does not change.
 
     >>> entropy(3.0)

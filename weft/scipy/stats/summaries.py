@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import axis_of, check_arrays, inexact, integer_of
+from weft.errors import DTypeError, Fix, WeftNotImplementedError, WeftValueError, api_boundary
+from weft.numpy.arguments import axis_of, check_arrays, check_flag, inexact, integer_of
 from weft.numpy.compiled import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.convert import convert_element_type
@@ -26,8 +27,8 @@ __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 class ModeResult(NamedTuple):
     """The most frequent elements and how often they occur."""
 
-    mode: Any
-    count: Any
+    mode: Array
+    count: Any  # an array: tuples have a method of this name, which checkers hold it to
 
 
 def _sample(operation: str, a: Any) -> Any:
@@ -50,8 +51,12 @@ def _policy(operation: str, policy: Any, *known: str) -> None:
     if policy in known:
         return
     if policy in ("raise", "omit"):
-        raise NotImplementedError(
-            f"{operation} takes no nan_policy={policy!r}, only " + " or ".join(map(repr, known))
+        raise WeftNotImplementedError(
+            f"{operation} takes no nan_policy={policy!r}",
+            operation=operation,
+            got=f"nan_policy={policy!r}",
+            wanted=" or ".join(map(repr, known)),
+            fix=Fix("argument", f"use nan_policy={known[0]!r}", {"nan_policy": known[0]}),
         )
     raise WeftValueError(
         f"{operation} takes other names as nan_policy",
@@ -110,6 +115,7 @@ def mode(
     >>> mode(np.array([1, 2, 2, 1, 3]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
     """
+    check_flag(keepdims, "stats.mode", "keepdims")
     _policy("mode", nan_policy, "propagate")
     a = jnp.asarray(_sample("mode", a))
     shape = a.shape
@@ -162,7 +168,7 @@ def _rank(a: Any, *, method: str, dtype: Any) -> Any:
 @api_boundary
 def rankdata(
     a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
-) -> Any:
+) -> Array:
     """The ranks of the elements along an axis, from 1; of all elements, flattened, for None.
 
     method: which rank equal elements get: the "average", the "min" or the "max" of theirs, "dense"
@@ -221,7 +227,7 @@ def sem(
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array:
     """The standard error of the mean along an axis (None: of all): the deviation over sqrt(n).
 
     ddof: what is subtracted from n in the variance; nan_policy "omit" leaves NaN out. NaN where
@@ -231,6 +237,7 @@ def sem(
     >>> sem(np.array([1.0, 2.0, 3.0]))
     Array(0.57735026, dtype=float32)
     """
+    check_flag(keepdims, "stats.sem", "keepdims")
     _policy("sem", nan_policy, "propagate", "omit")
     freedom = integer_of(ddof, "sem", "ddof")
     a = jnp.asarray(_sample("sem", a))

@@ -1,29 +1,36 @@
 """Student's t distribution with df degrees of freedom.
 
 Density (1 + y^2 / df)^(-(df + 1) / 2) / (sqrt(df) B(df / 2, 1 / 2)) with y = (x - loc) / scale,
-over the scale. NaN where a parameter is not positive.
+over the scale; with infinitely many degrees, the normal distribution. NaN where a parameter is
+not positive.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import betaln, standard, valid
+from weft.scipy.stats.families import betaln, inside, standard, valid
 
 __all__ = ["logpdf", "pdf"]
 
 
 def _log_density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
     y = standard(x, loc, scale)
-    power = -0.5 * (df + 1.0) * jnp.log1p(y / df * y)
-    constant = betaln(0.5 * df, jnp.full_like(df, 0.5)) + 0.5 * jnp.log(df) + jnp.log(scale)
-    return valid((df > 0) & (scale > 0), power - constant)
+    normal = df == jnp.inf
+    finite = inside(normal, df, 1.0)
+    power = -0.5 * (finite + 1.0) * jnp.log1p(y / finite * y)
+    constant = betaln(0.5 * finite, jnp.full_like(df, 0.5)) + 0.5 * jnp.log(finite)
+    limit = -0.5 * (y * y) - 0.5 * math.log(2 * math.pi)
+    found = jnp.where(normal, limit, power - constant) - jnp.log(scale)
+    return valid((df > 0) & (scale > 0), found)
 
 
 @elementwise
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5, 3.0)
@@ -33,7 +40,7 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(0.0, 1.0)

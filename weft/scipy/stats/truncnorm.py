@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.special.errors import log_ndtr_p, ndtr_p
 from weft.scipy.stats.families import inside, log1mexp, standard, valid
@@ -69,7 +70,7 @@ def _log_above(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5, -1.0, 2.0)
@@ -79,7 +80,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(0.5, -1.0, 2.0)
@@ -89,7 +90,7 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(np.array([-3.0, 3.0]), -2.0, 2.0)
@@ -99,7 +100,7 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x.
 
     >>> logcdf(0.5, -1.0, 2.0)
@@ -109,7 +110,7 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of more than x, precise where that is small.
 
     >>> sf(0.5, -1.0, 2.0)
@@ -119,7 +120,7 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x.
 
     >>> logsf(0.5, -1.0, 2.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import probability, standard, valid
 
@@ -21,7 +22,7 @@ def _log_density(x: Any, loc: Any, scale: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5)
@@ -31,7 +32,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The density at x.
 
     >>> pdf(np.array([-0.5, 0.5]))
@@ -41,7 +42,7 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(0.5)
@@ -51,7 +52,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @elementwise
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The quantile: where the distribution function is q. NaN for q outside of 0 to 1.
 
     >>> ppf(0.25)

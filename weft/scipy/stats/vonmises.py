@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.ops.special import bessel_i0e_p
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import valid
@@ -24,7 +25,7 @@ def _log_density(x: Any, kappa: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, kappa: Any) -> Any:
+def logpdf(x: Any, kappa: Any) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5, 1.0)
@@ -34,7 +35,7 @@ def logpdf(x: Any, kappa: Any) -> Any:
 
 
 @elementwise
-def pdf(x: Any, kappa: Any) -> Any:
+def pdf(x: Any, kappa: Any) -> Array:
     """The density at x.
 
     >>> pdf(0.0, 0.0)

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.array import Array
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import valid
 
@@ -25,7 +26,7 @@ def _log_density(x: Any, c: Any) -> Any:
 
 
 @elementwise
-def logpdf(x: Any, c: Any) -> Any:
+def logpdf(x: Any, c: Any) -> Array:
     """The logarithm of the density at x; minus infinity outside of the support.
 
     >>> logpdf(0.5, 0.3)
@@ -35,7 +36,7 @@ def logpdf(x: Any, c: Any) -> Any:
 
 
 @elementwise
-def pdf(x: Any, c: Any) -> Any:
+def pdf(x: Any, c: Any) -> Array:
     """The density at x.
 
     >>> pdf(0.0, 0.5)

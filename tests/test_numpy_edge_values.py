@@ -1,0 +1,286 @@
+"""`weft.numpy` against NumPy where dtypes, branches and arguments end: the greatest and the least
+numbers, zeros with signs, exponents beyond the dtype, empty lists, edges that values lie on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+
+INTEGERS = [np.dtype(f"{sign}int{n}") for sign in ("", "u") for n in (8, 16, 32, 64)]
+FLOATS = [np.float16, np.float32, np.float64]
+
+
+@pytest.fixture(autouse=True)
+def _x64() -> Any:
+    with weft.enable_x64():
+        yield
+
+
+def extremes(dtype: Any) -> np.ndarray[Any, Any]:
+    """Numbers of an integer dtype: small ones, and those next to its ends."""
+    limits = np.iinfo(dtype)
+    found = {0, 1, 2, 3, 7, 100, limits.bits, limits.max // 2, limits.max - 1, limits.max}
+    found |= {limits.min, limits.min + 1} | ({-1, -2, -3, -6, -7} if limits.min else set())
+    return np.array(sorted(found), dtype)
+
+
+def both_ways(function: Any, *args: Any) -> list[np.ndarray[Any, Any]]:
+    """The result of a call, eagerly and compiled."""
+    args = tuple(jnp.asarray(a, dtype=np.asarray(a).dtype) for a in args)
+    return [np.asarray(function(*args)), np.asarray(weft.jit(function)(*args))]
+
+
+# ---- integers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_powers_of_integers_wrap_around_like_products(dtype: Any) -> None:
+    x = extremes(dtype)
+    exponents = x[x >= 0]
+    expected = np.power(x[:, None], exponents[None, :])
+    for found in both_ways(lambda a, b: jnp.power(a[:, None], b[None, :]), x, exponents):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [d for d in INTEGERS if d.kind == "i"], ids=str)
+def test_negative_powers_of_integers_are_rounded_to_zero(dtype: Any) -> None:
+    x = extremes(dtype)
+    exponents = x[x < 0]
+    exact = {1: lambda e: 1, -1: lambda e: -1 if e % 2 else 1}
+    values = [[exact.get(int(b), lambda e: 0)(int(e)) for e in exponents] for b in x if b]
+    for found in both_ways(lambda a, b: jnp.power(a[:, None], b[None, :]), x[x != 0], exponents):
+        np.testing.assert_array_equal(found, np.array(values, dtype))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_divisors_of_the_greatest_and_the_least(name: str, dtype: Any) -> None:
+    x = extremes(dtype)
+    if name == "lcm":  # a product that leaves the dtype is not one number in NumPy's versions
+        x = x[np.abs(x.astype(object)) < 12]
+    expected = getattr(np, name)(x[:, None], x[None, :])
+    for found in both_ways(lambda a: getattr(jnp, name)(a[:, None], a[None, :]), x):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int32", "uint64"])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "nansum", "nanmax", "nanmin"])
+def test_an_initial_integer_that_does_not_fit_is_an_error(name: str, dtype: str) -> None:
+    x = np.array([1, 2], dtype)
+    wanted = getattr(np, name)(x).dtype
+    beyond = int(np.iinfo(wanted).max) + 1
+    for initial in (beyond, int(np.iinfo(wanted).min) - 1):
+        with pytest.raises(OverflowError):
+            getattr(np, name)(x, initial=initial)
+        with pytest.raises(OverflowError):
+            getattr(jnp, name)(jnp.asarray(x, dtype=dtype), initial=initial)
+    found = getattr(jnp, name)(jnp.asarray(x, dtype=dtype), initial=3)
+    assert int(found) == getattr(np, name)(x, initial=3)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_bincount_takes_every_integer_dtype(dtype: Any) -> None:
+    for x in (np.array([3, 0, 3], dtype), np.array([], dtype)):
+        for minlength in (0, 6):
+            found = jnp.bincount(jnp.asarray(x, dtype=dtype), minlength=minlength)
+            np.testing.assert_array_equal(found, np.bincount(x.astype(int), minlength=minlength))
+
+
+# ---- floating-point numbers --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("base", [2, 10])
+def test_logarithms_of_whole_powers_of_the_base_are_whole(base: int, dtype: Any) -> None:
+    limits = np.finfo(dtype)
+    low = int(np.ceil(np.log(float(limits.tiny)) / np.log(base)))
+    high = int(np.floor(np.log(float(limits.max)) / np.log(base) * (1 - 1e-12)))
+    exponents = np.arange(low, high + 1)
+    # Compared with the rounded logarithm of the number itself, which for 10 and 16 or 32 bits is
+    # not a power of ten any more.
+    x = np.array([float(f"1e{k}") if base == 10 else 2.0**k for k in exponents]).astype(dtype)
+    exact = {2: np.log2, 10: np.log10}[base](x.astype(np.longdouble)).astype(dtype)
+    for found in both_ways(getattr(jnp, f"log{base}"), x):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, exact)
+
+
+@pytest.mark.parametrize("name", ["log2", "log10"])
+def test_logarithms_to_a_base_elsewhere(name: str) -> None:
+    x = np.array([0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 0.999999, 1.000001, 3.7, 1e-290, 5e300])
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x)
+    for found in both_ways(getattr(jnp, name), x):
+        np.testing.assert_allclose(found, expected, rtol=5e-16)
+    scale = np.log(float(name[3:]))
+    for value in (1e-3, 0.999, 1.0, 8.0, 1000.0, 12345.0):
+        first = weft.grad(getattr(jnp, name))(value)
+        np.testing.assert_allclose(first, 1 / (value * scale), rtol=1e-14)
+        second = weft.grad(weft.grad(getattr(jnp, name)))(value)
+        np.testing.assert_allclose(second, -1 / (value**2 * scale), rtol=1e-14)
+
+
+@pytest.mark.parametrize("exponent_dtype", INTEGERS, ids=str)
+def test_ldexp_takes_every_exponent(exponent_dtype: Any) -> None:
+    exponents = extremes(exponent_dtype)
+    if exponents.dtype == np.uint64:
+        exponents = exponents[exponents < 2**63]  # NumPy takes int64 at most
+    with np.errstate(over="ignore"):
+        expected = np.ldexp(1.5, exponents.astype(np.int64).clip(-5000, 5000))
+    for found in both_ways(lambda e: jnp.ldexp(jnp.float64(1.5), e), exponents):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, *FLOATS, np.complex64])
+def test_what_is_not_complex_is_real(dtype: Any) -> None:
+    values = [0, 1] if np.dtype(dtype).kind in "bi" else [0, -1, np.nan, np.inf, -np.inf]
+    x = np.array(values, dtype)
+    for name in ("isreal", "iscomplex"):
+        for found in both_ways(getattr(jnp, name), x):
+            np.testing.assert_array_equal(found, getattr(np, name)(x), err_msg=name)
+
+
+@pytest.mark.parametrize("decimals", [-400, -309, -40, -3, 0, 3, 40, 309, 400])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_to_any_number_of_decimals(dtype: Any, decimals: int) -> None:
+    x = np.array([12345.678, -0.5, 0.0, 2.5], dtype)
+    limit = {np.float32: 30, np.float64: 300}[dtype]
+    if decimals > limit:
+        expected = x
+    else:
+        expected = 0 * x if decimals < -limit else np.round(x, decimals)
+    for found in both_ways(lambda a: jnp.round(a, decimals), x):
+        np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == np.float32 else 1e-15)
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 3, 4, 5])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_more_degrees_of_freedom_taken_than_there_are(name: str, ddof: int) -> None:
+    x = np.array([1.0, 2.0, 4.0])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = getattr(np, name)(x, ddof=ddof)
+    np.testing.assert_allclose(getattr(jnp, name)(jnp.asarray(x), ddof=ddof), expected)
+
+
+# ---- complex numbers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["sqrt", "log", "arcsin", "arccos", "arccosh", "arcsinh"])
+def test_the_sign_of_zero_chooses_the_side_of_a_cut(name: str, dtype: Any) -> None:
+    parts = (-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0)
+    z = np.array([complex(a, b) for a in parts for b in parts if a or b], dtype)
+    expected = getattr(np, name)(z)
+    for found in both_ways(getattr(jnp, name), z):
+        assert found.dtype == dtype
+        eps = 4 * np.finfo(dtype).eps
+        np.testing.assert_allclose(found.real, expected.real, rtol=eps, atol=eps)
+        np.testing.assert_allclose(found.imag, expected.imag, rtol=eps, atol=eps)
+
+
+@pytest.mark.parametrize(
+    "name", ["sqrt", "arcsin", "arccos", "arccosh", "arcsinh", "log2", "log10"]
+)
+def test_derivatives_of_functions_with_cuts(name: str) -> None:
+    function, reference = getattr(jnp, name), getattr(np, name)
+    h = 1e-6
+    for z in (2 + 0.3j, -0.7 - 0.4j, -2 + 0.1j, 1.5 - 0.2j, -3 - 2j):
+        slope = (reference(z + h) - reference(z - h)) / (2 * h)
+        for t in (1.0 + 0j, 1j, 0.3 - 2j):
+            found = weft.jvp(function, (jnp.asarray(z),), (jnp.asarray(t),))[1]
+            np.testing.assert_allclose(found, slope * t, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["log2", "log10"])
+def test_complex_logarithms_of_zero(name: str) -> None:
+    z = np.array([0, complex(-0.0, 0), complex(0, -0.0), -4, 100j])
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(z)
+    for found in both_ways(getattr(jnp, name), z):
+        np.testing.assert_allclose(found.real, expected.real, rtol=1e-15, atol=1e-15)
+        np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["max", "min", "nanmax", "nanmin"])
+def test_extremes_of_complex_numbers_with_an_initial_one(name: str, dtype: Any) -> None:
+    x = np.array([[1 + 1j, 1 - 2j, -3], [0, 2j, 1 + 5j]], dtype)
+    mask = np.array([[True, False, True], [False, False, True]])
+    for axis in (None, 0, 1):
+        for initial in (0, 1 + 2j, -9.0):
+            expected = getattr(np, name)(x, axis=axis, initial=initial, where=mask)
+            found = getattr(jnp, name)(
+                jnp.asarray(x, dtype=dtype), axis, initial=initial, where=mask
+            )
+            np.testing.assert_array_equal(found, expected)
+
+
+# ---- histograms --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16, np.float32, np.float64])
+def test_values_on_the_edges_of_bins(dtype: Any) -> None:
+    generator = np.random.default_rng(0)
+    for bins in range(1, 13):
+        x = generator.integers(0, bins * 3 + 1, 50).astype(dtype)
+        x[:2] = 0, 3 * bins
+        counts, edges = jnp.histogram(jnp.asarray(x, dtype=dtype), bins)
+        np.testing.assert_array_equal(edges, 3.0 * np.arange(bins + 1))
+        np.testing.assert_array_equal(counts, np.histogram(x, bins)[0])
+
+
+def test_histograms_without_bins_and_with_ranges_that_end_before_they_start() -> None:
+    x = jnp.arange(3.0)
+    assert (
+        jnp.histogram(x, np.array([1.0]))[0].shape == np.histogram(np.arange(3.0), [1.0])[0].shape
+    )
+    assert jnp.histogram(x, np.array([1.0]), weights=x)[0].shape == (0,)
+    for function in (jnp.histogram, jnp.histogram_bin_edges):
+        with pytest.raises(ValueError, match="range"):
+            function(x, 3, range=(2, 1))
+
+
+# ---- arguments ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.float64])
+@pytest.mark.parametrize("width", [2, (1, 3), ((0, 0), (2, 4)), ((0, 5), (0, 0))])
+@pytest.mark.parametrize("mode", ["linear_ramp", "maximum", "minimum", "mean"])
+def test_pads_of_every_width(mode: str, width: Any, dtype: Any) -> None:
+    x = np.array([[-5, 3, 0], [2, -4, -1]], dtype)
+    found = jnp.pad(jnp.asarray(x, dtype=dtype), width, mode)
+    np.testing.assert_allclose(found, np.pad(x, width, mode), rtol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["linear_ramp", "maximum", "minimum", "constant", "edge"])
+def test_no_pads_of_no_elements(mode: str) -> None:
+    x = np.zeros((2, 0))
+    for width in (0, ((0, 0), (0, 0))):
+        assert jnp.pad(jnp.asarray(x), width, mode).shape == np.pad(x, width, mode).shape
+
+
+def test_lists_of_positions() -> None:
+    x = np.arange(12).reshape(3, 4)
+    y = jnp.asarray(x)
+    np.testing.assert_array_equal(jnp.delete(y, [], axis=1), np.delete(x, [], axis=1))
+    np.testing.assert_array_equal(y[jnp.ix_([0, 2], [3, 1])], x[np.ix_([0, 2], [3, 1])])
+    mask = [True, False, True]
+    np.testing.assert_array_equal(y[jnp.ix_(mask, range(2))], x[np.ix_(mask, range(2))])
+    with pytest.raises(ValueError, match="lexsort"):
+        jnp.lexsort(np.array(3))
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3, np.inf])
+def test_norms_of_no_elements(order: float) -> None:
+    x = np.zeros((2, 0))
+    for axis in (None, 1):
+        found = jnp.linalg.vector_norm(jnp.asarray(x), ord=order, axis=axis)
+        np.testing.assert_array_equal(found, np.linalg.vector_norm(x, ord=order, axis=axis))

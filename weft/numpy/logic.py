@@ -1,0 +1,200 @@
+"""Elementwise logic and operations on bits: functions behind an array's operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes
+from weft.numpy.compiled import compiled
+from weft.numpy.elementwise import constant
+from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
+from weft.ops import arithmetic as lax
+from weft.ops import bits
+from weft.ops.convert import convert_element_type
+
+__all__ = [
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "invert",
+    "left_shift",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "right_shift",
+]
+
+BOOLEAN, INTEGER, NUMERIC = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.NUMERIC
+SIGNED, UNSIGNED, BITS = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.BITS
+
+
+# ---- logic -------------------------------------------------------------------------------------
+
+
+def _truth(x: Any) -> Any:
+    """Whether a number is not zero."""
+    return lax.ne(x, constant(0, x))
+
+
+@compiled
+def _both_hold(x: Any, y: Any) -> Any:
+    return bits.bitwise_and(_truth(x), _truth(y))
+
+
+@compiled
+def _either_holds(x: Any, y: Any) -> Any:
+    return bits.bitwise_or(_truth(x), _truth(y))
+
+
+@compiled
+def _one_holds(x: Any, y: Any) -> Any:
+    return bits.bitwise_xor(_truth(x), _truth(y))
+
+
+logical_and: BinaryUfunc = binary_ufunc(
+    "logical_and",
+    {
+        BOOLEAN: bits.and_p.bind,
+        NUMERIC: _both_hold,
+    },
+    """Whether x1 and x2 both hold (numbers: are not zero), elementwise.
+
+    >>> jnp.logical_and(jnp.array([True, False]), True)
+    Array([ True, False], dtype=bool)
+    """,
+    identity=True,
+    reorderable=True,
+)
+logical_or: BinaryUfunc = binary_ufunc(
+    "logical_or",
+    {
+        BOOLEAN: bits.or_p.bind,
+        NUMERIC: _either_holds,
+    },
+    """Whether x1 or x2 holds (numbers: is not zero), elementwise.
+
+    >>> jnp.logical_or(jnp.array([True, False]), jnp.array([0, 0]))
+    Array([ True, False], dtype=bool)
+    """,
+    identity=False,
+    reorderable=True,
+)
+logical_xor: BinaryUfunc = binary_ufunc(
+    "logical_xor",
+    {
+        BOOLEAN: bits.xor_p.bind,
+        NUMERIC: _one_holds,
+    },
+    """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.
+
+    >>> jnp.logical_xor(jnp.array([True, False]), True)
+    Array([False,  True], dtype=bool)
+    """,
+    identity=False,
+    reorderable=True,
+)
+logical_not: UnaryUfunc = unary_ufunc(
+    "logical_not",
+    {BOOLEAN: bits.not_p.bind, NUMERIC: lambda x: lax.eq(x, constant(0, x))},
+    """Whether x does not hold (numbers: is zero), elementwise.
+
+    >>> jnp.logical_not(jnp.array([True, False]))
+    Array([False,  True], dtype=bool)
+    """,
+)
+
+
+# ---- bits --------------------------------------------------------------------------------------
+
+bitwise_and: BinaryUfunc = binary_ufunc(
+    "bitwise_and",
+    {BITS: bits.and_p.bind},
+    """The bits that both x1 and x2 have, elementwise, of integers and booleans.
+
+    >>> jnp.bitwise_and(jnp.array([6, 5]), 3)
+    Array([2, 1], dtype=int32)
+    """,
+    identity=-1,
+    reorderable=True,
+)
+bitwise_or: BinaryUfunc = binary_ufunc(
+    "bitwise_or",
+    {BITS: bits.or_p.bind},
+    """The bits that x1 or x2 has, elementwise, of integers and booleans.
+
+    >>> jnp.bitwise_or(jnp.array([4, 5]), 2)
+    Array([6, 7], dtype=int32)
+    """,
+    identity=0,
+    reorderable=True,
+)
+bitwise_xor: BinaryUfunc = binary_ufunc(
+    "bitwise_xor",
+    {BITS: bits.xor_p.bind},
+    """The bits that exactly one of x1 and x2 has, elementwise, of integers and booleans.
+
+    >>> jnp.bitwise_xor(jnp.array([6, 5]), 3)
+    Array([5, 6], dtype=int32)
+    """,
+    identity=0,
+    reorderable=True,
+)
+invert: UnaryUfunc = unary_ufunc(
+    "invert",
+    {BITS: bits.not_p.bind},
+    """The complement of all bits, elementwise, of integers and booleans.
+
+    >>> jnp.invert(jnp.array([0, 5]))
+    Array([-1, -6], dtype=int32)
+    """,
+)
+bitwise_not: UnaryUfunc = invert
+bitwise_invert: UnaryUfunc = invert
+left_shift: BinaryUfunc = binary_ufunc(
+    "left_shift",
+    {INTEGER: bits.shift_left_p.bind},
+    """The bits of x1 moved up by x2 places, elementwise, of integers.
+
+    >>> jnp.left_shift(jnp.array([1, 3]), 2)
+    Array([ 4, 12], dtype=int32)
+    """,
+)
+bitwise_left_shift: BinaryUfunc = left_shift
+right_shift: BinaryUfunc = binary_ufunc(
+    "right_shift",
+    {SIGNED: bits.shift_right_arithmetic_p.bind, UNSIGNED: bits.shift_right_logical_p.bind},
+    """The bits of x1 moved down by x2 places, elementwise, of integers; signed ones keep their
+    sign.
+
+    >>> jnp.right_shift(jnp.array([12, -12]), 2)
+    Array([ 3, -3], dtype=int32)
+    """,
+)
+bitwise_right_shift: BinaryUfunc = right_shift
+
+
+@compiled
+def _count_bits(x: Any) -> Any:
+    return convert_element_type(bits.population_count(x), dtypes.uint8)
+
+
+@compiled
+def _count_bits_of_magnitude(x: Any) -> Any:
+    return convert_element_type(bits.population_count(lax.abs(x)), dtypes.uint8)
+
+
+bitwise_count: UnaryUfunc = unary_ufunc(
+    "bitwise_count",
+    {SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
+    """The number of bits set in the absolute value, elementwise, as uint8.
+
+    >>> jnp.bitwise_count(jnp.array([7, -8]))
+    Array([3, 1], dtype=uint8)
+    """,
+)
