@@ -214,6 +214,28 @@ def test_the_norm_of_zeros_has_no_infinite_value():
     np.testing.assert_allclose(slope, [0, 1], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(
+    "norm",
+    [
+        lambda x: jnp.linalg.norm(x, axis=1),
+        lambda x: jnp.linalg.norm(x, 3, axis=1),
+        lambda x: jnp.linalg.vector_norm(x, axis=1, keepdims=True),
+        lambda x: jnp.linalg.norm(x[:, None], "fro", axis=(1, 2)),
+        lambda x: jnp.linalg.matrix_norm(x[:, :, None]),
+    ],
+)
+def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
+    x = jnp.array([[0, 0], [3, 4]], dtype)
+    slope = np.asarray(weft.grad(lambda x: norm(x).sum())(x))
+    np.testing.assert_array_equal(slope[0], 0)
+    assert np.isfinite(slope).all() and (abs(slope[1]) > 0.1).all()
+    _, tangent = weft.jvp(norm, (x,), (jnp.ones_like(x),))
+    assert np.ravel(tangent)[0] == 0 and np.isfinite(tangent).all()
+    curved = weft.jacfwd(weft.grad(lambda v: jnp.linalg.norm(v)))(jnp.zeros(2))
+    assert np.isfinite(curved).all()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [

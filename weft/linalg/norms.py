@@ -37,12 +37,19 @@ def _filled(value: float, like: Any) -> Any:
     return broadcast_in_dim(of.dtype.type(value), of.shape, ())
 
 
+def _root(total: Any) -> Any:
+    """The square root of sums of squares. Where the sum is 0, so is the derivative: a norm has no
+    slope there, and of all subgradients 0 is the least. That of the square root would be NaN."""
+    nothing = eq(total, type_of(total).dtype.type(0))
+    return select(nothing, total, sqrt(select(nothing, _filled(1.0, total), total)))
+
+
 @compiled
 def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
     shape, result = type_of(x).shape, dtypes.to_real(inexact(type_of(x).dtype))
     x = convert(x, accumulator(inexact(type_of(x).dtype)))
     if order == 2:
-        out = sqrt(reduce_sum(_squares(x), axes))
+        out = _root(reduce_sum(_squares(x), axes))
     elif order == 0:
         counted = ne(x, type_of(x).dtype.type(0))
         out = reduce_sum(convert(counted, dtypes.to_real(type_of(x).dtype)), axes)
@@ -84,7 +91,7 @@ def _matrix_norm(x: Any, *, axes: tuple[int, int], order: Any, keepdims: bool) -
 def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
     """The norm of matrices in two axes, which are dropped; in a dtype that LAPACK takes."""
     if order == "fro":
-        return sqrt(reduce_sum(_squares(x), axes))
+        return _root(reduce_sum(_squares(x), axes))
     if order in ("nuc", 2, -2):
         ndim = type_of(x).ndim
         s = svd(transpose(x, (*(d for d in range(ndim) if d not in axes), *axes)), compute_uv=False)
@@ -132,7 +139,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
     ord: for vectors 2 (the default), 1, inf, -inf, 0 (how many are not zero) or any number p; for
     matrices "fro" (the default), "nuc", 1, -1, 2, -2, inf, -inf, as in `matrix_norm`. The result is
-    real, in the precision of x, and float16 and bfloat16 are summed in float32.
+    real, in the precision of x, and float16 and bfloat16 are summed in float32. Where all elements
+    are 0, its derivative is taken to be 0.
 
     Raises WeftValueError for another ord, ShapeError for another number of axes, AxisError,
     DTypeError, WeftTypeError.

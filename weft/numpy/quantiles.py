@@ -265,6 +265,26 @@ def take_last(x: Any, index: Any) -> Any:
     return reshape(take_axis(reshape(x, (rows * n,)), flat, 0, "clip"), type_of(index).shape)
 
 
+def _check_fractions(name: str, q: Any, scale: int) -> None:
+    """Raises WeftValueError for fractions out of range, where they are numbers of the host: what is
+    out of range in an array on a device gives NaN."""
+    for value in q if isinstance(q, (list, tuple)) else [q]:
+        if not isinstance(value, (int, float, np.number, np.ndarray)):
+            continue
+        if not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= scale)):
+            percent = 0 <= np.min(value) and np.max(value) <= 100 * scale
+            other = {"quantile": "percentile", "nanquantile": "nanpercentile"}.get(name)
+            raise WeftValueError(
+                f"{name}: q lies between 0 and {scale}",
+                operation=name,
+                got=f"q={q!r:.80}",
+                wanted=f"numbers from 0 to {scale}",
+                fix=Fix("percent", f"for a q in percent call {other}", {"function": other})
+                if other and percent
+                else None,
+            )
+
+
 def _fraction(
     name: str,
     a: Any,
@@ -278,6 +298,7 @@ def _fraction(
     weights: Any = None,
 ) -> Any:
     refuse_out(name, out)
+    _check_fractions(name, q, scale)
     a, q = operands(name, a, q)
     check_flag(overwrite_input, name, "overwrite_input")
     if overwrite_input:
