@@ -58,14 +58,28 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     # Not imported at the top: the tests choose weft's settings before.
     compiling: Any = importlib.import_module("weft.runtime.pjrt_compile")
-    compile_module = compiling.compile_module
+    native_options = compiling.native_options
 
-    def quickly(client: Any, module: Any, options: Any, *rest: Any) -> Any:
-        return compile_module(
-            client, module, dataclasses.replace(options, fast_compile=True), *rest
-        )
+    def quick_options(options: Any, devices: Any) -> Any:
+        quick = dataclasses.replace(options, fast_compile=options.fast_compile or not _optimize)
+        return native_options(quick, devices)
 
-    compiling.compile_module = quickly
+    compiling.native_options = quick_options
+
+
+_optimize = False
+
+
+@pytest.fixture(scope="module")
+def optimized() -> Iterator[None]:
+    """The tests of a module compile as users do: the last digits of results depend on it."""
+    global _optimize
+    weft = importlib.import_module("weft")
+    weft.clear_caches()
+    _optimize = True
+    yield
+    _optimize = False
+    weft.clear_caches()
 
 
 # What programs may map before they are forgotten between two tests. Each takes a few mappings, and

@@ -221,6 +221,25 @@ def test_flags_are_true_or_false(call):
     report(problems)
 
 
+@PROMOTING
+def test_flags_are_read_also_where_a_program_is_kept(call):
+    """weft's arrays, of a call that has been made before, take the shortest way."""
+    known = [jnp.asarray(x, x.dtype) if isinstance(x, np.ndarray) else x for x in call.args]
+    call = dataclasses.replace(call, args=tuple(known))
+    flags = [
+        p.name
+        for p in call.signature.parameters.values()
+        if isinstance(p.default, bool) and p.name not in NO_FLAGS
+    ]
+    problems = []
+    for name in flags:
+        for _ in range(2):
+            refused(call, call.args, call.kwargs, "", must=False)
+        args, kwargs = with_named(call, name, "no")
+        problems.append(refused(call, args, kwargs, f"{name}='no'"))
+    report(problems)
+
+
 @EVERY
 def test_lengths_are_not_negative(call):
     problems = []

@@ -21,6 +21,8 @@ import pytest
 from source_files import ROOT, module_name, python_files
 from tools import update_surface
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 BLOCK = re.compile(r"^```python[^\S\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 # Those of docs/api/ are made of docstrings, and hold no other examples.

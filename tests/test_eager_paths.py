@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.array import as_array
+from weft.array import as_array, to_layout
 from weft.control.jit import eager_program, jit_program
 from weft.core.types import type_of
-from weft.ops.arithmetic import tanh_p
+from weft.numpy.repeated import repeated
+from weft.ops.arithmetic import add, sqrt, tanh_p
 from weft.random.sampler import _is_exact
+from weft.sharding import Layout
 from weft.transforms.eval import one_operation
 from weft.transforms.programs import LITTLE, run_program
 from weft.transforms.staging import trace_to_jaxpr
@@ -346,3 +351,299 @@ def test_what_is_compiled_fast():
     for size, fast in ((LITTLE // 2, True), (LITTLE // 2 + 1, False)):
         x = as_array(np.ones(size, np.float32))
         assert one_operation(tanh_p, [x], {}).executable.options.fast_compile is fast
+
+
+# ---- calls that are remembered -------------------------------------------------------------------
+
+
+def calls_of(function):
+    """What is remembered of a function's calls."""
+    while "calls" not in function.__code__.co_freevars:
+        function = function.__wrapped__
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__, strict=True))
+    return cells["calls"].cell_contents.made
+
+
+def recorded(function):
+    """For each call that came twice, whether it has the short way."""
+    return [found is not None for found in calls_of(function).values() if found is not False]
+
+
+def three_times(function, *args, **named):
+    """A call, of which the second is watched and the third takes the short way."""
+    first, second, third = (function(*args, **named) for _ in range(3))
+    for other in (second, third):
+        assert other.type is first.type and other.signature == first.signature
+        np.testing.assert_array_equal(np.asarray(other), np.asarray(first))
+    return third
+
+
+SQUARE = np.array([[4.0, 1.0], [2.0, 3.0]], np.float32)
+WITH_NAN = np.array([[1.0, np.nan, 3.0], [np.inf, 5.0, -2.0]], np.float32)
+REMEMBERED = {
+    "sum": (jnp.sum, (ROWS,), {"axis": 1, "keepdims": True}),
+    "sum, axes": (jnp.sum, (ROWS, (0, 1)), {}),
+    "prod": (jnp.prod, (ROWS, 0), {}),
+    "max": (jnp.max, (ROWS,), {"axis": -1}),
+    "mean": (jnp.mean, (ROWS, 1), {}),
+    "std": (jnp.std, (ROWS, 0), {"ddof": 1}),
+    "all": (jnp.all, (ROWS > -1,), {}),
+    "any": (jnp.any, (ROWS > 20, 1), {}),
+    "cumsum": (jnp.cumsum, (ROWS, 1), {}),
+    "sort": (jnp.sort, (-ROWS,), {}),
+    "argmax": (jnp.argmax, (ROWS, 0), {}),
+    "dot": (jnp.dot, (ROWS, ROWS.T), {}),
+    "vdot": (jnp.vdot, (ROWS[0], ROWS[1]), {}),
+    "diff": (jnp.diff, (ROWS, 2), {}),
+    "round": (jnp.round, (ROWS / 8, 1), {}),
+    "clip": (jnp.clip, (ROWS, 2.5, 7.0), {}),
+    "clip, one bound": (jnp.clip, (ROWS, None, 7.0), {}),
+    "nan_to_num": (jnp.nan_to_num, (WITH_NAN,), {"nan": 2.0, "posinf": 1e3}),
+    "append": (jnp.append, (ROWS, ROWS[:1]), {"axis": 0}),
+    "swapaxes": (jnp.swapaxes, (ROWS, 0, 1), {}),
+    "ravel": (jnp.ravel, (ROWS,), {}),
+    "flip": (jnp.flip, (ROWS, 1), {}),
+    "median": (jnp.median, (ROWS,), {"axis": 0}),
+    "quantile": (jnp.quantile, (ROWS, 0.3), {}),
+    "triu": (jnp.triu, (ROWS, 1), {}),
+    "linspace": (jnp.linspace, (ROWS[0], ROWS[1], 5), {"axis": -1}),
+    "geomspace": (jnp.geomspace, (1.0, 8.0, 4), {}),
+    "isclose": (jnp.isclose, (ROWS, ROWS * (1 + 1e-6)), {}),
+    "allclose": (jnp.allclose, (ROWS, ROWS + 1), {"atol": 2.0}),
+    "nansum": (jnp.nansum, (WITH_NAN, 1), {}),
+    "norm": (jnp.linalg.norm, (ROWS,), {"axis": 1}),
+    "solve": (jnp.linalg.solve, (SQUARE, SQUARE[0]), {}),
+    "det": (jnp.linalg.det, (SQUARE,), {}),
+}
+
+
+@pytest.mark.parametrize("name", REMEMBERED)
+def test_a_remembered_call(name):
+    function, args, named = REMEMBERED[name]
+    path = f"linalg.{function.__name__}" if hasattr(np.linalg, function.__name__) else name
+    reference = np
+    for part in path.split(",")[0].split("."):
+        reference = getattr(reference, part)
+    want = reference(*args, **named)
+    weft.clear_caches()
+    arrays = [jnp.array(x) if isinstance(x, np.ndarray) else x for x in args]
+    got = three_times(function, *arrays, **named)
+    assert recorded(function) and all(recorded(function))
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5, atol=1e-6)
+    # Other values of the same types.
+    others = [x[::-1].copy() if isinstance(x, np.ndarray) else x for x in args]
+    arrays = [jnp.array(x) if isinstance(x, np.ndarray) else x for x in others]
+    np.testing.assert_allclose(
+        np.asarray(function(*arrays, **named)), reference(*others, **named), rtol=1e-5, atol=1e-6
+    )
+    # While traced it stands in the program, and takes NumPy arrays as it did.
+    call = weft.jit(lambda *values: function(*put_in(values), **named))
+
+    def put_in(values):
+        left = iter(values)
+        return [next(left) if isinstance(x, np.ndarray) else x for x in others]
+
+    given = [x for x in others if isinstance(x, np.ndarray)]
+    for other in (call(*given), function(*others, **named)):
+        np.testing.assert_allclose(
+            np.asarray(other), np.asarray(function(*arrays, **named)), rtol=1e-5, atol=1e-6
+        )
+
+
+def test_a_remembered_call_under_transformations():
+    x = jnp.array(ROWS)
+    three_times(jnp.cumsum, x, 1)
+    np.testing.assert_array_equal(
+        np.asarray(weft.vmap(jnp.cumsum)(x)), np.cumsum(ROWS, 1, dtype=np.float32)
+    )
+    slope = weft.grad(lambda x: jnp.cumsum(x, 1)[:, -1].sum())(x)
+    np.testing.assert_array_equal(np.asarray(slope), np.ones_like(ROWS))
+    clipped = three_times(jnp.clip, x, 2.5, 7.5)
+    both = weft.jvp(lambda x: jnp.clip(x, 2.5, 7.5), (x,), (jnp.ones_like(x),))
+    np.testing.assert_array_equal(np.asarray(both[0]), np.asarray(clipped))
+    np.testing.assert_array_equal(np.asarray(both[1]), (ROWS > 2.5) & (ROWS < 7.5))
+    names = [e.primitive.name for e in weft.make_jaxpr(lambda x: jnp.sum(x))(x).jaxpr.eqns]
+    assert names == ["reduce_sum"]
+    kept = []
+    weft.jit(lambda x: kept.append(x) or x)(x)
+    with pytest.raises(weft.errors.LeakedTracerError):
+        jnp.sum(kept[0])
+
+
+def test_remembered_calls_follow_settings():
+    i, x = jnp.array([3, 4, 5], "int8"), jnp.array(WITH_NAN)
+    for _ in range(3):
+        assert jnp.sum(i).dtype == np.int32
+        with weft.enable_x64():
+            assert jnp.sum(i).dtype == np.int64
+            assert jnp.quantile(i, 0.5).dtype == np.float32
+        assert jnp.max(x).item() != jnp.max(x).item()
+        with weft.debug_nans(), pytest.raises(weft.errors.NonFiniteError, match="reduce_max|max"):
+            jnp.max(x)
+        with pytest.raises(weft.errors.DTypeError):
+            with weft.config.override(numpy_dtype_promotion="strict"):
+                jnp.append(i, x)
+        assert jnp.append(i, x).dtype == np.float32
+    seen = []
+    for precision in (None, "highest"):
+        with weft.config.override(default_matmul_precision=precision):
+            seen.append(three_times(jnp.dot, x[:, :2], x[:, :2].T))
+    np.testing.assert_array_equal(*map(np.asarray, seen))
+
+
+def test_equal_arguments_of_other_classes_are_told_apart():
+    x = jnp.array(ROWS)
+    three_times(jnp.sum, x, 1)
+    three_times(jnp.sum, x, (0, 1))
+    three_times(jnp.sum, x, None, None, None, True)
+    for axis in (1.0, 1.5, "1", (0, 1.0), [0.0, 1]):
+        with pytest.raises(weft.errors.WeftTypeError):
+            jnp.sum(x, axis)
+    with pytest.raises(weft.errors.WeftTypeError, match="keepdims"):
+        jnp.sum(x, None, None, None, 2)
+    for low, dtype in ((1, "int32"), (1.0, "float32"), (True, "int32"), (1, "int32")):
+        i = jnp.array([0, 2], "int32")
+        assert three_times(jnp.clip, i, low).dtype == dtype, low
+    signs = [
+        np.signbit(np.asarray(three_times(jnp.nan_to_num, jnp.array([np.nan]), nan=zero)))[0]
+        for zero in (0.0, -0.0, 0.0)
+    ]
+    assert signs == [False, True, False]
+    assert three_times(jnp.append, x[0], 1).dtype == np.float32
+    # The same call by position and by name, and a name that another argument has as its value.
+    assert three_times(jnp.ravel, x, "C").shape == three_times(jnp.ravel, x, order="C").shape
+
+
+def test_an_array_that_is_not_computed_with_is_read_at_every_call():
+    x = jnp.array(ROWS)
+    for axis in (0, 1, 0, 1, 1):
+        got = jnp.sum(x, jnp.asarray(axis))
+        np.testing.assert_array_equal(np.asarray(got), ROWS.sum(axis))
+        got = jnp.diff(x, n=jnp.asarray(axis + 1))
+        np.testing.assert_array_equal(np.asarray(got), np.diff(ROWS, n=axis + 1))
+        got = jnp.sum(x, 0, keepdims=jnp.asarray(bool(axis)))
+        assert got.ndim == 1 + axis
+
+
+@repeated
+def of_positive(x):
+    """An example that looks at values before it computes."""
+    if np.any(np.asarray(x) < 0):
+        raise ValueError("a negative number")
+    return sqrt(x)
+
+
+@repeated
+def doubled(x, *, by=None):
+    """An example that computes with two programs."""
+    return add(add(x, x), x if by is None else by)
+
+
+def test_values_that_are_looked_at_are_looked_at_at_every_call():
+    x = jnp.array(ROWS)
+    np.asarray(x)  # known from here on
+    np.testing.assert_array_equal(np.asarray(three_times(of_positive, x)), np.sqrt(ROWS))
+    assert recorded(of_positive) == [False]
+    for _ in range(3):
+        with pytest.raises(ValueError, match="negative"):
+            of_positive(-x)
+
+
+def test_what_ends_in_several_programs_is_called():
+    x = jnp.array(ROWS)
+    np.testing.assert_array_equal(np.asarray(three_times(doubled, x)), 3 * ROWS)
+    np.testing.assert_array_equal(np.asarray(three_times(doubled, x, by=-x)), ROWS)
+    assert recorded(doubled) == [False, False]
+
+
+def test_one_array_passed_twice_and_numbers_that_are_arrays():
+    x, y = jnp.array(ROWS[0]), jnp.array(ROWS[1])
+    for _ in range(3):
+        assert jnp.dot(x, x).item() == 14
+    assert jnp.dot(x, y).item() == 38
+    assert jnp.dot(y, x).item() == 38
+    assert jnp.dot(y, y).item() == 126
+    for _ in range(3):
+        # A number is one array for all who ask for it.
+        np.testing.assert_array_equal(jnp.clip(x, jnp.asarray(1.0), 1.0), [1, 1, 1, 1])
+    np.testing.assert_array_equal(jnp.clip(x, jnp.asarray(0.0), 1.0), [0, 1, 1, 1])
+    as_array(1.0).delete()
+    np.testing.assert_array_equal(jnp.clip(x, jnp.asarray(0.0), 1.0), [0, 1, 1, 1])
+    np.testing.assert_array_equal(three_times(jnp.clip, x, jnp.asarray(0.0), 1.0), [0, 1, 1, 1])
+
+
+def test_a_remembered_call_of_arrays_that_are_gone():
+    x = jnp.array(ROWS)
+    three_times(jnp.sum, x, 0)
+    y, z = jnp.array(ROWS), jnp.array(ROWS)
+    y.delete()
+    weft.jit(lambda z: z + 1, donate_argnums=0)(z)
+    for gone in (y, z):
+        for _ in range(2):
+            with pytest.raises(weft.errors.DeletedArrayError, match="deleted") as info:
+                jnp.sum(gone, 0)
+            assert info.value.__context__ is None or info.value.__suppress_context__
+    np.testing.assert_array_equal(np.asarray(three_times(jnp.sum, x, 0)), ROWS.sum(0))
+
+
+def test_remembered_calls_on_several_devices():
+    devices = weft.devices()
+    if len(devices) < 4:
+        pytest.skip("needs four devices")
+    x = jnp.array(ROWS)
+    mesh = weft.sharding.Mesh(np.array(devices[:4]), ("d",))
+    spread = weft.sharding.NamedSharding(mesh, weft.sharding.PartitionSpec(None, "d"))
+    for place in (devices[0], devices[3], spread):
+        moved = weft.device_put(x, place)
+        got = three_times(jnp.prod, moved, 1)
+        np.testing.assert_array_equal(np.asarray(got), ROWS.prod(1))
+        assert got.committed and got.devices() == moved.devices()
+        # Beside one that was put nowhere on purpose.
+        both = three_times(jnp.dot, moved, x.T)
+        np.testing.assert_array_equal(np.asarray(both), ROWS @ ROWS.T)
+        assert both.devices() == moved.devices()
+        assert not three_times(jnp.prod, x, 1).committed
+        with pytest.raises(weft.errors.WeftValueError, match="devices"):
+            for _ in range(3):
+                jnp.dot(moved, weft.device_put(x.T, devices[2]))
+
+
+def test_remembered_calls_in_layouts():
+    x = jnp.array(ROWS)
+    turned = to_layout(x, Layout((1, 0)))
+    for array in (x, turned, x, turned):
+        np.testing.assert_array_equal(np.asarray(three_times(jnp.cumsum, array, 1)), ROWS.cumsum(1))
+        np.testing.assert_array_equal(np.asarray(three_times(jnp.flip, array)), ROWS[::-1, ::-1])
+
+
+def test_what_is_remembered_is_forgotten():
+    x = jnp.array(ROWS[0])
+    weft.clear_caches()
+    assert not recorded(jnp.clip)
+    for step in range(5000):
+        jnp.clip(x, None, step / 8)
+    assert not recorded(jnp.clip)  # Numbers that come once are not worth it.
+    assert 0 < len(calls_of(jnp.clip)) <= 4096
+    three_times(jnp.clip, x, None, 0.25)
+    assert recorded(jnp.clip) == [True]
+    weft.clear_caches()
+    assert not calls_of(jnp.clip)
+
+
+def test_a_remembered_function_is_the_function():
+    assert list(inspect.signature(jnp.sum).parameters)[:2] == ["a", "axis"]
+    assert pickle.loads(pickle.dumps(jnp.sum)) is jnp.sum
+    assert jnp.sum.__module__ == "weft.numpy.reductions"
+    for call, match in ((lambda: jnp.sum(), "'a'"), (lambda: jnp.sum(ROWS, axes=1), "axes")):
+        with pytest.raises(TypeError, match=match):
+            call()
+    for _ in range(3):
+        with pytest.raises(weft.errors.AxisError) as info:
+            jnp.sum(jnp.array(ROWS), 5)
+        assert info.value.__context__ is None
+
+
+def test_calls_of_large_arrays_are_not_watched():
+    weft.clear_caches()
+    three_times(jnp.flip, jnp.arange(1 << 17))
+    assert not recorded(jnp.flip)

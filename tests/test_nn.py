@@ -312,3 +312,52 @@ def test_one_hot_of_other_dtypes():
 def test_a_composite_function_is_its_primitives_in_a_program():
     names = {eqn.primitive.name for eqn in make_jaxpr(nn.softmax)(jnp.ones(3)).eqns}
     assert "jit" not in names and {"exp", "div", "reduce_max"} <= names
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu", "hard_silu"])
+def test_far_below_zero_value_and_slope_are_zero(name, dtype):
+    with enable_x64():
+        x = jnp.array([-math.inf, -3e4, -1000.0, -300.0], dtype)
+        np.testing.assert_allclose(getattr(nn, name)(x), np.zeros(4), atol=1e-100)
+        np.testing.assert_allclose(vmap(grad(getattr(nn, name)))(x), np.zeros(4), atol=1e-100)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["silu", "mish", "gelu", "hard_silu"])
+def test_far_above_zero_the_slope_is_one(name, dtype):
+    with enable_x64():
+        x = jnp.array([300.0, 1000.0, 3e4], dtype)
+        np.testing.assert_array_equal(getattr(nn, name)(x), x)
+        np.testing.assert_array_equal(vmap(grad(getattr(nn, name)))(x), np.ones(3))
+
+
+def test_soft_sign_at_infinity():
+    np.testing.assert_array_equal(nn.soft_sign(jnp.array([-math.inf, math.inf])), [-1, 1])
+
+
+def test_rows_of_which_nothing_counts():
+    """They are 0 in a softmax, and give derivatives of 0 to what they are made of."""
+    x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
+    mask = np.array([[False] * 3, [True, False, True]])
+    share = 1 / (1 + math.exp(2))
+    want = [[0, 0, 0], [share, 0, 1 - share]]
+    np.testing.assert_allclose(nn.softmax(x, where=mask), want, rtol=1e-6)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(nn.log_softmax(x, where=mask), np.log(want), rtol=1e-6)
+    slope = share * (1 - share)
+    for function in (nn.softmax, lambda x, where: jnp.exp(nn.log_softmax(x, where=where))):
+        found = grad(lambda x, f=function: f(x, where=mask)[:, 0].sum())(x)
+        np.testing.assert_allclose(found, [[0, 0, 0], [slope, 0, -slope]], rtol=1e-5)
+    for options in ({}, {"return_sign": True}):
+
+        def last(x, options=options):
+            found = nn.logsumexp(x, axis=1, **options)
+            return jnp.exp(found[0] if options else found).sum()
+
+        lost = np.where(mask, x, -math.inf).astype(np.float32)
+        want = np.where(mask, np.exp(x), 0)
+        np.testing.assert_allclose(grad(last)(lost), want, rtol=1e-5)
+    nothing = jnp.full(3, -math.inf)
+    assert nn.logsumexp(nothing) == -math.inf
+    np.testing.assert_array_equal(grad(nn.logsumexp)(nothing), np.zeros(3))

@@ -93,6 +93,25 @@ def test_bincount_takes_every_integer_dtype(dtype: Any) -> None:
             np.testing.assert_array_equal(found, np.bincount(x.astype(int), minlength=minlength))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_powers_of_integers_mapped_and_differentiated(dtype: str) -> None:
+    x = extremes(np.int8)[:12].astype(dtype).reshape(4, 3)
+    y = np.array([[0, 1, 2], [5, 63, 64], [255, 256, 257], [1000, 3, 2**40 + 1]], dtype)
+    expected = np.power(x, y)
+    for mapped in (weft.vmap(jnp.power), weft.jit(weft.vmap(jnp.power, in_axes=0))):
+        np.testing.assert_array_equal(mapped(jnp.asarray(x), jnp.asarray(y)), expected)
+    repeated = weft.vmap(jnp.power, in_axes=(None, 0))(jnp.asarray(x[0]), jnp.asarray(y))
+    np.testing.assert_array_equal(repeated, np.power(x[0], y))
+    assert jnp.power(jnp.zeros((0, 3), dtype), jnp.zeros((0, 3), dtype)).shape == (0, 3)
+
+    def weighted(w: Any) -> Any:  # integers have no derivative, what stands beside them has
+        return jnp.sum(w * jnp.power(w.astype(dtype), jnp.asarray(y[0])))
+
+    w = np.array([1.0, 2.0, 3.0])
+    for gradient in (weft.grad(weighted), weft.jit(weft.grad(weighted))):
+        np.testing.assert_array_equal(gradient(jnp.asarray(w)), w ** np.arange(3))
+
+
 # ---- floating-point numbers --------------------------------------------------------------------
 
 
@@ -199,6 +218,71 @@ def test_derivatives_of_functions_with_cuts(name: str) -> None:
             np.testing.assert_allclose(found, slope * t, rtol=1e-8)
 
 
+CUTS = {
+    "sqrt": "real", "log": "real", "log1p": "real", "arcsin": "real", "arccos": "real",
+    "arccosh": "real", "arctanh": "real", "arcsinh": "imag", "arctan": "imag",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_derivatives_on_a_cut_are_those_of_its_side(name: str) -> None:
+    function, reference = getattr(jnp, name), getattr(np, name)
+    h = 1e-6
+    for along in (-5.0, -2.0, -0.5, 0.5, 2.0, 5.0):
+        for zero in (0.0, -0.0):
+            if CUTS[name] == "real":
+                z, ends, t = (
+                    complex(along, zero),
+                    [complex(along + s * h, zero) for s in (1, -1)],
+                    1,
+                )
+            else:
+                z, ends = complex(zero, along), [complex(zero, along + s * h) for s in (1, -1)]
+                t = 1j
+            slope = (reference(ends[0]) - reference(ends[1])) / (2 * h)
+            for f in (function, weft.jit(function)):
+                found = weft.jvp(f, (jnp.asarray(z),), (jnp.asarray(t + 0j),))[1]
+                np.testing.assert_allclose(found, slope, rtol=1e-8, atol=1e-9, err_msg=str(z))
+                found = weft.grad(f, holomorphic=True)(jnp.asarray(z))
+                np.testing.assert_allclose(found, slope / t, rtol=1e-8, atol=1e-9, err_msg=str(z))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", ["sqrt", "asin", "acos", "acosh", "asinh", "atan", "atanh"])
+def test_infinities_and_zeros_with_signs_in_every_part(name: str, dtype: Any) -> None:
+    parts = (-np.inf, -2.0, -0.0, 0.0, 0.5, np.inf)
+    z = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(z)
+    for function in (getattr(jnp, name), getattr(weft.lax, name)):
+        for found in both_ways(function, z):
+            for part in ("real", "imag"):
+                x, y = getattr(found, part), getattr(expected, part)
+                np.testing.assert_allclose(x, y, rtol=4 * np.finfo(dtype).eps, atol=0)
+                decided = ~np.isnan(y)
+                np.testing.assert_array_equal(np.signbit(x)[decided], np.signbit(y)[decided])
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_zero_to_a_power(dtype: Any) -> None:
+    exponents = np.array([0, 1, 2.5, 3 + 2j, 0.5 - 1j, 1j, -1, -2 + 1j], dtype)
+    for zero in (0j, complex(-0.0, 0.0), complex(0.0, -0.0)):
+        with np.errstate(all="ignore"):
+            expected = np.power(np.full(8, zero, dtype), exponents)
+        for found in both_ways(jnp.power, np.full(8, zero, dtype), exponents):
+            np.testing.assert_array_equal(found, expected)
+    slope = weft.grad(lambda z: z ** jnp.asarray(2 + 0j), holomorphic=True)
+    assert complex(slope(jnp.asarray(0j))) == 0
+
+
+def test_complex_powers_of_two_of_infinities() -> None:
+    z = np.array([complex(a, 0.0) for a in (-np.inf, np.inf, 3.0)] + [complex(-np.inf, 2.0)])
+    expected = np.array([0, np.inf, 8, 0], complex)
+    for found in both_ways(jnp.exp2, z):
+        np.testing.assert_allclose(found.real, expected.real, rtol=1e-15)
+        np.testing.assert_array_equal(found.imag, 0)
+
+
 @pytest.mark.parametrize("name", ["log2", "log10"])
 def test_complex_logarithms_of_zero(name: str) -> None:
     z = np.array([0, complex(-0.0, 0), complex(0, -0.0), -4, 100j])
@@ -246,6 +330,17 @@ def test_histograms_without_bins_and_with_ranges_that_end_before_they_start() ->
     for function in (jnp.histogram, jnp.histogram_bin_edges):
         with pytest.raises(ValueError, match="range"):
             function(x, 3, range=(2, 1))
+
+
+# ---- printing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (), (3,), (1000,), (1001,), (26, 39)])
+def test_repr_names_the_shape_where_numpy_does(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape, np.float32)
+    assert ("shape=" in repr(jnp.asarray(x))) == ("shape=" in repr(x))
+    with np.printoptions(threshold=2):
+        assert (f"shape={shape}" in repr(jnp.asarray(x))) == (f"shape={shape}" in repr(x))
 
 
 # ---- arguments ---------------------------------------------------------------------------------

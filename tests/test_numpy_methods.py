@@ -200,3 +200,18 @@ def test_inspection():
 def test_type_of_results():
     assert type(jnp.ones(2) + 1) is Array
     assert isinstance(jnp.ones(2), jnp.ndarray)
+
+
+def test_methods_have_the_defaults_of_their_functions():
+    compared = 0
+    for name in dir(Array):
+        method, function = getattr(Array, name), getattr(jnp, name, None)
+        if name.startswith("_") or not inspect.isfunction(method) or function is None:
+            continue
+        theirs = inspect.signature(function).parameters
+        for parameter in list(inspect.signature(method).parameters.values())[1:]:
+            if parameter.kind is parameter.VAR_POSITIONAL or parameter.name not in theirs:
+                continue
+            assert parameter.default == theirs[parameter.name].default, (name, parameter.name)
+            compared += 1
+    assert compared > 80

@@ -21,6 +21,9 @@ from weft.core.types import ArrayType
 from weft.random.generator import Generator, register
 from weft.random.threefry import THREEFRY, threefry_2x32
 
+# The recorded numbers are compared bit by bit, and the compiler rounds a product and a sum in one.
+pytestmark = pytest.mark.usefixtures("optimized")
+
 RECORDED = cases.recorded()
 
 

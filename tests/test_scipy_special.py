@@ -278,3 +278,42 @@ def test_one_program_and_narrow_dtypes():
 def test_bad_input(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+def test_betainc_of_parameters_of_different_size():
+    """The sensitivity to x, which float32 rounds, is allowed for; not that of large logarithms."""
+    rng = np.random.default_rng(0)
+    for low, high in ((4, 14), (12, 18)):
+        a, b = np.exp(rng.uniform(low, high, 500)), np.exp(rng.uniform(-2, 3, 500))
+        x = np.minimum(rng.beta(a, b), 1 - 1e-7)
+        a, b, x = (v.astype(np.float32) for v in (a, b, x))
+        wide = [v.astype(np.float64) for v in (a, b, x)]
+        want = reference.betainc(*wide)
+        step = 1e-6 * (1 + wide[2] * 0)
+        near = reference.betainc(wide[0], wide[1], np.minimum(wide[2] * (1 + step), 1))
+        bound = 2 * abs(near - want) + 1e-5
+        assert (abs(np.asarray(special.betainc(a, b, x)) - want) < bound).all()
+        lower = special.betainc(b, a, np.float32(1) - x)
+        assert (abs(np.asarray(lower) - (1 - want)) < bound).all()
+
+
+@pytest.mark.parametrize("size", [1e8, 1e10, 1e15])
+def test_betainc_of_huge_parameters(size):
+    of = np.float32 if size < 1e12 else np.float64
+    with weft.enable_x64(of is np.float64):
+        a, b = of(size), of(2 * size)
+        mean = float(a) / (float(a) + float(b))
+        width = math.sqrt(mean * (1 - mean) / (float(a) + float(b)))
+        x = (mean + width * np.linspace(-3, 3, 13)).astype(of)
+        want = reference.betainc(float(a), float(b), x.astype(np.float64))
+        bound = 2e-5 + 4 * np.finfo(of).eps * mean / width
+        np.testing.assert_allclose(special.betainc(a, b, x), want, atol=bound)
+    np.testing.assert_allclose(special.betainc(1e8, 1e8, 0.5), 0.5, atol=1e-6)
+
+
+def test_hyp1f1_where_an_early_term_is_next_to_zero():
+    """The terms after it are not: they grow like those of the exponential function."""
+    with weft.enable_x64():
+        for parameters in ((-1e-17, 1.5, 200.0), (-2 + 1e-12, 1.5, 100.0)):
+            want = reference.hyp1f1(*parameters)
+            np.testing.assert_allclose(special.hyp1f1(*parameters), want, rtol=1e-12)

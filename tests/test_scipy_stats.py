@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -398,3 +399,46 @@ def test_gaussian_kde_in_transformations():
     mean = sample.mean(1)
     spread = np.cov(sample, bias=False) * (1 + 7 ** (-2 / 6) * 1)
     np.testing.assert_allclose(drawn.mean(1), mean, atol=5 * np.sqrt(spread.max() / 4000))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [30, 1000, 100_000])
+def test_large_counts_do_not_cancel(n, dtype):
+    """Against exact integers: comb(n, k) / 2**n, and its neighbours' quotients."""
+    with weft.enable_x64():
+        _check_large_counts(n, dtype)
+
+
+def _check_large_counts(n, dtype):
+    eps = np.finfo(dtype).eps
+    for k in (n // 2, n // 2 + math.isqrt(n)):
+        exact = math.comb(n, k) / 2**n
+        found = stats.binom.pmf(*map(dtype, (k, n, 0.5)))
+        np.testing.assert_allclose(found, exact, rtol=50 * eps)
+        # comb(k + r - 1, k) successes and failures: r / (k + r) of the binomial probability.
+        found = stats.nbinom.pmf(*map(dtype, (n - k, k, 0.5)))
+        np.testing.assert_allclose(found, exact * k / n, rtol=50 * eps)
+        # The beta density of k + 1 and n - k + 1 at 1/2 is n + 1 such probabilities.
+        found = stats.beta.pdf(*map(dtype, (0.5, k + 1, n - k + 1)))
+        np.testing.assert_allclose(found, exact * (n + 1), rtol=50 * eps)
+        slope = weft.grad(stats.binom.logpmf, 2)(*map(dtype, (k, n, 0.5)))
+        np.testing.assert_allclose(slope, 4 * k - 2 * n, atol=n * eps * 4, rtol=50 * eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mean", [11, 1000, 100_000])
+def test_large_means_do_not_cancel(mean, dtype):
+    """At k = mean by Stirling's series, which has far more digits there than are needed."""
+    exact = 1 / math.sqrt(2 * math.pi * mean)
+    exact *= math.exp(-1 / (12 * mean) + 1 / (360 * mean**3) - 1 / (1260 * mean**5))
+    # Of Stirling's series the terms that are left out come to 1e-11 for 11.
+    bound = max(50 * np.finfo(dtype).eps, 1e-10 if mean < 100 else 0)
+    with weft.enable_x64():
+        found = stats.poisson.pmf(dtype(mean), dtype(mean))
+        np.testing.assert_allclose(found, exact, rtol=bound)
+        found = stats.gamma.pdf(dtype(mean), dtype(mean + 1))
+        np.testing.assert_allclose(found, exact, rtol=bound)
+        found = stats.chi2.pdf(dtype(2 * mean), dtype(2 * mean + 2))
+        np.testing.assert_allclose(found, exact / 2, rtol=bound)
+        slope = weft.grad(stats.poisson.logpmf, 1)(dtype(mean), dtype(mean * 1.25))
+        np.testing.assert_allclose(slope, -0.2, rtol=bound)

@@ -154,3 +154,18 @@ def test_bad_input(name):
         with pytest.raises(error, match=says) as caught:
             call()
         assert name in str(caught.value) or "mode" in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [None, "clip"])
+@pytest.mark.parametrize("bucket_size", [None, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_where_numbers_are_out_of_range(name, bucket_size, mode):
+    """With "clip" they belong to the first and the last segment, else to none."""
+    data = np.array([1.5, 0.0, 2.0, 3.0, -1.0, 0.5, 4.0])
+    ids = np.array([0, -1, 2, 0, 5, 2, -7])
+
+    def function(x):
+        found = getattr(weft.ops, name)(x, ids, 3, bucket_size=bucket_size, mode=mode)
+        return weft.numpy.where(abs(found) < 1e9, found, 0.0)
+
+    check_grads(function, (exact_array(data),), order=1)

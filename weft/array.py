@@ -404,8 +404,10 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         weak = ", weak_type=True" if self.type.weak_type else ""
         weak += placement_text(self._layout(), self._committed_place())
         text = np.array2string(self._value(), separator=", ", prefix="Array(")
-        if self.type.size == 0:
-            text = f"[], shape={self.shape}"
+        size = self.type.size
+        # As in NumPy: where the elements that are shown do not tell the shape.
+        if size > np.get_printoptions()["threshold"] or (not size and self.shape != (0,)):
+            text += f", shape={self.shape}"
         return f"Array({text}, dtype={dtype}{weak})"
 
     def _is_whole(self) -> bool:

@@ -53,6 +53,7 @@ from weft.ops import (
     householder,
     joining,
     layout_constraint,
+    logarithms,
     lu,
     powers,
     qr,
@@ -87,7 +88,8 @@ _MODULES: tuple[ModuleType, ...] = (
     creation, cumulative, custom_jvp, custom_pullback, custom_vjp, divisors, dot, dynamic_slicing,
     eig, eigh, elementary, entropies, errors, extended, fft, foreign_calls, gammas, gather,
     householder, hypergeometric, integrals, jit, joining, key_reuse, layout_constraint,
-    linear_solve, lu, philox, powers, qr, reduce, reduction, remat, rounding, scan, scatter, schur,
+    linear_solve, logarithms, lu, philox, powers, qr, reduce, reduction, remat, rounding, scan,
+    scatter, schur,
     selection, shape, shard_map, sharding_constraint, slicing, sorting, special, stable_sums, svd,
     tangents, threefry, triangular_solve, tridiagonal, while_loop, window,
 )  # fmt: skip

@@ -124,7 +124,7 @@ def _public_name(frame: FrameType) -> str | None:
     if name in frame.f_globals.get("__all__", ()):
         return name
     # A wrapper's frame, or the method `__call__` of a function that is an object.
-    owner = frame.f_locals.get("function" if name == "boundary" else "self")
+    owner = frame.f_locals.get("function" if name in ("boundary", "repeating") else "self")
     found = getattr(owner, "__name__", None)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     return found if isinstance(found, str) and found in getattr(module, "__all__", ()) else None

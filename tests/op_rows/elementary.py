@@ -7,7 +7,7 @@ import scipy.special
 
 from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
-from weft.ops import elementary, powers, stable_sums
+from weft.ops import elementary, logarithms, powers, stable_sums
 
 INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)
@@ -50,6 +50,8 @@ ROWS = [
     Op(elementary.exp2, np.exp2, INEXACT, ulps=by_kind(1, 4)),
     Op(elementary.expm1, np.expm1, INEXACT, ulps=6),
     Op(elementary.log1p, np.log1p, INEXACT, draw=between(-0.7, 5), ulps=by_kind(3, 60)),
+    Op(logarithms.log2, np.log2, R, draw=positive, ulps=4, floor=0.1),
+    Op(logarithms.log10, np.log10, R, draw=positive, ulps=4, floor=0.1),
     Op(elementary.logistic, logistic, INEXACT, ulps=6),
     Op(elementary.tan, np.tan, INEXACT, draw=between(-1.3, 1.3), ulps=6),
     Op(elementary.asin, np.arcsin, INEXACT, draw=inside, ulps=6),

@@ -279,7 +279,7 @@ class ArrayOperators(Generic[Result]):
         *,
         out: None = None,
         size: int | None = None,
-        fill_value: Any = 0,
+        fill_value: Any = None,
     ) -> Result:
         """The slices along an axis for which a condition holds."""
         return implementations.compress(
@@ -487,15 +487,11 @@ class ArrayOperators(Generic[Result]):
         """The largest element minus the smallest, over axes (None: all)."""
         return implementations.ptp(self, axis=axis, out=out, keepdims=keepdims)
 
-    def argmax(
-        self, axis: int | None = None, out: None = None, keepdims: bool | None = None
-    ) -> Result:
+    def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Result:
         """The index of the largest element along an axis (None: of all elements in order)."""
         return implementations.argmax(self, axis=axis, out=out, keepdims=keepdims)
 
-    def argmin(
-        self, axis: int | None = None, out: None = None, keepdims: bool | None = None
-    ) -> Result:
+    def argmin(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Result:
         """The index of the smallest element along an axis (None: of all elements in order)."""
         return implementations.argmin(self, axis=axis, out=out, keepdims=keepdims)
 

@@ -233,7 +233,8 @@ class Tracer(Typed, ArrayOperators[Any]):
         value = self._force(
             "using an array as an index or a length",
             "index weft arrays with it, not Python lists; lengths and shapes must be static "
-            "(jit's static_argnums or static_argnames)",
+            "(jit's static_argnums or static_argnames); a loop over range(n) is "
+            "weft.lax.fori_loop",
             TracerIntegerConversionError,
         )
         return int(value.__index__())

@@ -23,6 +23,7 @@ from weft.linalg.results import SlogdetResult
 from weft.linalg.solving import identities, solved
 from weft.numpy.arguments import convert
 from weft.numpy.compiled import compiled
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import abs as abs_
 from weft.ops.arithmetic import add, div, eq, log, mul, ne, scalar, sign, sub
 from weft.ops.complex import complex as complex_of
@@ -188,6 +189,7 @@ def _determinant(a: Any) -> Any:
 
 
 @api_boundary
+@repeated
 def det(a: Any) -> Array:
     """The determinants of square matrices, shape (..., n, n); of an empty one it is 1.
 

@@ -14,6 +14,7 @@ from weft.linalg.operands import check_matrices
 from weft.numpy.arguments import axes_of, check_flag, convert, inexact
 from weft.numpy.compiled import compiled
 from weft.numpy.reductions import accumulator, kept
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import abs as abs_
 from weft.ops.arithmetic import add, div, eq, exp, log, mul, ne, sqrt, square
 from weft.ops.complex import imag, real
@@ -134,6 +135,7 @@ def _check_vector_order(operation: str, order: Any) -> None:
 
 
 @api_boundary
+@repeated
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """The norm of vectors (one axis) or matrices (two axes); without both, of all elements.
 

@@ -19,6 +19,7 @@ from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
 from weft.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, integer_of, promoted
 from weft.numpy.compiled import compiled
+from weft.numpy.repeated import repeated
 from weft.ops.collectives import pbroadcast
 from weft.ops.convert import stop_gradient
 from weft.ops.creation import broadcasted_iota, eye
@@ -106,6 +107,7 @@ def _solve(a: Any, b: Any) -> Any:
 
 
 @api_boundary
+@repeated
 def solve(a: Any, b: Any) -> Array:
     """The x for which a x = b.
 
@@ -142,6 +144,7 @@ def _inverse(a: Any) -> Any:
 
 
 @api_boundary
+@repeated
 def inv(a: Any) -> Array:
     """The inverses of square matrices, shape (..., n, n).
 

@@ -212,8 +212,17 @@ sigmoid: Unary = unary(
 )
 
 
+def _at_least(x: Any, least: float) -> Any:
+    """x, but no number so low that a factor of 0 with it would give NaN, or its square overflow.
+
+    `least` is so low that the function is 0 there, in every dtype.
+    """
+    return x if type_of(x).dtype in dtypes.COMPLEX else lax.max(x, constant(least, x))
+
+
 @compiled
 def _silu(x: Any) -> Any:
+    x = _at_least(x, -1000.0)
     return lax.mul(x, elementary.logistic(x))
 
 
@@ -244,6 +253,7 @@ def _log_sigmoid(x: Any) -> Any:
 
 @compiled
 def _mish(x: Any) -> Any:
+    x = _at_least(x, -1000.0)
     return lax.mul(x, lax.tanh(logaddexp(x, constant(0, x))))
 
 
@@ -281,10 +291,12 @@ mish: Unary = _real(
 @compiled
 def _gelu(x: Any, *, approximate: bool) -> Any:
     half = constant(0.5, x)
+    x = _at_least(x, -100.0)
     if approximate:
-        # Not with x**3, which leaves the range of 16 bits at 40.
-        factor = lax.add(constant(1, x), lax.mul(constant(0.044715, x), lax.mul(x, x)))
-        inner = lax.mul(lax.mul(constant(math.sqrt(2 / math.pi), x), x), factor)
+        # Not with x**3, which leaves the range of 16 bits at 40. From 100 on the tangent is 1.
+        size = lax.min(x, constant(100, x))
+        factor = lax.add(constant(1, x), lax.mul(constant(0.044715, x), lax.mul(size, size)))
+        inner = lax.mul(lax.mul(constant(math.sqrt(2 / math.pi), x), size), factor)
         return lax.mul(lax.mul(half, x), lax.add(constant(1, x), lax.tanh(inner)))
     tail = special.erfc(lax.mul(x, constant(-math.sqrt(0.5), x)))
     return lax.mul(lax.mul(half, x), tail)
@@ -305,6 +317,9 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 
 @compiled
 def _soft_sign(x: Any) -> Any:
+    # Infinity over infinity would be NaN.
+    limits = dtypes.finfo(type_of(x).dtype)
+    x = lax.max(lax.min(x, constant(float(limits.max), x)), constant(float(limits.min), x))
     return lax.div(x, lax.add(lax.abs(x), constant(1, x)))
 
 
@@ -368,6 +383,7 @@ def _hard_sigmoid(x: Any) -> Any:
 
 @compiled
 def _hard_silu(x: Any) -> Any:
+    x = _at_least(x, -4.0)
     return lax.mul(x, _hard_sigmoid.function(x))
 
 

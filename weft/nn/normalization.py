@@ -94,16 +94,29 @@ def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     if mask:
         x = select(mask[0], x, filled(-math.inf, x))
     largest = stop_gradient(reduce_max(x, axes))
-    weights = lax.exp(lax.sub(x, _kept(largest, shape, axes)))
     if mask:
-        weights = select(mask[0], weights, filled(0, x))
-    return lax.div(weights, _kept(reduce_sum(weights, axes), shape, axes))
+        largest, nothing = _or_zero(largest)
+    weights = lax.exp(lax.sub(x, _kept(largest, shape, axes)))
+    total = reduce_sum(weights, axes)
+    if mask:
+        total = select(nothing, filled(1, total), total)
+    return lax.div(weights, _kept(total, shape, axes))
+
+
+def _or_zero(largest: Any) -> tuple[Any, Any]:
+    """The largest elements, 0 where nothing counts, and where that is.
+
+    Differences from minus infinity would be NaN, also in derivatives.
+    """
+    size = real(largest) if type_of(largest).dtype in dtypes.COMPLEX else largest
+    nothing = lax.eq(size, filled(-math.inf, size))
+    return select(nothing, filled(0, largest), largest), nothing
 
 
 def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, several, or all (None).
 
-    where: a mask of the elements that count; the others are 0.
+    where: a mask of the elements that count; the others are 0, also where none counts.
 
     >>> softmax(np.array([0.0, 0.0]))
     Array([0.5, 0.5], dtype=float32)
@@ -119,11 +132,14 @@ def _log_softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
     shape = type_of(x).shape
     if mask:
         x = select(mask[0], x, filled(-math.inf, x))
-    shifted = lax.sub(x, _kept(stop_gradient(reduce_max(x, axes)), shape, axes))
-    weights = lax.exp(shifted)
+    largest = stop_gradient(reduce_max(x, axes))
     if mask:
-        weights = select(mask[0], weights, filled(0, x))
-    out = lax.sub(shifted, _kept(lax.log(reduce_sum(weights, axes)), shape, axes))
+        largest, nothing = _or_zero(largest)
+    shifted = lax.sub(x, _kept(largest, shape, axes))
+    total = reduce_sum(lax.exp(shifted), axes)
+    if mask:
+        total = select(nothing, filled(1, total), total)
+    out = lax.sub(shifted, _kept(lax.log(total), shape, axes))
     return select(mask[0], out, filled(-math.inf, x)) if mask else out
 
 
@@ -171,10 +187,15 @@ def _logsumexp(
         terms = lax.mul(terms, weights)
     total = reduce_sum(terms, axes)
     sign = lax.sign(total) if signed else None
+    # Where nothing counts, the derivative is 0: it does not see the logarithm's slope at 0.
+    nothing = lax.eq(total, constant(0, total))
+    safe = select(nothing, filled(1, total), total)
     if sign is not None:
-        out = lax.add(lax.log(lax.abs(total)), shift)
+        logarithm = lax.log(lax.abs(safe))
+        out = lax.add(select(nothing, filled(-math.inf, logarithm), logarithm), shift)
     else:
-        out = lax.add(lax.log(total), complex_shift)
+        logarithm = lax.log(safe)
+        out = lax.add(select(nothing, filled(-math.inf, logarithm), logarithm), complex_shift)
     if not keepdims:
         return out if sign is None else (out, sign)
     lengths = tuple(1 if d in axes else n for d, n in enumerate(shape))
@@ -234,7 +255,7 @@ def logsumexp(
 
     b: factors, which broadcast against `a`; where: a mask of the elements that count;
     return_sign: the result is a pair of the logarithm of the absolute value and the sign of the
-    sum (without it, a negative sum gives NaN).
+    sum (without it, a negative sum gives NaN). Where the sum is 0, derivatives are 0, too.
 
     >>> logsumexp(np.array([1000.0, 0.0]))
     Array(1000., dtype=float32)

@@ -34,10 +34,12 @@ __all__ = [
     "check_arrays",
     "check_choice",
     "check_fill",
+    "check_fits",
     "check_flag",
     "check_number",
     "combined",
     "convert",
+    "does_not_fit",
     "expanded",
     "fill_unread",
     "inexact",
@@ -98,6 +100,20 @@ def operands(operation: str, *values: Any) -> tuple[Any, ...]:
     """Several arguments as `operand` takes one."""
     check_arrays(operation, *values)
     return tuple([user_value(x) if isinstance(x, np.generic) else x for x in values])
+
+
+def does_not_fit(operation: str, value: int, dtype: Any) -> OverflowError:
+    """The error of a Python integer beyond the dtype of what it meets."""
+    return OverflowError(
+        f"{operation}: the Python integer {value} does not fit in {dtype.name}, the dtype of "
+        f"the other operand; convert that one first, for example x.astype('int64')"
+    )
+
+
+def check_fits(operation: str, value: Any, dtype: Any) -> None:
+    """Raises OverflowError for a Python integer beyond the integer dtype that it is to take."""
+    if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
+        raise does_not_fit(operation, value, dtype)
 
 
 _FLOAT = np.dtype(float)

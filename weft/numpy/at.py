@@ -17,7 +17,15 @@ from weft import dtypes
 from weft.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, convert, fill_unread, promoted
+from weft.numpy.arguments import (
+    broadcasted,
+    check_arrays,
+    check_fits,
+    check_flag,
+    convert,
+    fill_unread,
+    promoted,
+)
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.elementwise import power
 from weft.numpy.indexing import (
@@ -30,6 +38,7 @@ from weft.numpy.indexing import (
     start_indices,
     take_static,
 )
+from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.numpy.taking import INT32, take_axis
 from weft.ops.arithmetic import add as add_
 from weft.ops.arithmetic import div, mul, neg
@@ -193,6 +202,13 @@ def _check_mode(mode: Any, operation: str) -> None:
         )
 
 
+def _check_flags(operation: str, are_sorted: Any, unique: Any, wrap: Any) -> None:
+    if not (are_sorted is unique is False and wrap is True):
+        check_flag(are_sorted, f".at[...].{operation}", "indices_are_sorted")
+        check_flag(unique, f".at[...].{operation}", "unique_indices")
+        check_flag(wrap, f".at[...].{operation}", "wrap_negative_indices")
+
+
 def _check_shape(value: Any, plan: Plan, operation: str) -> None:
     """Raises ShapeError where a value does not broadcast to what the index selects."""
     shape = type_of(value).shape
@@ -207,13 +223,18 @@ def _check_shape(value: Any, plan: Plan, operation: str) -> None:
         )
 
 
-def _common_dtype(x: Any, value: Any, operation: str) -> Any:
-    """The dtype of the arithmetic: a set converts the value, others promote and convert back."""
+def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
+    """The value, and the dtype of the arithmetic: a set converts the value, others promote and
+    convert back."""
     of = type_of(x)
-    if operation == "set" or type_of(value).dtype == of.dtype:
-        return of.dtype
-    a, b = promoted_types(of, type_of(value))
-    return dtypes.promote(a, b)[0]
+    dtype = of.dtype if operation == "set" else _common_dtype(of, value)
+    return number_for(f".at[...].{operation}", value, dtype), dtype
+
+
+def _common_dtype(of: Any, value: Any) -> Any:
+    """The dtype in which arrays of a type meet a value; of an integer only the class counts."""
+    other = canonical_type(value) if type(value) is int else type_of(value)
+    return dtypes.promote(*promoted_types(of, other))[0]
 
 
 def promoted_types(x: Any, value: Any) -> tuple[Any, Any]:
@@ -234,15 +255,16 @@ def update(
 ) -> Any:
     """The array with the elements at an index set to, or combined with, a value."""
     _check_mode(mode, operation)
+    _check_flags(operation, indices_are_sorted, unique_indices, wrap)
     check_arrays(f".at[...].{operation}", value)
     of = type_of(x)
-    masked = _masked(x, index, value, operation)
+    value, dtype = _prepared(x, value, operation)
+    masked = _masked(x, index, value, operation, dtype)
     if masked is not None:
         return masked
     encoded = encode(index, of.shape)
     plan = plan_of(encoded.key, of.shape)
     _check_shape(value, plan, operation)
-    dtype = _common_dtype(x, value, operation)
     if is_eager():
         x, value = as_array(x), as_array(value)
         x._live()
@@ -284,7 +306,7 @@ def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) 
     return new if of.dtype == dtype else convert(new, of.dtype)
 
 
-def _masked(x: Any, index: Any, value: Any, operation: str) -> Any:
+def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
     """The update by one boolean array whose values need not be known, or None for other indices.
 
     One value for all selected elements makes it a choice per element, without an index.
@@ -301,7 +323,6 @@ def _masked(x: Any, index: Any, value: Any, operation: str) -> Any:
         a not in (1, b) for a, b in zip(given, rest[len(rest) - len(given) :], strict=True)
     ):
         return None
-    dtype = _common_dtype(x, value, operation)
     return update_masked(x, index, value, operation=operation, dtype=dtype)
 
 
@@ -464,7 +485,7 @@ class AtIndex:
     def _through_ones(self, values: Any, operation: str, *options: Any) -> Any:
         """Division and power: by the product of all that falls on an element."""
         check_arrays(f".at[...].{operation}", self.array, values)
-        x, y = promoted(operation, self.array, values)
+        x, y = promoted(operation, *meeting(f".at[...].{operation}", self.array, values))
         of = type_of(self.array)
         dtype = type_of(x).dtype
         if operation == "divide" and dtype not in dtypes.INEXACT:
@@ -535,9 +556,11 @@ class AtIndex:
         or the least integer, or the greatest one of an unsigned dtype).
         """
         _check_mode(mode, "get")
+        _check_flags("get", indices_are_sorted, unique_indices, wrap_negative_indices)
         if fill_value is not None and mode not in ("fill", "drop"):
             raise fill_unread(fill_value, mode, ".at[...].get")
         of = type_of(self.array)
+        check_fits(".at[...].get", fill_value, of.dtype)
         encoded = encode(self.index, of.shape)
         plan = plan_of(encoded.key, of.shape)
         return take(
@@ -581,6 +604,6 @@ def take(x: Any, encoded: Index, plan: Plan, *, fill_value: Any, **options: Any)
 def convert_for(values: Any, array: Any) -> Any:
     """A value to be negated: Python numbers take the dtype of the array if they can."""
     check_arrays(".at[...].subtract", values)
-    of, mine = type_of(values), type_of(array)
-    dtype = dtypes.promote(*promoted_types(mine, of))[0]
-    return values if of.dtype == dtype else convert(values, dtype)
+    dtype = _common_dtype(type_of(array), values)
+    values = number_for(".at[...].subtract", values, dtype)
+    return _converted(values, dtype)

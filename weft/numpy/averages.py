@@ -12,6 +12,7 @@ from weft.errors import WeftValueError
 from weft.numpy.arguments import axes_of, broadcasted, check_flag, convert, inexact, operand
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.reductions import kept, mean
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import div, mul
 from weft.ops.shape import broadcast_in_dim, reduce_sum, transpose
 
@@ -60,6 +61,7 @@ def average(
 ) -> Any: ...
 
 
+@repeated
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
 ) -> Any:

@@ -22,6 +22,7 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_fill,
+    check_fits,
     check_number,
     convert,
     length_of,
@@ -32,7 +33,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.joining import static_array
-from weft.numpy.promotion import meeting
+from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import boolean
 from weft.numpy.taking import _take, take_axis, wrapped
 from weft.ops import slicing
@@ -100,9 +101,10 @@ def _beside(value: Any, other: Any) -> Any:
     """A Python number as an array, where what it is chosen with does not make it a wider one."""
     if type(value) not in _NUMBERS:
         return value
-    if type(other) in _NUMBERS or (type(other) is Array and other.type.dtype in _NARROW):
+    if type(other) is Array and other.type.dtype in _NARROW:
+        check_fits("where", value, other.type.dtype)
         return as_array(value)
-    return value
+    return as_array(value) if type(other) in _NUMBERS else value
 
 
 @overload
@@ -304,6 +306,7 @@ def compress(
     check_fill(fill_value, size, "compress")
     fill_value = 0 if fill_value is None else fill_value
     check_number(fill_value, "compress", "fill_value")
+    fill_value = number_for("compress", fill_value, type_of(a).dtype)
     if isinstance(condition, (list, tuple)):
         condition = np.asarray(condition)
     condition = operand("compress", condition)
@@ -360,7 +363,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             operation="select",
             wanted="as many, and at least one",
         )
-    return _select(*operands("select", *condlist, *choicelist, default))
+    conditions = operands("select", *condlist)
+    return _select(*conditions, *meeting("select", *choicelist, default))
 
 
 @compiled
@@ -384,7 +388,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     refuse_out("choose", out)
     a = operand("choose", a)
     values = list(choices)
-    values = list(operands("choose", *values))
+    values = list(meeting("choose", *values))
     if mode == "raise":
         number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(values)):
@@ -443,7 +447,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     dtype = type_of(x).dtype
 
     def value(function: Callable[..., Any] | Any) -> Any:
-        return convert(function(x, *args, **kw) if callable(function) else function, dtype)
+        if callable(function):
+            return convert(function(x, *args, **kw), dtype)
+        return convert(number_for("piecewise", function, dtype), dtype)
 
     for condition in conditions:
         broadcasted(condition, type_of(x).shape, "piecewise")

@@ -14,6 +14,7 @@ from weft.numpy.compiled import compiled
 from weft.numpy.elementwise import constant, equal, together
 from weft.numpy.logic import logical_and, logical_or
 from weft.numpy.promotion import as_operand, meeting
+from weft.numpy.repeated import repeated
 from weft.numpy.representation import is_finite, isnan
 from weft.ops import arithmetic as lax
 from weft.ops import bits
@@ -24,6 +25,7 @@ from weft.typing import ArrayLike
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
+@repeated
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
 ) -> Array:
@@ -48,7 +50,7 @@ def isclose(
 
 def _together_inexact(operation: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two arguments as real or complex numbers of one dtype and one shape."""
-    a, b = promoted(operation, as_operand(operation, a), as_operand(operation, b))
+    a, b = promoted(operation, *meeting(operation, a, b))
     dtype = inexact(type_of(a).dtype)
     shape = broadcast_shape(operation, type_of(a).shape, type_of(b).shape)
     a, b = (broadcasted(convert_element_type(x, dtype), shape) for x in (a, b))
@@ -79,6 +81,7 @@ def _every(x: Any) -> Any:
     return reduce_and(x, tuple(range(type_of(x).ndim)))
 
 
+@repeated
 def allclose(
     a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
 ) -> Array:

@@ -21,6 +21,7 @@ from weft.control.jit import eager_program, jit_p
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
+from weft.numpy.repeated import WatchedTrace
 from weft.transforms.eval import EvalTrace
 from weft.transforms.programs import run_program
 from weft.transforms.staging import trace_to_jaxpr
@@ -38,14 +39,14 @@ _MOST = 4096
 def is_eager() -> bool:
     """Whether no transformation is active, so that primitives are evaluated at once."""
     trace = _trace(None)
-    return trace is None or type(trace) is EvalTrace
+    return trace is None or isinstance(trace, EvalTrace)
 
 
 def _evaluates(trace: Any) -> bool:
     """Whether what a trace passes on is evaluated in the end, and not recorded."""
     while trace.parent is not None:
         trace = trace.parent
-    return type(trace) is EvalTrace
+    return isinstance(trace, EvalTrace)
 
 
 class Traced:
@@ -108,7 +109,7 @@ class Compiled:
     def under_trace(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """The call while a transformation is active."""
         trace = _trace(None)
-        if type(trace) is EvalTrace:
+        if isinstance(trace, EvalTrace):
             return self.first_time(arrays, static)
         if not _evaluates(trace) or any(axis.explicit for axis in mesh_axes()):
             # Where casts are to be written, it matters which operands are constants.
@@ -170,15 +171,19 @@ class Compiled:
         for value in arrays:
             if isinstance(value, Tracer):
                 raise leaked(value)
+        watched = _trace(None)
         token = current_variable.set(bottom_trace())
         try:
             values = [as_array(x) for x in arrays]
             if _settings().looks_at_results:
                 # As an equation it is looked at, and searched for where a NaN came from.
                 return self.bound(self.traced([x.type for x in values], static), values)
-            outs = run_program(self.program(values, static), values)
+            program = self.program(values, static)
+            outs = run_program(program, values)
         finally:
             current_variable.reset(token)
+        if type(watched) is WatchedTrace:
+            watched.note(program, values, outs)
         return tuple(outs) if isinstance(outs, list) else outs
 
 

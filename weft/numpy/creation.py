@@ -19,7 +19,7 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.numpy.arguments import broadcasted, check_arrays, check_flag, shape_of
+from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.promotion import as_operand
 from weft.ops.convert import convert_element_type
@@ -189,6 +189,9 @@ def _from_numpy(value: np.ndarray[Any, Any], dtype: Any) -> Any:
     return put(value, ArrayType(value.shape, dtype))
 
 
+_WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128})
+
+
 def _from_sequence(value: Any, dtype: Any) -> Any:
     leaves: list[Any] = []
     _collect(value, leaves)
@@ -208,6 +211,13 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
         dtype, _ = dtypes.promote(
             *[_weight(item, of) for item, of in zip(value, types, strict=True)]
         )
+    for leaf in leaves:
+        check_fits("array", leaf, dtype)
+    if dtype in _WIDE:  # Numbers and NumPy arrays at once, as the default width would round them.
+        parts = [
+            part if hasattr(item, "type") else _make(item, dtype)
+            for item, part in zip(value, parts, strict=True)
+        ]
     rows = [broadcast_in_dim(_in_dtype(x, dtype), (1, *shape), _from_one(shape)) for x in parts]
     return concatenate(rows, 0)
 

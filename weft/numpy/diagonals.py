@@ -28,7 +28,9 @@ from weft.numpy.arguments import (
 from weft.numpy.choosing import known, nonzero
 from weft.numpy.compiled import compiled
 from weft.numpy.joining import static_array
+from weft.numpy.promotion import number_for
 from weft.numpy.reductions import sum as sum_
+from weft.numpy.repeated import repeated
 from weft.numpy.taking import wrapped
 from weft.ops.arithmetic import add, div, eq, lt, mul, rem
 from weft.ops.arithmetic import max as larger
@@ -87,6 +89,7 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
     return reshape(slice_in_dim(rows, 0, 1, axis=rank + 1), (*left, size))
 
 
+@repeated
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of the matrices in two axes, as the last dimension of the result.
 
@@ -216,6 +219,7 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
         )
     a, val = operands("fill_diagonal", a, val)
     of = type_of(a)
+    val = number_for("fill_diagonal", val, of.dtype)
     if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):
         raise ShapeError(
             "fill_diagonal takes a matrix, or more dimensions of one length",

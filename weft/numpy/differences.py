@@ -28,7 +28,9 @@ from weft.numpy.creation import asarray, full
 from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
+from weft.numpy.promotion import number_for
 from weft.numpy.reductions import accumulator
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import abs as abs_
 from weft.ops.arithmetic import add, div, eq, mul, ne, neg, sub
 from weft.ops.bits import bitwise_and
@@ -56,6 +58,7 @@ def _diff(a: Any, *, n: int, axis: int) -> Any:
     return a
 
 
+@repeated
 def diff(
     a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
 ) -> Array:
@@ -80,7 +83,7 @@ def diff(
     for value, first in ((prepend, True), (append, False)):
         if value is None:
             continue
-        value = operand("diff", value)
+        value = number_for("diff", operand("diff", value), of.dtype)
         if not type_of(value).ndim:
             one = tuple(1 if d == place else s for d, s in enumerate(of.shape))
             value = broadcasted(value, one)
@@ -104,7 +107,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     parts = [found]
     for value, first in ((to_begin, True), (to_end, False)):
         if value is not None:
-            value = operand("ediff1d", value)
+            value = number_for("ediff1d", operand("ediff1d", value), type_of(ary).dtype)
             flat = reshape(convert(value, type_of(ary).dtype), (type_of(value).size,))
             parts = [flat, *parts] if first else [*parts, flat]
     return concatenate(parts) if len(parts) > 1 else found

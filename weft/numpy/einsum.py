@@ -26,6 +26,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled import compiled
 from weft.numpy.linear_algebra import preferred_dtype
+from weft.numpy.promotion import meeting
 from weft.ops.arithmetic import eq
 from weft.ops.creation import broadcasted_iota
 from weft.ops.dot import dot_general
@@ -263,6 +264,7 @@ def einsum(
     else:
         values = list(operands)
     check_arrays("einsum", *values)
+    values = list(meeting("einsum", *values))
     values = [user_value(x) for x in values]
     if not values:
         raise _wrong("there are no operands", subscripts)

@@ -21,9 +21,8 @@ from weft.numpy.promotion import (
     unary_ufunc,
 )
 from weft.ops import arithmetic as lax
-from weft.ops import bits, elementary, powers, stable_sums
 from weft.ops import complex as parts
-from weft.ops.rounding import RoundingMethod, is_finite, round
+from weft.ops import elementary, logarithms, powers, stable_sums
 from weft.ops.selection import select
 from weft.ops.special import bessel_i0e
 
@@ -75,36 +74,6 @@ def _real_or_complex(name: str, primitive: Any, doc: str) -> UnaryUfunc:
     return unary_ufunc(name, {INEXACT: primitive.bind}, doc, inexact=True)
 
 
-def _conjugate(x: Any) -> Any:
-    return parts.conj(x)
-
-
-def _opposite_conjugate(x: Any) -> Any:
-    return lax.neg(parts.conj(x))
-
-
-def _on_both_sides(primitive: Any, part: Any, mirrored: Any) -> Any:
-    """A function of complex numbers with a cut along an axis, where the sign of a zero tells the
-    two sides of the cut apart, as in C: f(mirrored(z)) = mirrored(f(z))."""
-
-    def function(x: Any) -> Any:
-        zero, one = constant(0, part(x)), constant(1, part(x))
-        below = lax.lt(part(x), zero)
-        below = bits.bitwise_or(below, lax.lt(lax.div(filled(one, part(x)), part(x)), zero))
-        out = primitive.bind(select(below, mirrored(x), x))
-        return select(below, mirrored(out), out)
-
-    function.__name__ = primitive.name
-    return compiled(function)
-
-
-def _with_cut(name: str, primitive: Any, doc: str, imaginary: bool = False) -> UnaryUfunc:
-    """A function whose cut lies on the real, or the imaginary, axis."""
-    sides = (parts.real, _opposite_conjugate) if imaginary else (parts.imag, _conjugate)
-    cases = {FLOATING: primitive.bind, dtypes.COMPLEX: _on_both_sides(primitive, *sides)}
-    return unary_ufunc(name, cases, doc, inexact=True)
-
-
 # ---- exponentials and logarithms ---------------------------------------------------------------
 
 exp: UnaryUfunc = _real_or_complex(
@@ -154,39 +123,6 @@ log1p: UnaryUfunc = _real_or_complex(
 )
 
 
-def _logarithm_to_base(base: int) -> Any:
-    def logarithm(x: Any) -> Any:
-        whole = _whole_part(x, base)
-        power = (
-            elementary.exp2_p.bind(whole)
-            if base == 2
-            else powers.pow_p.bind(filled(base, x), whole)
-        )
-        rest = lax.div(x, power)
-        return lax.add(whole, lax.mul(lax.log(rest), constant(1 / math.log(base), x)))
-
-    logarithm.__name__ = f"log{base}"
-    return compiled(logarithm)
-
-
-def _whole_part(x: Any, base: int) -> Any:
-    """The whole number nearest to the logarithm, of which base to the power is a normal number; 0
-    where there is none.
-
-    The logarithm of x over that power is small: what the power lacks in digits the sum rounds away,
-    so that the logarithms of powers of the base are exact. Rounding has derivative 0.
-    """
-    logarithm = lax.mul(lax.log(x), constant(1 / math.log(base), x))
-    limits = dtypes.finfo(type_of(x).dtype)
-    low = math.ceil(math.log(float(limits.tiny), base))
-    # One less than the most: what divides by numbers near the greatest may multiply by an inverse
-    # that is subnormal, and taken for 0.
-    high = math.floor(math.log(float(limits.max), base) * (1 - 1e-9)) - 1
-    whole = round(logarithm, RoundingMethod.TO_NEAREST_EVEN)
-    whole = lax.max(constant(low, x), lax.min(constant(high, x), whole))
-    return select(is_finite(logarithm), whole, filled(0, x))
-
-
 def _complex_logarithm_to_base(base: int) -> Any:
     def logarithm(x: Any) -> Any:
         natural = lax.log(x)
@@ -200,7 +136,7 @@ def _complex_logarithm_to_base(base: int) -> Any:
 
 log2: UnaryUfunc = unary_ufunc(
     "log2",
-    {FLOATING: _logarithm_to_base(2), dtypes.COMPLEX: _complex_logarithm_to_base(2)},
+    {FLOATING: logarithms.log2_p.bind, dtypes.COMPLEX: _complex_logarithm_to_base(2)},
     """The logarithm to base 2, elementwise; exact for whole powers of 2.
 
     >>> jnp.log2(jnp.array([1.0, 8.0]))
@@ -210,7 +146,7 @@ log2: UnaryUfunc = unary_ufunc(
 )
 log10: UnaryUfunc = unary_ufunc(
     "log10",
-    {FLOATING: _logarithm_to_base(10), dtypes.COMPLEX: _complex_logarithm_to_base(10)},
+    {FLOATING: logarithms.log10_p.bind, dtypes.COMPLEX: _complex_logarithm_to_base(10)},
     """The logarithm to base 10, elementwise; exact for whole powers of 10.
 
     >>> jnp.log10(jnp.array([1.0, 100.0]))
@@ -218,7 +154,7 @@ log10: UnaryUfunc = unary_ufunc(
     """,
     inexact=True,
 )
-sqrt: UnaryUfunc = _with_cut(
+sqrt: UnaryUfunc = _real_or_complex(
     "sqrt",
     lax.sqrt_p,
     """The elementwise square root.
@@ -294,7 +230,7 @@ tan: UnaryUfunc = _real_or_complex(
     Array([0.       , 1.5574077], dtype=float32)
     """,
 )
-arcsin: UnaryUfunc = _with_cut(
+arcsin: UnaryUfunc = _real_or_complex(
     "arcsin",
     elementary.asin_p,
     """The angle, in radians, whose sine is x, elementwise.
@@ -303,7 +239,7 @@ arcsin: UnaryUfunc = _with_cut(
     Array([0.       , 1.5707964], dtype=float32)
     """,
 )
-arccos: UnaryUfunc = _with_cut(
+arccos: UnaryUfunc = _real_or_complex(
     "arccos",
     elementary.acos_p,
     """The angle, in radians, whose cosine is x, elementwise.
@@ -414,7 +350,7 @@ tanh: UnaryUfunc = _real_or_complex(
     Array([0.       , 0.7615942], dtype=float32)
     """,
 )
-arcsinh: UnaryUfunc = _with_cut(
+arcsinh: UnaryUfunc = _real_or_complex(
     "arcsinh",
     elementary.asinh_p,
     """The inverse of the hyperbolic sine, elementwise.
@@ -422,9 +358,8 @@ arcsinh: UnaryUfunc = _with_cut(
     >>> jnp.arcsinh(jnp.array([0.0, 1.0]))
     Array([0.        , 0.88137364], dtype=float32)
     """,
-    imaginary=True,
 )
-arccosh: UnaryUfunc = _with_cut(
+arccosh: UnaryUfunc = _real_or_complex(
     "arccosh",
     elementary.acosh_p,
     """The inverse of the hyperbolic cosine, elementwise.

@@ -223,7 +223,7 @@ def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
         fix=Fix(
             "clip",
             "to read beyond the end on purpose use x.at[weft.numpy.asarray(i)].get(mode='fill') "
-            "or mode='clip'",
+            "or mode='clip'; an update leaves out what such an index has beyond the end",
             {"index": index, "size": size},
         ),
     )

@@ -39,7 +39,8 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled import compiled
 from weft.numpy.indexing import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
-from weft.numpy.promotion import meeting
+from weft.numpy.promotion import meeting, number_for
+from weft.numpy.repeated import repeated
 from weft.ops import shape as shapes
 from weft.ops import slicing
 from weft.ops.cumulative import cumsum
@@ -91,8 +92,11 @@ def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, A
 # ---- joining -----------------------------------------------------------------------------------
 
 
-def _sequence(operation: str, arrays: Any) -> list[Any]:
-    """The arrays to join: those of a sequence, or the slices of an array along its first axis."""
+def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
+    """The arrays to join: those of a sequence, or the slices of an array along its first axis.
+
+    Raises OverflowError for a Python integer beyond `dtype`, or beyond the one in which they meet.
+    """
     if isinstance(arrays, (list, tuple)):
         values = list(arrays)
     else:
@@ -109,22 +113,26 @@ def _sequence(operation: str, arrays: Any) -> list[Any]:
         raise WeftValueError(
             f"{operation} takes at least one array", operation=operation, got="no arrays"
         )
-    return list(operands(operation, *values))
+    if dtype is None:
+        return list(meeting(operation, *values))
+    target = dtypes.parse(dtype)
+    return [number_for(operation, x, target) for x in operands(operation, *values)]
+
+
+def _of_one_dtype(operation: str, arrays: Any, dtype: Any) -> list[Any]:
+    if dtype is None:
+        return promoted(operation, *arrays)
+    return [convert(x, dtype) for x in arrays]
 
 
 @compiled
 def _join(*arrays: Any, axis: int, dtype: Any) -> Any:
-    values = promoted("concatenate", *arrays) if dtype is None else arrays
-    if dtype is not None:
-        values = [convert(x, dtype) for x in values]
-    return join(values, axis)
+    return join(_of_one_dtype("concatenate", arrays, dtype), axis)
 
 
 @compiled
 def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
-    values = promoted("stack", *arrays)
-    if dtype is not None:
-        values = [convert(x, dtype) for x in values]
+    values = _of_one_dtype("stack", arrays, dtype)
     return join([shapes.expand_dims(x, (axis,)) for x in values], axis)
 
 
@@ -138,7 +146,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
     Array([0., 1., 0., 1., 2.], dtype=float32)
     """
-    values = _sequence("concatenate", arrays)
+    values = _sequence("concatenate", arrays, dtype)
     if axis is None:
         values, axis = [reshape(x, (type_of(x).size,)) for x in values], 0
     ndim = type_of(values[0]).ndim
@@ -174,7 +182,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
            [2, 4]], dtype=int32)
     """
     refuse_out("stack", out)
-    values = _sequence("stack", arrays)
+    values = _sequence("stack", arrays, dtype)
     first = type_of(values[0])
     for x in values:
         if type_of(x).shape != first.shape:
@@ -200,7 +208,7 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    return concatenate(_each(atleast_2d, _sequence("vstack", tup)), 0, dtype)
+    return concatenate(_each(atleast_2d, _sequence("vstack", tup, dtype)), 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Array:
@@ -209,7 +217,7 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
     >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
     Array([1, 2, 3], dtype=int32)
     """
-    values = _each(atleast_1d, _sequence("hstack", tup))
+    values = _each(atleast_1d, _sequence("hstack", tup, dtype))
     return concatenate(values, 0 if type_of(values[0]).ndim == 1 else 1, dtype)
 
 
@@ -220,7 +228,7 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
     Array([[[1, 3],
             [2, 4]]], dtype=int32)
     """
-    return concatenate(_each(atleast_3d, _sequence("dstack", tup)), 2, dtype)
+    return concatenate(_each(atleast_3d, _sequence("dstack", tup, dtype)), 2, dtype)
 
 
 def column_stack(tup: Any) -> Array:
@@ -237,6 +245,7 @@ def column_stack(tup: Any) -> Array:
     return concatenate(values, 1)
 
 
+@repeated
 def append(arr: ArrayLike, values: Any, axis: int | None = None) -> Array:
     """`values` joined to the end of `arr` along `axis` (None: both flattened first).
 
@@ -565,6 +574,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     Array([1, 2, 3], dtype=int32)
     """
     arr, values = operands("insert", arr, values)
+    values = number_for("insert", values, type_of(arr).dtype)
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0
     of = type_of(arr)

@@ -27,6 +27,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled import compiled
 from weft.numpy.promotion import meeting
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import mul, sub
 from weft.ops.bits import bitwise_and
 from weft.ops.complex import conj
@@ -105,6 +106,7 @@ def _dot(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     return product("dot", a, b, numbers, precision, preferred)
 
 
+@repeated
 def dot(
     a: ArrayLike,
     b: ArrayLike,
@@ -194,6 +196,7 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     return reshape(out, shape)
 
 
+@repeated
 def matmul(
     a: ArrayLike,
     b: ArrayLike,
@@ -246,6 +249,7 @@ def matmul(
 # ---- vectors -------------------------------------------------------------------------------------
 
 
+@repeated
 def vdot(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
@@ -334,6 +338,7 @@ def _inner(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     return product("inner", a, b, (((left - 1,), (right - 1,)), ((), ())), precision, preferred)
 
 
+@repeated
 def inner(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
@@ -358,6 +363,7 @@ def _outer(a: Any, b: Any) -> Any:
     return times(rows, broadcast_in_dim(reshape(b, (m,)), (n, m), (1,)))
 
 
+@repeated
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The products of every element of `a` with every one of `b`, both flattened, as a matrix.
 
@@ -375,6 +381,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 # ---- tensors -------------------------------------------------------------------------------------
 
 
+@repeated
 def tensordot(
     a: ArrayLike,
     b: ArrayLike,
@@ -446,6 +453,7 @@ def _kron(a: Any, b: Any) -> Any:
     return reshape(times(x, y), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
+@repeated
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: every element of `a` times the whole of `b`, as blocks.
 

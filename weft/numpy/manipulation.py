@@ -29,6 +29,7 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.creation import array
+from weft.numpy.repeated import repeated
 from weft.ops import shape as shapes
 from weft.ops import slicing
 from weft.ops.arithmetic import add, lt, neg, rem
@@ -147,6 +148,7 @@ def _reshape_fortran(a: Any, *, shape: tuple[int, ...]) -> Any:
     return shapes.transpose(shapes.reshape(backward, shape[::-1]), tuple(range(len(shape)))[::-1])
 
 
+@repeated
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements as an array of one dimension, in the given order ("C" or "F").
 
@@ -203,6 +205,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return shapes.transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
+@repeated
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two dimensions exchanged.
 
@@ -217,6 +220,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return shapes.transpose(as_operand(a), order)
 
 
+@repeated
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Dimensions moved to other places; the others keep their order.
 
@@ -356,6 +360,7 @@ def atleast_2d(array: ArrayLike, /) -> Array: ...
 def atleast_2d(*arys: ArrayLike) -> list[Array]: ...
 
 
+@repeated
 def atleast_2d(*arys: Any) -> Any:
     """Each array with at least two dimensions, put in front.
 
@@ -382,6 +387,7 @@ def atleast_3d(*arys: Any) -> Any:
     return _atleast(3, "atleast_3d", arys)
 
 
+@repeated
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """The elements in reverse order along `axis` (None: along all).
 

@@ -28,6 +28,7 @@ from weft.numpy import (
 )
 from weft.numpy.arguments import check_arrays, not_taken
 from weft.numpy.promotion import operator_of
+from weft.numpy.repeated import repeated
 from weft.ops.complex import complex as make_complex
 from weft.ops.convert import bitcast_convert_type, convert_element_type
 from weft.ops.shape import reshape
@@ -121,6 +122,7 @@ def to_device(x: Any, device: Any, stream: Any = None) -> Any:
     return creation.asarray(x, device=device)
 
 
+@repeated
 def matmul_operator(x1: Any, x2: Any) -> Any:
     """`matmul` as an operator: NotImplemented for an operand that it does not know."""
     try:

@@ -28,6 +28,7 @@ from weft.numpy.reductions import (
     sum,
     var,
 )
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import eq, ne
 from weft.ops.bits import bitwise_and
 from weft.ops.reduce import (
@@ -80,6 +81,7 @@ def _skipping(function: Callable[..., Any], name: str, fill: str, a: Any, **opti
     return function(_filled(a, fill=fill) if type_of(a).dtype in dtypes.INEXACT else a, **options)
 
 
+@repeated
 def nansum(
     a: ArrayLike,
     axis: Any = None,
@@ -99,6 +101,7 @@ def nansum(
     return _skipping(sum, "nansum", "0", a, **options, initial=initial, where=where)
 
 
+@repeated
 def nanprod(
     a: ArrayLike,
     axis: Any = None,
@@ -152,6 +155,7 @@ def _nan_extreme(
     )
 
 
+@repeated
 def nanmax(
     a: ArrayLike,
     axis: Any = None,
@@ -169,6 +173,7 @@ def nanmax(
     return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where)
 
 
+@repeated
 def nanmin(
     a: ArrayLike,
     axis: Any = None,
@@ -202,6 +207,7 @@ def _where_number(name: str, a: Any, where: Any) -> Any:
     return _not_nan(a) if where is None else _not_nan(a, where)
 
 
+@repeated
 def nanmean(
     a: ArrayLike,
     axis: Any = None,
@@ -222,6 +228,7 @@ def nanmean(
     return mean(a, axis, dtype, out, keepdims, where=mask)
 
 
+@repeated
 def nanvar(
     a: ArrayLike,
     axis: Any = None,
@@ -244,6 +251,7 @@ def nanvar(
     return var(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
 
 
+@repeated
 def nanstd(
     a: ArrayLike,
     axis: Any = None,

@@ -86,6 +86,13 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
     return reshape(p, (1,)) if not of.ndim else p
 
 
+def _vectors(operation: str, **polynomials: Any) -> list[Any]:
+    """Coefficients by argument, which are to meet."""
+    given = [asarray(p) if isinstance(p, (list, tuple)) else p for p in polynomials.values()]
+    met = meeting(operation, *given)
+    return [_vector(operation, p, argument) for argument, p in zip(polynomials, met, strict=True)]
+
+
 def _order(operation: str, m: Any) -> int:
     order = integer_of(m, operation, "m")
     if order < 0:
@@ -112,7 +119,7 @@ def _item(p: Any, i: int) -> Any:
 
 def _aligned(operation: str, a1: Any, a2: Any) -> list[Any]:
     """Both polynomials in one dtype and length, zeros put in front of the shorter one."""
-    both = promoted(operation, _vector(operation, a1, "a1"), _vector(operation, a2, "a2"))
+    both = promoted(operation, *_vectors(operation, a1=a1, a2=a2))
     count = max(type_of(x).size for x in both)
     return [pad(x, type_of(x).dtype.type(0), [(count - type_of(x).size, 0, 0)]) for x in both]
 
@@ -148,7 +155,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     Array([1, 5, 6], dtype=int32)
     """
     check_flag(trim_leading_zeros, "polymul", "trim_leading_zeros")
-    both = [_vector("polymul", a1, "a1"), _vector("polymul", a2, "a2")]
+    both = _vectors("polymul", a1=a1, a2=a2)
     if trim_leading_zeros:
         both = [_without_front("polymul", x) for x in both]
     for x in both:
@@ -197,7 +204,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
     (Array([1.5 , 1.75], dtype=float32), Array([0.  , 0.  , 0.25], dtype=float32))
     """
     check_flag(trim_leading_zeros, "polydiv", "trim_leading_zeros")
-    u, v = promoted("polydiv", _vector("polydiv", u, "u"), _vector("polydiv", v, "v"))
+    u, v = promoted("polydiv", *_vectors("polydiv", u=u, v=v))
     if not type_of(u).size or not type_of(v).size:
         raise _empty("polydiv")
     quotient, remainder = _polydiv(u, v)
@@ -311,9 +318,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     Array([3., 2., 5.], dtype=float32)
     """
     order = _order("polyint", m)
-    p = _vector("polyint", p, "p")
-    constants = 0 if k is None else k
-    k_vector = _vector("polyint", constants, "k")
+    p, k_vector = _vectors("polyint", p=p, k=0 if k is None else k)
     given = type_of(k_vector).size
     if given not in (1, order) and not (k is not None and order == 0 and given == 0):
         raise ShapeError(

@@ -18,7 +18,7 @@ from weft.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.numpy.arguments import check_arrays, inexact, operands
+from weft.numpy.arguments import check_arrays, check_fits, does_not_fit, inexact, operands
 from weft.numpy.compiled import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.convert import convert_element_type_p
@@ -34,6 +34,7 @@ __all__ = [
     "binary",
     "binary_ufunc",
     "canonical_type",
+    "number_for",
     "number_of",
     "operator_of",
     "unary",
@@ -83,20 +84,38 @@ def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
     """Arguments that meet in one dtype. Where that is one of 64 bits, numbers and NumPy arrays are
     made in it at once: not in the default width first, which would round them.
 
-    Raises as `as_operand`, and DTypeError where there is no common dtype.
+    Raises as `as_operand`, DTypeError where there is no common dtype, and OverflowError for a
+    Python integer beyond it.
     """
     given = operands(operation, *values)
     if all(hasattr(x, "type") for x in given):
         return given
-    types = [type_of(x) for x in given]
+    types = [canonical_type(x) if _is_number(x) else type_of(x) for x in given]
     try:
         dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
     except DTypeError as error:
         error.operation = error.operation or operation
         raise
-    if weak or dtype not in _WIDE:
+    if weak:
         return given
+    if dtype not in _WIDE:
+        return tuple([number_for(operation, x, dtype) for x in given])
     return tuple([_made(x, dtype, operation) for x in values])
+
+
+def number_for(operation: str, value: Any, dtype: Any) -> Any:
+    """A Python number in the dtype that it is to take, where the default width would round it or
+    not hold it; anything else as it is.
+
+    Raises OverflowError for an integer beyond an integer dtype.
+    """
+    if type(value) not in _NUMBERS or dtype not in dtypes.NUMERIC:
+        return value
+    check_fits(operation, value, dtype)
+    large = type(value) is int and not dtypes.fits(value, dtypes.default_int())
+    if (dtype in _WIDE or large) and _RANK[dtypes.of_scalar(value).kind] <= _RANK[dtype.kind]:
+        return _made(value, dtype, operation)
+    return value
 
 
 def _made(value: Any, dtype: Any, operation: str) -> Any:
@@ -104,8 +123,12 @@ def _made(value: Any, dtype: Any, operation: str) -> Any:
         return value
     if not isinstance(value, np.ndarray):
         number = number_of(value, dtype, operation)
-        # A program keeps it as a literal; evaluated at once, it has to be an array of its dtype.
-        return number if _trace(None) is not None else put(np.asarray(number), ArrayType((), dtype))
+        if _trace(None) is None:
+            return put(np.asarray(number), ArrayType((), dtype))
+        if dtypes.canonical(dtype) == dtype:
+            return number  # A literal of the program.
+        # As an argument once more, a NumPy scalar would take the default width.
+        return convert_element_type_p.bind(number, new_dtype=dtype, weak_type=False)
     return put(value.astype(dtype), ArrayType(value.shape, dtype))
 
 
@@ -122,10 +145,7 @@ def number_of(value: Any, dtype: Any, operation: str) -> Any:
     Raises OverflowError for an integer that does not fit.
     """
     if dtype.kind in "iu" and not dtypes.fits(value, dtype):
-        raise OverflowError(
-            f"{operation}: the Python integer {value} does not fit in {dtype.name}, the dtype of "
-            f"the other operand; convert that one first, for example x.astype('int64')"
-        )
+        raise does_not_fit(operation, value, dtype)
     with np.errstate(all="ignore"):  # 1e300 in float32 is infinity, as it is for an array
         return dtype.type(value)
 

@@ -30,6 +30,7 @@ from weft.numpy.compiled import compiled
 from weft.numpy.creation import full
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.reductions import accumulator
+from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops import slicing
 from weft.ops.arithmetic import add, div, eq, gt, lt, mul, ne, sub
@@ -341,6 +342,7 @@ def _fraction(
     )
 
 
+@repeated
 def quantile(
     a: ArrayLike,
     q: Any,
@@ -388,6 +390,7 @@ def nanquantile(
     return _fraction("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, 1, weights)
 
 
+@repeated
 def percentile(
     a: ArrayLike,
     q: Any,
@@ -434,6 +437,7 @@ def nanpercentile(
     )
 
 
+@repeated
 def median(
     a: ArrayLike,
     axis: Any = None,

@@ -34,6 +34,7 @@ from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.creation import _SMALL, _placed
 from weft.numpy.elementwise import constant, filled
 from weft.numpy.promotion import as_operand, meeting
+from weft.numpy.repeated import repeated
 from weft.ops import arithmetic as lax
 from weft.ops import powers, rounding
 from weft.ops.convert import convert_element_type
@@ -259,6 +260,7 @@ def linspace(
 ) -> Any: ...
 
 
+@repeated
 def linspace(
     start: Any,
     stop: Any,
@@ -411,6 +413,7 @@ def _repeated(x: Any, num: int) -> Any:
     return broadcast_in_dim(x, (num, *shape), tuple(range(1, len(shape) + 1)))
 
 
+@repeated
 def logspace(
     start: Any,
     stop: Any,
@@ -445,6 +448,7 @@ def _powers(
     return convert_element_type(out, wanted)
 
 
+@repeated
 def geomspace(
     start: Any,
     stop: Any,
@@ -590,6 +594,7 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
     return _triangle(m, k=max(-shape[-2] - 1, min(k, shape[-1] + 1)), lower=lower)
 
 
+@repeated
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The last two dimensions on and below a diagonal, zeros above.
 
@@ -600,6 +605,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _triangle_of(m, k, lower=True)
 
 
+@repeated
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """The last two dimensions on and above a diagonal, zeros below.
 

@@ -28,7 +28,8 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
-from weft.numpy.promotion import number_of
+from weft.numpy.promotion import number_for
+from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import add, div, mul, ne, sqrt, square, sub
 from weft.ops.arithmetic import max as larger
 from weft.ops.complex import conj, real
@@ -117,8 +118,7 @@ def _optional(
     """The optional operands that are given, and which are. A Python number `initial` has to fit in
     `dtype`, where that is an integer dtype."""
     extra = []
-    if type(initial) is int and dtype in dtypes.INTEGER:
-        initial = number_of(initial, dtype, name)
+    initial = number_for(name, initial, dtype)
     for value in (initial, where):
         if value is not None:
             value = operand(name, value)
@@ -173,6 +173,7 @@ def _sum(
     return kept(convert(out, target), shape, axes, keepdims)
 
 
+@repeated
 def sum(
     a: ArrayLike,
     axis: Any = None,
@@ -230,6 +231,7 @@ def _prod(
     return kept(convert(out, target), shape, axes, keepdims)
 
 
+@repeated
 def prod(
     a: ArrayLike,
     axis: Any = None,
@@ -311,6 +313,7 @@ def _extreme(
     )
 
 
+@repeated
 def max(
     a: ArrayLike,
     axis: Any = None,
@@ -336,6 +339,7 @@ def max(
     return _extreme("max", a, axis, out, keepdims, initial, where)
 
 
+@repeated
 def min(
     a: ArrayLike,
     axis: Any = None,
@@ -370,6 +374,7 @@ def _ptp(a: Any, *, axes: Any, keepdims: bool) -> Any:
     return kept(out, type_of(a).shape, axes, keepdims)
 
 
+@repeated
 def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest element minus the smallest, along `axis`.
 
@@ -394,6 +399,7 @@ def _logical(a: Any, *extra: Any, every: bool, axes: Any, keepdims: bool, given:
     return kept((reduce_and if every else reduce_or)(x, axes), type_of(a).shape, axes, keepdims)
 
 
+@repeated
 def all(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
@@ -410,6 +416,7 @@ def all(
     return _logical(a, *extra, every=True, axes=axes, keepdims=bool(keepdims), given=given)
 
 
+@repeated
 def any(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
@@ -432,6 +439,7 @@ def _count(a: Any, *, axes: Any, keepdims: bool) -> Any:
     return kept(out, type_of(a).shape, axes, keepdims)
 
 
+@repeated
 def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Array:
     """How many elements along `axis` differ from zero.
 
@@ -472,6 +480,7 @@ def _plain_mean(a: Any, *, axes: Any, keepdims: bool) -> Any:
     return _mean.function(a, axes=axes, dtype=None, keepdims=keepdims, given=(False, False))
 
 
+@repeated
 def mean(
     a: ArrayLike,
     axis: Any = None,
@@ -591,6 +600,7 @@ def _refuse_mean(operation: str, mean: Any) -> None:
         raise not_taken(operation, "mean", mean, why, "leave it out")
 
 
+@repeated
 def var(
     a: ArrayLike,
     axis: Any = None,
@@ -615,6 +625,7 @@ def var(
     return _variance("var", a, axis, dtype, out, ddof, keepdims, where, correction)
 
 
+@repeated
 def std(
     a: ArrayLike,
     axis: Any = None,

@@ -17,14 +17,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
 from weft.numpy.arguments import broadcasted, check_flag, inexact, not_taken, refuse_out
 from weft.numpy.compiled import compiled
-from weft.numpy.elementwise import (
-    constant,
-    filled,
-    maximum,
-    minimum,
-    same,
-    together,
-)
+from weft.numpy.elementwise import constant, filled, maximum, minimum, same, together
 from weft.numpy.promotion import (
     BinaryUfunc,
     Unary,
@@ -34,6 +27,7 @@ from weft.numpy.promotion import (
     unary,
     unary_ufunc,
 )
+from weft.numpy.repeated import repeated
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops import arithmetic as lax
 from weft.ops import bits, elementary, rounding
@@ -184,6 +178,7 @@ def _round_integer(x: Any, *, decimals: int) -> Any:
     return select(up, lax.add(low, step), low)
 
 
+@repeated
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The elements rounded to a number of decimals, halves to even.
 
@@ -304,6 +299,7 @@ isneginf: Unary = unary(
 )
 
 
+@repeated
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Array:
@@ -336,7 +332,8 @@ def nan_to_num(
         float(limits.max) if posinf is None else posinf,
         float(limits.min) if neginf is None else neginf,
     )
-    if all(type(value) in (int, float) for value in values):
+    # As parameters of a program, -0.0 and 0.0 would be one.
+    if all(type(value) in (int, float) and str(value) != "-0.0" for value in values):
         low, high, missing = (float(value) for value in (values[2], values[1], values[0]))
         return _replace_constants(x, nan=missing, posinf=high, neginf=low)
     return _replace(x, *(convert_element_type(value, dtype) for value in values))
@@ -366,6 +363,7 @@ def _between(x: Any, low: Any, high: Any) -> Any:
     return lax.min(high, lax.max(low, x))
 
 
+@repeated
 def clip(arr: ArrayLike, /, min: Any = None, max: Any = None) -> Array:
     """The elements held between two bounds, either of which may be None.
 

@@ -27,7 +27,9 @@ from weft.numpy.arguments import (
 from weft.numpy.choosing import index_dtype
 from weft.numpy.compiled import compiled
 from weft.numpy.nan_reductions import is_nan, without_nan
+from weft.numpy.promotion import meeting
 from weft.numpy.reductions import kept
+from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
 from weft.ops import argreduce, slicing
 from weft.ops.arithmetic import abs as absolute
@@ -93,6 +95,7 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     return _arg(a, name=name, axis=place, keepdims=bool(keepdims))
 
 
+@repeated
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
 ) -> Array:
@@ -107,6 +110,7 @@ def argmax(
     return _position("argmax", a, axis, out, keepdims)
 
 
+@repeated
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool = False
 ) -> Array:
@@ -181,6 +185,7 @@ def _searchsorted(a: Any, v: Any, *extra: Any, side: str, method: str) -> Any:
     return low
 
 
+@repeated
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
 ) -> Array:
@@ -193,7 +198,7 @@ def searchsorted(
     >>> jnp.searchsorted(jnp.array([1.0, 2.0, 4.0]), jnp.array([2.0, 3.0]))
     Array([1, 2], dtype=int32)
     """
-    a, v = operands("searchsorted", a, v)
+    a, v = meeting("searchsorted", a, v)
     if side not in ("left", "right"):
         raise WeftValueError(
             "searchsorted: side is 'left' or 'right'",
@@ -240,7 +245,7 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     Array([1, 3], dtype=int32)
     """
     check_flag(right, "digitize", "right")
-    x, bins = operands("digitize", x, bins)
+    x, bins = meeting("digitize", x, bins)
     if type_of(bins).ndim != 1:
         raise ShapeError(
             "digitize takes bins of one dimension", operation="digitize", got=str(type_of(bins))
@@ -279,7 +284,7 @@ def isin(
     """
     check_flag(assume_unique, "isin", "assume_unique")
     check_flag(invert, "isin", "invert")
-    element, test_elements = operands("isin", element, test_elements)
+    element, test_elements = meeting("isin", element, test_elements)
     check_choice(method, ("auto", "compare_all", "binary_search", "sort"), "isin", "method")
     return _isin(element, test_elements, invert=bool(invert))
 

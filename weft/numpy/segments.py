@@ -90,13 +90,20 @@ def _segments(
     return kind.reduce(reshape(found, (buckets, num_segments, *shape[1:])), (0,))
 
 
+def _clipped(ids: Any, num_segments: int) -> Any:
+    """The segments that numbers belong to with mode="clip"."""
+    wide = dtypes.int64
+    ids = convert_element_type(ids, wide)
+    return min(max(ids, wide.type(0)), wide.type(num_segments - 1))
+
+
 def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatterMode) -> Any:
     """Numbers of segments that every bucket of rows has its own of."""
     size, wide = type_of(ids).size, dtypes.int64
     ids = convert_element_type(ids, wide)
     zero, end = wide.type(0), wide.type(num_segments)
     if mode is GatherScatterMode.CLIP:
-        ids = min(max(ids, zero), wide.type(num_segments - 1))
+        ids = _clipped(ids, num_segments)
     bucket = mul(div(iota(wide, size), wide.type(bucket_size)), end)
     inside = bitwise_and(ge(ids, zero), lt(ids, end))
     outside = full((size,), -1, wide)
@@ -135,7 +142,8 @@ def _scattered(
 
     def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
         values, ids = primals
-        changes = mul(tangents[0], _product_of_others(values, ids))
+        places = _clipped(ids, num_segments) if mode is GatherScatterMode.CLIP else ids
+        changes = mul(tangents[0], _product_of_others(values, places))
         total = _scattered(_KINDS["segment_sum"], changes, ids, num_segments, flags, mode)
         return product(values, ids), total
 

@@ -21,13 +21,13 @@ from weft.numpy.arguments import (
     convert,
     length_of,
     operand,
-    operands,
     promoted,
 )
 from weft.numpy.choosing import compress, flat_nonzero, known
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.joining import concatenate
 from weft.numpy.nan_reductions import is_nan
+from weft.numpy.promotion import meeting, number_for
 from weft.numpy.searching import isin
 from weft.numpy.taking import take_axis
 from weft.ops.arithmetic import eq, ge, ne, sub
@@ -113,6 +113,7 @@ def _all_of(
     ar = operand(operation, ar)
     check_fill(fill_value, size, operation)
     of = type_of(ar)
+    fill_value = number_for(operation, fill_value, of.dtype)
     if axis is None:
         rows: Any = reshape(ar, (of.size, 1))
         shape: tuple[int, ...] | None = None
@@ -406,7 +407,7 @@ def union1d(
     >>> jnp.union1d(jnp.array([3, 1]), jnp.array([1, 2]))
     Array([1, 2, 3], dtype=int32)
     """
-    ar1, ar2 = operands("union1d", ar1, ar2)
+    ar1, ar2 = meeting("union1d", ar1, ar2)
     both = concatenate([_flat(ar1), _flat(ar2)])
     return unique(both, size=size, fill_value=fill_value)
 
@@ -427,7 +428,7 @@ def setdiff1d(
     Array([1, 3], dtype=int32)
     """
     check_flag(assume_unique, "setdiff1d", "assume_unique")
-    ar1, ar2 = operands("setdiff1d", ar1, ar2)
+    ar1, ar2 = meeting("setdiff1d", ar1, ar2)
     check_fill(fill_value, size, "setdiff1d")
     first = _flat(ar1) if assume_unique else None
     if size is None:
@@ -521,7 +522,7 @@ def intersect1d(
     """
     check_flag(assume_unique, "intersect1d", "assume_unique")
     check_flag(return_indices, "intersect1d", "return_indices")
-    ar1, ar2 = operands("intersect1d", ar1, ar2)
+    ar1, ar2 = meeting("intersect1d", ar1, ar2)
     check_fill(fill_value, size, "intersect1d")
     if size is not None:
         return _intersect_traced(ar1, ar2, size, fill_value, return_indices)
@@ -572,7 +573,7 @@ def setxor1d(
     Array([1, 3], dtype=int32)
     """
     check_flag(assume_unique, "setxor1d", "assume_unique")
-    ar1, ar2 = operands("setxor1d", ar1, ar2)
+    ar1, ar2 = meeting("setxor1d", ar1, ar2)
     check_fill(fill_value, size, "setxor1d")
     if size is not None:
         size = length_of(size, "setxor1d", "size")

@@ -27,6 +27,7 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled import compiled
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import accumulator
+from weft.numpy.repeated import repeated
 from weft.ops import cumulative, slicing
 from weft.ops import sorting as ordering
 from weft.ops.creation import broadcasted_iota
@@ -75,6 +76,7 @@ def _sort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
     return ordering.sort(a, axis, is_stable=stable)
 
 
+@repeated
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -108,6 +110,7 @@ def _argsort(a: Any, *, axis: int, stable: bool, descending: bool) -> Any:
     return rev(found, (axis,)) if descending else found
 
 
+@repeated
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -250,6 +253,7 @@ def _accumulate(name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> An
     return _cumulative(a, name=name, axis=place, dtype=target, initial=False)
 
 
+@repeated
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
     """The sums of the elements up to each one along `axis` (None: of the flattened array).
 
@@ -259,6 +263,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None =
     return _accumulate("cumsum", a, axis, dtype, out)
 
 
+@repeated
 def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
     """The products of the elements up to each one along `axis`.
 

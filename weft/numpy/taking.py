@@ -24,6 +24,7 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
+    check_fits,
     check_flag,
     check_number,
     convert,
@@ -35,7 +36,9 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.indexing import counted_from_start
+from weft.numpy.promotion import number_for
 from weft.numpy.reductions import boolean
+from weft.numpy.repeated import repeated
 from weft.ops import slicing
 from weft.ops.arithmetic import add, lt, rem, sub
 from weft.ops.cumulative import cumsum
@@ -160,6 +163,7 @@ def _static_fill(value: Any) -> Any:
     return repr(number), number
 
 
+@repeated
 def take(
     a: ArrayLike,
     indices: Any,
@@ -178,11 +182,6 @@ def take(
     >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
     Array([30, 10], dtype=int32)
     """
-    if out is None and fill_value is None and (axis is None or type(axis) is int):
-        place = axis + a.type.ndim if axis and axis < 0 and type(a) is Array else axis
-        found = _take.again((a, indices), {"axis": place, "mode": mode, "fill": None})
-        if found is not None:
-            return found
     refuse_out("take", out)
     a, indices = operands("take", a, indices)
     check_flag(unique_indices, "take", "unique_indices")
@@ -191,6 +190,7 @@ def take(
     _check_integers("take", indices)
     if fill_value is not None:
         check_number(fill_value, "take", "fill_value")
+        check_fits("take", fill_value, type_of(a).dtype)
         if mode not in (None, "fill"):
             raise fill_unread(fill_value, mode, "take")
     place = None if axis is None else axis_of(axis, type_of(a).ndim, "take")
@@ -227,6 +227,7 @@ def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
     return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), how
 
 
+@repeated
 def take_along_axis(
     arr: ArrayLike,
     indices: Any,
@@ -243,16 +244,12 @@ def take_along_axis(
     Array([[2],
            [3]], dtype=int32)
     """
-    if fill_value is None and type(axis) is int and type(arr) is Array:
-        place = axis + arr.type.ndim if axis < 0 else axis
-        found = _take_along.again((arr, indices), {"axis": place, "mode": mode, "fill": None})
-        if found is not None:
-            return found
     arr, indices = operands("take_along_axis", arr, indices)
     _check_take_mode("take_along_axis", mode)
     _check_integers("take_along_axis", indices)
     if fill_value is not None:
         check_number(fill_value, "take_along_axis", "fill_value")
+        check_fits("take_along_axis", fill_value, type_of(arr).dtype)
         if mode not in (None, "fill"):
             raise fill_unread(fill_value, mode, "take_along_axis")
     if axis is None:
@@ -307,6 +304,7 @@ def put_along_axis(
     arr, indices, values = operands("put_along_axis", arr, indices, values)
     _check_integers("put_along_axis", indices)
     of = type_of(arr)
+    values = number_for("put_along_axis", values, of.dtype)
     if axis is None:
         flat = put_along_axis(reshape(arr, (of.size,)), indices, values, 0, False, mode=mode)
         return reshape(flat, of.shape)
@@ -354,6 +352,7 @@ def put(
     check_flag(inplace, "put", "inplace")
     _not_in_place("put", inplace)
     a, ind, v = operands("put", a, ind, v)
+    v = number_for("put", v, type_of(a).dtype)
     _check_integers("put", ind)
     if not type_of(a).size or not type_of(v).size or not type_of(ind).size:
         return asarray(a)
@@ -382,4 +381,5 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     check_flag(inplace, "place", "inplace")
     _not_in_place("place", inplace)
     arr, mask, vals = operands("place", arr, mask, vals)
+    vals = number_for("place", vals, type_of(arr).dtype)
     return _place(arr, mask, vals)

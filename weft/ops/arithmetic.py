@@ -13,6 +13,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.rules import Zero
 from weft.core.types import type_of
+from weft.ops.branch_cuts import signed
 from weft.ops.complex import conj, real
 from weft.ops.convert import convert_element_type
 from weft.ops.families import comparison, nary, operands, unary
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 
-def scalar(value: float, like: Any) -> Any:
+def scalar(value: complex, like: Any) -> Any:
     """A number of the dtype of another value, weak where that is."""
     of = type_of(like)
     if of.weak_type:
@@ -382,7 +383,7 @@ sqrt_p = unary(
     "sqrt",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
-    lower="stablehlo.sqrt",
+    lower=signed(stablehlo.sqrt, "imag"),
 )
 
 

@@ -13,8 +13,12 @@ from typing import Any
 
 from weft import dtypes
 from weft.array import Array
+from weft.core.types import type_of
 from weft.ops import formulas
 from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
+from weft.ops.branch_cuts import signed
+from weft.ops.complex import complex as complex_of
+from weft.ops.complex import imag, real
 from weft.ops.families import nary, operands, unary
 from weft.ops.formulas import Term, lowered, where
 from weft.ops.powers import rsqrt
@@ -67,8 +71,10 @@ def exp2(x: ArrayLike) -> Array:
 def exp2_lower(context: Any, x: Any) -> Any:
     out = context.out_types[0]
     if out.dtype in dtypes.COMPLEX:
-        rate = stablehlo.full(math.log(2), out.shape, out.dtype)
-        return stablehlo.exponential(stablehlo.multiply(x, rate))
+        # Not as a product of complex numbers, which is NaN where a part is infinite.
+        rate = stablehlo.full(math.log(2), out.shape, dtypes.to_real(out.dtype))
+        scaled = [stablehlo.multiply(part(x), rate) for part in (stablehlo.real, stablehlo.imag)]
+        return stablehlo.exponential(stablehlo.complex_(*scaled))
     return stablehlo.power(stablehlo.full(2, out.shape, out.dtype), x)
 
 
@@ -158,9 +164,26 @@ tan_p = unary(
 )
 
 
+def is_complex(x: Any) -> bool:
+    return type_of(x).dtype in dtypes.COMPLEX
+
+
+def shifted(x: Any, by: int) -> Any:
+    """x + by, for 1 and -1, where an imaginary part of -0 stays so: it tells the sides of a cut
+    apart."""
+    return add(x, scalar(complex(by, -0.0) if is_complex(x) else by, x))
+
+
 def root_of_one_minus_square(x: Any) -> Any:
     """1 / sqrt(1 - x x), by factors: exact near -1 and 1."""
-    return mul(rsqrt(sub(one(x), x)), rsqrt(add(one(x), x)))
+    return mul(rsqrt(neg(shifted(x, -1))), rsqrt(shifted(x, 1)))
+
+
+def root_of_one_plus_square(x: Any) -> Any:
+    """1 / sqrt(1 + x x)."""
+    if is_complex(x):  # the root above at ix, in parts because a product loses the sign of a zero
+        return root_of_one_minus_square(complex_of(neg(imag(x)), real(x)))
+    return rsqrt(add(mul(x, x), one(x)))
 
 
 def asin(x: ArrayLike) -> Array:
@@ -176,7 +199,7 @@ asin_p = unary(
     "asin",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
-    lower=emit_with(stablehlo.asin),
+    lower=signed(stablehlo.asin, "imag"),
 )
 
 
@@ -193,7 +216,7 @@ acos_p = unary(
     "acos",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
-    lower=emit_with(stablehlo.acos),
+    lower=signed(stablehlo.acos, "imag"),
 )
 
 
@@ -210,7 +233,7 @@ atan_p = unary(
     "atan",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(t, add(one(x), mul(x, x))),
-    lower=emit_with(stablehlo.atan),
+    lower=signed(stablehlo.atan, "both"),
 )
 
 
@@ -288,8 +311,8 @@ def asinh(x: ArrayLike) -> Array:
 asinh_p = unary(
     "asinh",
     accepts=dtypes.INEXACT,
-    jvp=lambda t, ans, x: mul(t, rsqrt(add(mul(x, x), one(x)))),
-    lower=emit_with(stablehlo.asinh),
+    jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
+    lower=signed(stablehlo.asinh, "real"),
 )
 
 
@@ -305,8 +328,8 @@ def acosh(x: ArrayLike) -> Array:
 acosh_p = unary(
     "acosh",
     accepts=dtypes.INEXACT,
-    jvp=lambda t, ans, x: mul(t, mul(rsqrt(sub(x, one(x))), rsqrt(add(x, one(x))))),
-    lower=emit_with(stablehlo.acosh),
+    jvp=lambda t, ans, x: mul(t, mul(rsqrt(shifted(x, -1)), rsqrt(shifted(x, 1)))),
+    lower=signed(stablehlo.acosh, "imag"),
 )
 
 
@@ -332,9 +355,10 @@ def atanh_lower(context: Any, x: Any) -> Any:
     # In float64 the compiler's expansion inherits the error of its log1p.
     if context.out_types[0].dtype == dtypes.float64:
         return _real_atanh(context, x)
-    return stablehlo.atanh(x)
+    return _signed_atanh(context, x)
 
 
+_signed_atanh = signed(stablehlo.atanh, "both")
 atanh_p = unary(
     "atanh",
     accepts=dtypes.INEXACT,

@@ -151,38 +151,44 @@ def any_of(pred: Term) -> Any:
 
 
 def repeat_while(
-    active: Callable[..., Term], body: Callable[..., Sequence[Term]], *state: Term, limit: int
+    active: Callable[..., Term],
+    body: Callable[..., Sequence[Term]],
+    *state: Term,
+    limit: int,
+    results: Sequence[int],
 ) -> list[Term]:
     """Applies `body(count, *state)` to each element while `active(*state)` holds for it.
 
-    That is at most `limit` times. `count` is 1 in the first round and is a term of the dtype of
-    the first of the state. An element that is done stays as it is while others go on: its result
-    does not depend on its neighbours, nor gathers the rounding of rounds it did not need.
+    That is at most `limit` times; the terms of the state at the places `results` are the answer.
+    `count` is 1 in the first round and is a term of the dtype of the first of the state. The
+    results of an element that is done stay as they are while others go on: they do not depend on
+    its neighbours, nor gather the rounding of rounds it did not need.
     """
     like = state[0]
 
     def terms(values: Sequence[Any]) -> list[Term]:
-        return [old.made(ir) for old, ir in zip(state, values, strict=True)]
+        return [old.made(ir) for old, ir in zip(state, values[2:], strict=True)]
 
     def condition(values: Sequence[Any]) -> Any:
         more = stablehlo.compare(values[0], stablehlo.constant(limit, (), np.int32), "LE")
-        return stablehlo.and_(more, any_of(active(*terms(values[1:]))))
+        return stablehlo.and_(more, any_of(like.made(values[1])))
 
     def step(values: Sequence[Any]) -> list[Any]:
         number = stablehlo.convert(values[0], like.dtype)
         count = like.made(stablehlo.broadcast_in_dim(number, like.shape, ()))
         following = stablehlo.add(values[0], stablehlo.constant(1, (), np.int32))
-        now = terms(values[1:])
-        goes_on = active(*now)
-        # What a round only passes on needs no choice.
-        kept = [
-            new if new.ir is old.ir else where(goes_on, new, old)
-            for old, new in zip(now, body(count, *now), strict=True)
-        ]
-        return [following, *(term.ir for term in kept)]
+        now, goes_on = terms(values), like.made(values[1])
+        new = list(body(count, *now))
+        # A choice for each result and one flag cost less than a choice for all of the state,
+        # which may run on where an element is done.
+        for place in results:
+            new[place] = where(goes_on, new[place], now[place])
+        return [following, (goes_on & active(*new)).ir, *(term.ir for term in new)]
 
     first = stablehlo.constant(1, (), np.int32)
-    return terms(stablehlo.while_([first, *(term.ir for term in state)], condition, step)[1:])
+    start = [first, active(*state).ir, *(term.ir for term in state)]
+    found = terms(stablehlo.while_(start, condition, step))
+    return [found[place] for place in results]
 
 
 def polynomial(x: Term, coefficients: Sequence[float]) -> Term:

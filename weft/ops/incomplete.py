@@ -2,16 +2,18 @@
 
 P(a, x) is the series of DLMF 8.7.1 below x = a + 1 and one minus the continued fraction 8.9.2
 above; its complement has a series of its own for small a, and both an expansion for huge a.
-I_x(a, b) is the continued fraction 8.17.22. Fractions are evaluated by Lentz's method as modified
-by Thompson and Barnett (1986), derivatives by differentiating each step, as Moore does (Applied
-Statistics 31, 1982). Powers are scaled by Stirling's series for large parameters, so that
-large logarithms do not cancel (DiDonato and Morris, ACM TOMS 18, 1992). DLMF: https://dlmf.nist.gov.
+I_x(a, b) is the continued fraction 8.17.22, or an expansion for huge a and b. Fractions are
+evaluated by Lentz's method as modified by Thompson and Barnett (1986), derivatives by
+differentiating each step, as Moore does (Applied Statistics 31, 1982). Powers are scaled by
+Stirling's series for large parameters, so that large logarithms do not cancel (DiDonato and
+Morris, ACM TOMS 18, 1992). DLMF: https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
 
 import math
 
+from weft import dtypes
 from weft.ops.formulas import Term, log1p, polynomial, repeat_while, where
 from weft.runtime import stablehlo
 
@@ -81,8 +83,23 @@ def _gamma_scale(a: Term, x: Term) -> Term:
     return where(a < _LARGE, small, power.exp() / (2 * math.pi * safe).sqrt())
 
 
-def _series(a: Term, x: Term) -> tuple[Term, Term]:
-    """The sum S of x^n / ((a + 1) … (a + n)), and its derivative in a."""
+def _series(a: Term, x: Term) -> Term:
+    """The sum S of x^n / ((a + 1) … (a + n))."""
+
+    def active(term: Term, total: Term, *rest: Term) -> Term:
+        return term > total * a.eps
+
+    def body(n: Term, *state: Term) -> tuple[Term, ...]:
+        term, total, a, x = state
+        term = term * (x / (a + n))
+        return term, total + term, a, x
+
+    one = a.full(1.0)
+    return repeat_while(active, body, one, one, a, x, limit=_LIMIT, results=(1,))[0]
+
+
+def _series_in_a(a: Term, x: Term) -> list[Term]:
+    """The same sum, and its derivative in a."""
 
     def active(*state: Term) -> Term:
         term, slope, total, change = state[:4]
@@ -96,12 +113,30 @@ def _series(a: Term, x: Term) -> tuple[Term, Term]:
         return term, slope, total + term, change + slope, a, x
 
     one, zero = a.full(1.0), a.full(0.0)
-    state = repeat_while(active, body, one, zero, one, zero, a, x, limit=_LIMIT)
-    return state[2], state[3]
+    start = (one, zero, one, zero, a, x)
+    return repeat_while(active, body, *start, limit=_LIMIT, results=(2, 3))
 
 
-def _fraction(a: Term, x: Term) -> tuple[Term, Term]:
-    """h with gamma(a, x) = x^a exp(-x) h, and its derivative in a."""
+def _fraction(a: Term, x: Term) -> Term:
+    """h with gamma(a, x) = x^a exp(-x) h."""
+
+    def active(delta: Term, *rest: Term) -> Term:
+        return abs(delta - 1.0) > 4 * a.eps
+
+    def body(n: Term, *state: Term) -> tuple[Term, ...]:
+        _, h, c, d, a, x = state
+        numerator, b = n * (a - n), x + 2.0 * n + 1.0 - a
+        d = 1.0 / (numerator * d + b)
+        c = b + numerator / c
+        return c * d, h * (c * d), c, d, a, x
+
+    d = 1.0 / (x + 1.0 - a)
+    start = (a.full(2.0), d, a.full(1e30), d, a, x)
+    return repeat_while(active, body, *start, limit=_LIMIT, results=(1,))[0]
+
+
+def _fraction_in_a(a: Term, x: Term) -> list[Term]:
+    """The same h, and its derivative in a."""
 
     # c and d are the ratios of Lentz's method; the names with an a are derivatives in a.
     def active(*state: Term) -> Term:
@@ -126,12 +161,11 @@ def _fraction(a: Term, x: Term) -> tuple[Term, Term]:
     huge = a.full(1e30)
     zero = a.full(0.0)
     start = (a.full(2.0), a.full(1.0), d, d * d, huge, zero, d, d * d, a, x)
-    state = repeat_while(active, body, *start, limit=_LIMIT)
-    return state[2], state[3]
+    return repeat_while(active, body, *start, limit=_LIMIT, results=(2, 3))
 
 
 class _Gamma:
-    """What the functions share: where the series serves, and both methods' sums.
+    """What the functions share: where the series serves, and each method's arguments.
 
     expansion: whether huge a, where both need too many terms, are left to `_uniform`.
     """
@@ -147,8 +181,8 @@ class _Gamma:
         high = inside & ~self.by_series
         self.a = where(inside, a, 1.0)
         self.x = where(inside, x, 1.0)
-        self.series = _series(where(low, a, 1.0), where(low, x, 0.5))
-        self.fraction = _fraction(where(high, a, 1.0), where(high, x, 3.0))
+        self.low = where(low, a, 1.0), where(low, x, 0.5)
+        self.high = where(high, a, 1.0), where(high, x, 3.0)
         self.scale = _gamma_scale(self.a, self.x)
 
 
@@ -194,8 +228,9 @@ def _edges(a: Term, x: Term, inside: Term, at_zero: float, at_infinity: float) -
 def gamma_lower(a: Term, x: Term) -> Term:
     """P(a, x), the regularised lower incomplete gamma function."""
     parts = _Gamma(a, x, expansion=True)
-    upper = parts.scale * parts.a * parts.fraction[0]
-    found = where(parts.by_series, parts.scale * parts.series[0], 1.0 - upper)
+    lower = parts.scale * _series(*parts.low)
+    upper = parts.scale * parts.a * _fraction(*parts.high)
+    found = where(parts.by_series, lower, 1.0 - upper)
     huge = _uniform(where(parts.huge, a, _ASYMPTOTIC), where(parts.huge, x, _ASYMPTOTIC), False)
     return _edges(a, x, where(parts.huge, huge, found), 0, 1)
 
@@ -203,8 +238,9 @@ def gamma_lower(a: Term, x: Term) -> Term:
 def gamma_upper(a: Term, x: Term) -> Term:
     """Q(a, x) = 1 - P(a, x)."""
     parts = _Gamma(a, x, expansion=True)
-    upper = parts.scale * parts.a * parts.fraction[0]
-    found = where(parts.by_series, 1.0 - parts.scale * parts.series[0], upper)
+    lower = parts.scale * _series(*parts.low)
+    upper = parts.scale * parts.a * _fraction(*parts.high)
+    found = where(parts.by_series, 1.0 - lower, upper)
     small = parts.by_series & (parts.a < _SMALL)
     of_small = _upper_of_small(where(small, parts.a, _SMALL), where(small, parts.x, 1.0))
     found = where(small, of_small, found)
@@ -215,7 +251,8 @@ def gamma_upper(a: Term, x: Term) -> Term:
 def gamma_lower_in_a(a: Term, x: Term) -> Term:
     """The derivative of P(a, x) in a."""
     parts = _Gamma(a, x, expansion=False)
-    (s, s_a), (h, h_a), log_x = parts.series, parts.fraction, parts.x.log()
+    (s, s_a), (h, h_a) = _series_in_a(*parts.low), _fraction_in_a(*parts.high)
+    log_x = parts.x.log()
     below = parts.scale * (s * (log_x - _digamma(parts.a + 1.0)) + s_a)
     above = -(parts.scale * parts.a * (h * (log_x - _digamma(parts.a)) + h_a))
     return _edges(a, x, where(parts.by_series, below, above), 0, 0)
@@ -227,7 +264,8 @@ def gamma_sample_in_a(a: Term, x: Term) -> Term:
     That is -(dP/da) / (dP/dx), in which the scale cancels.
     """
     parts = _Gamma(a, x, expansion=False)
-    (s, s_a), (h, h_a), log_x = parts.series, parts.fraction, parts.x.log()
+    (s, s_a), (h, h_a) = _series_in_a(*parts.low), _fraction_in_a(*parts.high)
+    log_x = parts.x.log()
     below = -(parts.x / parts.a) * (s * (log_x - _digamma(parts.a + 1.0)) + s_a)
     above = parts.x * (h * (log_x - _digamma(parts.a)) + h_a)
     found = where(parts.by_series, below, above)
@@ -237,50 +275,91 @@ def gamma_sample_in_a(a: Term, x: Term) -> Term:
 # ---- the incomplete beta function --------------------------------------------------------------
 
 
+def _beta_power(p: Term, q: Term, x: Term) -> tuple[Term, Term]:
+    """How far x is from the mean, times p + q; and log(x^p (1 - x)^q) less its value there."""
+    total = p + q
+    off = x * q - (1.0 - x) * p
+    power = p * _log_ratio(off / p, x * total / p) + q * _log_ratio(-off / q, (1.0 - x) * total / q)
+    return off, power
+
+
 def _beta_scale(a: Term, b: Term, x: Term) -> Term:
     """x^a (1 - x)^b / B(a, b)."""
+    log_x, log_rest = x.log(), log1p(-x)
     log_beta = _lgamma(a) + _lgamma(b) - _lgamma(a + b)
-    small = (a * x.log() + b * log1p(-x) - log_beta).exp()
+    small = (a * log_x + b * log_rest - log_beta).exp()
+    # One is large: in log gamma(q) - log gamma(p + q) by Stirling's series most cancels.
+    one = ((a > _LARGE) | (b > _LARGE)) & ~((a > _LARGE) & (b > _LARGE))
+    first = a < b
+    p, q = where(one, where(first, a, b), 1.0), where(one, where(first, b, a), _LARGE)
+    log_p, log_q = where(first, log_x, log_rest), where(first, log_rest, log_x)
+    total = p + q
+    rest = (q - 0.5) * log1p(p / q) - p - _stirling(q) + _stirling(total) - _lgamma(p)
+    mixed = (p * (log_p + total.log()) + q * log_q + rest).exp()
     both = (a > _LARGE) & (b > _LARGE)
     p, q = where(both, a, _LARGE), where(both, b, _LARGE)
     total = p + q
-    off = x * q - (1.0 - x) * p  # how far x is from the mean, times the sum of the parameters
-    power = p * _log_ratio(off / p, x * total / p) + q * _log_ratio(-off / q, (1.0 - x) * total / q)
     correction = _stirling(p) + _stirling(q) - _stirling(total)
-    large = (p * q / (2 * math.pi * total)).sqrt() * (power - correction).exp()
-    return where(both, large, small)
+    power = _beta_power(p, q, x)[1]
+    large = (p / total * q / (2 * math.pi)).sqrt() * (power - correction).exp()
+    return where(both, large, where(one, mixed, small))
+
+
+def _beta_uniform(a: Term, b: Term, x: Term) -> Term:
+    """I_x(a, b) for huge a and b: the first term of DLMF 8.18.9, with c0 as it is at the mean."""
+    total = a + b
+    mean, rest = a / total, b / total
+    off, power = _beta_power(a, b, x)
+    power = where(power > 0.0, 0.0, power)
+    size = (-power).sqrt()
+    argument = where(off < 0.0, -size, size)
+    share = (1.0 / 3.0) * (rest - mean) / (2 * math.pi * mean * b).sqrt()
+    return 0.5 * (-argument).apply(stablehlo.erfc) + share * power.exp()
 
 
 def _beta_fraction(a: Term, b: Term, x: Term) -> Term:
+    def nonzero(x: Term) -> Term:
+        # Of huge parameters at the mean rounding leaves nothing of a denominator.
+        return where(x.equals(0.0), a.eps * a.eps, x)
+
     def active(delta: Term, *rest: Term) -> Term:
         return abs(delta - 1.0) > 4 * a.eps
 
     def body(m: Term, *state: Term) -> tuple[Term, ...]:
         _, h, c, d, a, b, x = state
         even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        d = 1.0 / (1.0 + even * d)
-        c = 1.0 + even / c
+        d = 1.0 / nonzero(1.0 + even * d)
+        c = nonzero(1.0 + even / c)
         h = h * (c * d)
         odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-        d = 1.0 / (1.0 + odd * d)
-        c = 1.0 + odd / c
+        d = 1.0 / nonzero(1.0 + odd * d)
+        c = nonzero(1.0 + odd / c)
         return c * d, h * (c * d), c, d, a, b, x
 
-    d = 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    state = repeat_while(active, body, a.full(2.0), d, a.full(1.0), d, a, b, x, limit=_LIMIT)
-    return state[1]
+    d = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0))
+    start = (a.full(2.0), d, a.full(1.0), d, a, b, x)
+    return repeat_while(active, body, *start, limit=_LIMIT, results=(1,))[0]
 
 
 def beta(a: Term, b: Term, x: Term) -> Term:
     """I_x(a, b), the regularised incomplete beta function."""
     inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0)
+    # The relative error of the expansion for huge parameters is about the inverse of the smaller.
+    least = 1e12 if a.dtype == dtypes.float64 else 1e6
+    huge = inside & (a > least) & (b > least)
+    uniform = _beta_uniform(where(huge, a, least), where(huge, b, least), where(huge, x, 0.5))
+    inside = inside & ~huge
     p, q, z = (where(inside, v, w) for v, w in ((a, 1.0), (b, 1.0), (x, 0.25)))
     # On the other side of the mean the fraction of 1 - I converges faster.
     swap = z > (p + 1.0) / (p + q + 2.0)
+    # Of p that is huge beside q, differences in the fraction are less than rounding near z = 1.
+    steep = (p * p.eps > 1e-2) & (q < 50.0) & ((1.0 - z) * p < 4.0 * q + 10.0)
+    swap = swap | steep
     first, second = where(swap, q, p), where(swap, p, q)
     fraction = _beta_fraction(first, second, where(swap, 1.0 - z, z))
     found = _beta_scale(p, q, z) * fraction / first
-    found = where(swap, 1.0 - found, found)
+    found = where(huge, uniform, where(swap, 1.0 - found, found))
+    found = where(found < 0.0, 0.0, where(found > 1.0, 1.0, found))
     found = where(x <= 0.0, 0.0, where(x >= 1.0, 1.0, found))
     # The limits of small and large parameters put all weight at one end.
     at_zero, at_one = a.equals(0.0) | b.equals(math.inf), b.equals(0.0) | a.equals(math.inf)

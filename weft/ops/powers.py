@@ -12,6 +12,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
 from weft.ops.arithmetic import div, eq, log, mul, scalar, sub
 from weft.ops.bits import bitwise_and
+from weft.ops.branch_cuts import signed
 from weft.ops.convert import convert_element_type
 from weft.ops.declare import primitive
 from weft.ops.families import (
@@ -60,7 +61,7 @@ rsqrt_p = unary(
     "rsqrt",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, mul(scalar(-0.5, x), div(ans, x))),
-    lower="stablehlo.rsqrt",
+    lower=signed(stablehlo.rsqrt, "imag"),
 )
 
 
@@ -224,7 +225,19 @@ def pow_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
 def pow_lower(context: Any, x: Any, y: Any) -> Any:
     out = context.out_types[0]
     y = stablehlo.convert(y, out.dtype) if out.dtype not in dtypes.COMPLEX else _to_complex(y, out)
-    return stablehlo.power(*repeat_scalars(context, (x, y), out.shape))
+    x, y = repeat_scalars(context, (x, y), out.shape)
+    value = stablehlo.power(x, y)
+    if out.dtype not in dtypes.COMPLEX:
+        return value
+    # The compiler's expansion has the logarithm of 0 in it. As in C and NumPy, 0 to a power is 0
+    # where that has a positive real part, 1 where it is 0, and nothing elsewhere.
+    zero, one = (stablehlo.full(number, out.shape, out.dtype) for number in (0, 1))
+    real_zero = stablehlo.full(0, out.shape, dtypes.to_real(out.dtype))
+    vanishes = stablehlo.and_(
+        stablehlo.compare(x, zero, "EQ"), stablehlo.compare(stablehlo.real(y), real_zero, "GT")
+    )
+    value = stablehlo.select(vanishes, zero, value)
+    return stablehlo.select(stablehlo.compare(y, zero, "EQ"), one, value)
 
 
 def _to_complex(y: Any, out: ArrayType) -> Any:

@@ -13,12 +13,14 @@ import numpy as np
 
 from weft import dtypes
 from weft.array import Array
+from weft.control.cond import cond
 from weft.ops.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
 from weft.ops.arithmetic import max as maximum
 from weft.ops.arithmetic import min as minimum
 from weft.ops.bits import bitwise_or
 from weft.ops.complex import complex
 from weft.ops.convert import convert_element_type, stop_gradient
+from weft.ops.reduce import reduce_or
 from weft.ops.rounding import nextafter
 from weft.ops.selection import select
 from weft.ops.shape import reduce_sum
@@ -138,11 +140,18 @@ def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: A
     )
     chance = convert_element_type(stream_of(key).unit(shape, dtype), wide)
     inner = maximum(low, add(mul(chance, sub(high, low)), low))
-    # The lower tail mirrors the upper one.
-    nearer = select(above, lower, select(below, neg(upper), one))
-    farther = select(above, upper, select(below, neg(lower), two))
-    outer = tail_number(nearer, farther, chance)
-    drawn = select(tail, select(above, outer, neg(outer)), mul(root_two, erf_inv(inner)))
+    drawn = mul(root_two, erf_inv(inner))
+
+    def with_tails(chance: Any, lower: Any, upper: Any, drawn: Any) -> Any:
+        # The lower tail mirrors the upper one.
+        nearer = select(above, lower, select(below, neg(upper), one))
+        farther = select(above, upper, select(below, neg(lower), two))
+        outer = tail_number(nearer, farther, chance)
+        return select(tail, select(above, outer, neg(outer)), drawn)
+
+    # Seldom is a bound in a tail, and its formula costs several times as much.
+    some = reduce_or(tail, tuple(range(len(shape))))
+    drawn = cond(some, with_tails, lambda *known: known[3], chance, lower, upper, drawn)
     drawn, lower, upper = (convert_element_type(x, dtype) for x in (drawn, lower, upper))
     return _between(lower, upper, drawn, dtype)
 

@@ -13,7 +13,7 @@ from weft.array import Array
 from weft.errors import api_boundary
 from weft.nn import normalization
 from weft.ops.elementary import logistic_p
-from weft.ops.formulas import Term, log1p, where
+from weft.ops.formulas import Term, log1p, polynomial, where
 from weft.runtime import stablehlo
 from weft.scipy.elementwise import elementwise, kernel
 
@@ -130,10 +130,23 @@ def rel_entr_formula(p: Term, q: Term) -> Term:
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 
 
+# The terms of the series fall by the square of this.
+_CLOSE, _TERMS = 0.25, 13
+
+
 def kl_div_formula(p: Term, q: Term) -> Term:
     inside = (p > 0.0) & (q > 0.0)
     safe_p, safe_q = where(inside, p, 1.0), where(inside, q, 1.0)
-    value = safe_p * log_ratio(safe_p, safe_q) - (safe_p - safe_q)
+    difference = safe_p - safe_q
+    value = safe_p * log_ratio(safe_p, safe_q) - difference
+    # Where they are close the sum of both terms is of the second order and would cancel: instead
+    # a series, as by C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
+    share = difference / (safe_p + safe_q)
+    close = abs(share) < _CLOSE
+    v = where(close, share, 0.0)
+    odd = [1.0 / (2 * j + 3) for j in range(_TERMS)]
+    series = v * difference + 2.0 * safe_p * v * (v * v) * polynomial(v * v, odd)
+    value = where(close, series, value)
     found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), q, math.inf))
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 
@@ -141,6 +154,13 @@ def kl_div_formula(p: Term, q: Term) -> Term:
 def _inside(p: Any, q: Any, slope: Any) -> Any:
     """A slope where both are positive; outside it is 0."""
     return jnp.where((p >= 0) & (q >= 0), slope, 0.0)
+
+
+def _log_quotient(p: Any, q: Any) -> Any:
+    """log(p / q), precise where they are close."""
+    close = jnp.abs(p - q) < 0.5 * q
+    excess = quotient(p - q, jnp.where(close, q, 1.0))
+    return jnp.where(close, jnp.log1p(jnp.where(close, excess, 0.0)), jnp.log(p) - jnp.log(q))
 
 
 rel_entr_p = kernel(
@@ -152,8 +172,8 @@ rel_entr_p = kernel(
 kl_div_p = kernel(
     "kl_div",
     kl_div_formula,
-    lambda t, ans, p, q: t * _inside(p, q, jnp.log(p) - jnp.log(q)),
-    lambda t, ans, p, q: t * _inside(p, q, 1.0 - quotient(p, q)),
+    lambda t, ans, p, q: t * _inside(p, q, _log_quotient(p, q)),
+    lambda t, ans, p, q: t * _inside(p, q, quotient(q - p, q)),
 )
 
 

@@ -29,7 +29,26 @@ def _nonpositive_integer(x: Term) -> Term:
 
 
 def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
-    """The sum of (a)_n x^n / ((b)_n n!) and its derivatives in a and b (DLMF 13.2.2)."""
+    """The sum of (a)_n x^n / ((b)_n n!) (DLMF 13.2.2)."""
+
+    def active(bound: Term, total: Term, *rest: Term) -> Term:
+        return bound > abs(total) * (a.eps / 4)
+
+    # Where a + k is next to 0 a term is small that later ones exceed; the bound leaves it out.
+    def body(n: Term, *state: Term) -> tuple[Term, ...]:
+        bound, total, term, a, b, x = state
+        k = n - 1.0
+        factor, common = a + k, x / ((b + k) * n)
+        term = term * factor * common
+        bound = bound * where(abs(factor) < 1.0, 1.0, abs(factor)) * abs(common)
+        return bound, total + term, term, a, b, x
+
+    one = a.full(1.0)
+    return repeat_while(active, body, one, one, one, a, b, x, limit=_LIMIT, results=(1,))
+
+
+def _series_1f1_slopes(a: Term, b: Term, x: Term) -> list[Term]:
+    """The same sum and its derivatives in a and b."""
 
     def active(*state: Term) -> Term:
         term, in_a, in_b, total, total_a, total_b = state[:6]
@@ -49,11 +68,11 @@ def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
 
     one, zero = a.full(1.0), a.full(0.0)
     state = (one, zero, zero, one, zero, zero, a, b, x)
-    return repeat_while(active, body, *state, limit=_LIMIT)[3:6]
+    return repeat_while(active, body, *state, limit=_LIMIT, results=(3, 4, 5))
 
 
-def _confluent(a: Term, b: Term, x: Term) -> tuple[Term, Term, Term]:
-    """1F1 and its derivatives in a and b."""
+def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
+    """1F1, and with `slopes` its derivatives in a and b behind it."""
     valid = ~(_nonpositive_integer(b) | a.is_nan() | b.is_nan() | x.is_nan())
     valid = valid & (abs(x) < 1e4) & (abs(a) < math.inf) & (abs(b) < math.inf)
     a, b = where(valid, a, 1.0), where(valid, b, 1.0)
@@ -61,11 +80,13 @@ def _confluent(a: Term, b: Term, x: Term) -> tuple[Term, Term, Term]:
     # Kummer's transformation, DLMF 13.2.39: for negative x all terms get one sign. A polynomial of
     # low degree is better summed as it is.
     turned = (z < 0.0) & ~(_nonpositive_integer(a) & (a > -20.0))
-    value, in_a, in_b = _series_1f1(where(turned, b - a, a), b, abs_if(turned, z))
+    series = _series_1f1_slopes if slopes else _series_1f1
+    parts = series(where(turned, b - a, a), b, abs_if(turned, z))
+    if slopes:
+        value, in_a, in_b = parts
+        parts = [value, where(turned, -in_a, in_a), where(turned, in_a + in_b, in_b)]
     factor = where(turned, z, 0.0).exp()
-    in_b = where(turned, in_a + in_b, in_b)
-    in_a = where(turned, -in_a, in_a)
-    return tuple(where(valid, part * factor, math.nan) for part in (value, in_a, in_b))  # type: ignore[return-value]
+    return [where(valid, part * factor, math.nan) for part in parts]
 
 
 def abs_if(pred: Term, x: Term) -> Term:
@@ -73,7 +94,7 @@ def abs_if(pred: Term, x: Term) -> Term:
 
 
 def hyp1f1_formula(a: Term, b: Term, x: Term) -> Term:
-    found = where(a.equals(b), where(a.equals(b), x, 0.0).exp(), _confluent(a, b, x)[0])
+    found = where(a.equals(b), where(a.equals(b), x, 0.0).exp(), _confluent(a, b, x, False)[0])
     pole = _nonpositive_integer(b) & ~(_nonpositive_integer(a) & (a >= b))
     found = where(x.equals(0.0) | a.equals(0.0), 1.0, where(pole, math.inf, found))
     return where(a.is_nan() | b.is_nan() | x.is_nan(), math.nan, found)
@@ -81,14 +102,14 @@ def hyp1f1_formula(a: Term, b: Term, x: Term) -> Term:
 
 hyp1f1_in_a_p = kernel(
     "hyp1f1_in_a",
-    lambda a, b, x: _confluent(a, b, x)[1],
+    lambda a, b, x: _confluent(a, b, x, True)[1],
     no_derivative("hyp1f1", "a (a second time)"),
     no_derivative("hyp1f1", "b (a second time)"),
     lambda t, y, a, b, x: t * _in_a_x(a, b, x),
 )
 hyp1f1_in_b_p = kernel(
     "hyp1f1_in_b",
-    lambda a, b, x: _confluent(a, b, x)[2],
+    lambda a, b, x: _confluent(a, b, x, True)[2],
     no_derivative("hyp1f1", "a (a second time)"),
     no_derivative("hyp1f1", "b (a second time)"),
     lambda t, y, a, b, x: t * _in_b_x(a, b, x),
@@ -145,7 +166,7 @@ def _series_2f1(a: Term, b: Term, c: Term, x: Term) -> Term:
         return term, total + term, a, b, c, x
 
     one = a.full(1.0)
-    return repeat_while(active, body, one, one, a, b, c, x, limit=_LIMIT)[1]
+    return repeat_while(active, body, one, one, a, b, c, x, limit=_LIMIT, results=(1,))[0]
 
 
 def _gammas(above: tuple[Term, Term], below: tuple[Term, Term]) -> Term:

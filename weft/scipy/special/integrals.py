@@ -111,7 +111,7 @@ def _expn_series(n: Term, x: Term) -> Term:
 
     one = x.full(1.0)
     state = (one, x.full(0.0), one, n, x, x.log(), x.full(-_EULER))
-    return repeat_while(active, body, *state, limit=_ROUNDS)[1]
+    return repeat_while(active, body, *state, limit=_ROUNDS, results=(1,))[0]
 
 
 def _expn_fraction(n: Term, x: Term) -> Term:
@@ -131,7 +131,7 @@ def _expn_fraction(n: Term, x: Term) -> Term:
 
     b = x + n
     start = (x.full(2.0), 1.0 / b, b, x.full(1e30), 1.0 / b, n)
-    return repeat_while(active, body, *start, limit=_ROUNDS)[1]
+    return repeat_while(active, body, *start, limit=_ROUNDS, results=(1,))[0]
 
 
 def expn_formula(n: Term, x: Term) -> Term:

@@ -11,9 +11,23 @@ from typing import Any
 import weft.numpy as jnp
 from weft.array import Array
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import betaln, inside, not_whole, valid, xlog1py, xlogy
+from weft.scipy.stats.families import (
+    betaln,
+    from_large,
+    inside,
+    large_binomial,
+    not_whole,
+    valid,
+    xlog1py,
+    xlogy,
+)
 
 __all__ = ["logpmf", "pmf"]
+
+
+def _few(x: Any, rest: Any, p: Any) -> Any:
+    log_comb = -betaln(1.0 + rest, 1.0 + x) - jnp.log1p(x + rest)
+    return log_comb + xlogy(x, p) + xlog1py(rest, -p)
 
 
 def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
@@ -21,8 +35,7 @@ def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
     good = (n >= 0) & ~not_whole(n) & (p >= 0) & (p <= 1)
     out = (x < 0) | (x > n) | not_whole(x) | ~good
     safe, rest = inside(out, x, 0.0), inside(out, n - x, 0.0)
-    log_comb = -betaln(1.0 + rest, 1.0 + safe) - jnp.log1p(safe + rest)
-    found = log_comb + xlogy(safe, p) + xlog1py(rest, -p)
+    found = from_large(large_binomial, _few, (safe, rest), p)
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 

@@ -13,7 +13,8 @@ import weft.numpy as jnp
 from weft.array import Array
 from weft.ops.special import igamma_p, igammac_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import density, gammaln, inside, standard, valid, xlogy
+from weft.scipy.stats.families import density, inside, standard, valid
+from weft.scipy.stats.gamma import standard_log_density
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
@@ -22,7 +23,7 @@ def _log_density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
     y = 0.5 * standard(x, loc, scale)
     shape = 0.5 * df
     safe = inside(y < 0, y, 1.0)
-    found = xlogy(shape - 1.0, safe) - safe - gammaln(shape) - jnp.log(scale) - math.log(2)
+    found = standard_log_density(safe, shape) - jnp.log(scale) - math.log(2)
     return valid((df > 0) & (scale > 0), jnp.where(y < 0, -jnp.inf, found))
 
 

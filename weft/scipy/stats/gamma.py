@@ -12,16 +12,37 @@ import weft.numpy as jnp
 from weft.array import Array
 from weft.ops.special import igamma_p, igammac_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import density, gammaln, inside, standard, valid, xlogy
+from weft.scipy.stats.families import (
+    density,
+    from_large,
+    gammaln,
+    inside,
+    large_poisson,
+    standard,
+    valid,
+    xlogy,
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
+def _few(power: Any, a: Any, y: Any) -> Any:
+    return xlogy(power, y) - y - gammaln(a)
+
+
+def _many(power: Any, a: Any, y: Any) -> Any:
+    return large_poisson(power, y)
+
+
+def standard_log_density(y: Any, a: Any) -> Any:
+    """The logarithm of y^(a - 1) exp(-y) / gamma(a) for y >= 0 and positive a."""
+    return from_large(_many, _few, (a - 1.0,), a, y)
+
+
 def _log_density(x: Any, a: Any, loc: Any, scale: Any) -> Any:
     y = standard(x, loc, scale)
-    shape = a
     safe = inside(y < 0, y, 1.0)
-    found = xlogy(shape - 1.0, safe) - safe - gammaln(shape) - jnp.log(scale)
+    found = standard_log_density(safe, a) - jnp.log(scale)
     return valid((a > 0) & (scale > 0), jnp.where(y < 0, -jnp.inf, found))
 
 

@@ -11,9 +11,26 @@ from typing import Any
 import weft.numpy as jnp
 from weft.array import Array
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import betaln, inside, not_whole, valid, xlog1py
+from weft.scipy.stats.families import (
+    betaln,
+    from_large,
+    inside,
+    large_binomial,
+    not_whole,
+    valid,
+    xlog1py,
+)
 
 __all__ = ["logpmf", "pmf"]
+
+
+def _few(n: Any, x: Any, p: Any) -> Any:
+    log_comb = -betaln(n, x + 1.0) - jnp.log(n + x)
+    return log_comb + n * jnp.log(p) + xlog1py(x, -p)
+
+
+def _many(n: Any, x: Any, p: Any) -> Any:
+    return large_binomial(n, x, p) + jnp.log(n / (n + x))
 
 
 def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
@@ -21,8 +38,7 @@ def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
     good = (n > 0) & (p > 0) & (p <= 1)
     out = (x < 0) | not_whole(x)
     safe, count = inside(out, x, 0.0), inside(n <= 0, n, 1.0)
-    log_comb = -betaln(count, safe + 1.0) - jnp.log(count + safe)
-    found = log_comb + count * jnp.log(p) + xlog1py(safe, -p)
+    found = from_large(_many, _few, (count, safe), p)
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 

@@ -14,7 +14,15 @@ from weft.core.types import type_of
 from weft.ops.creation import broadcasted_iota
 from weft.ops.special import igammac_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import gammaln, inside, not_whole, valid, xlogy
+from weft.scipy.stats.families import (
+    from_large,
+    gammaln,
+    inside,
+    large_poisson,
+    not_whole,
+    valid,
+    xlogy,
+)
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
@@ -23,11 +31,15 @@ __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 _LARGE, _TERMS = 150.0, 340
 
 
+def _few(x: Any, mu: Any) -> Any:
+    return xlogy(x, mu) - gammaln(x + 1.0) - mu
+
+
 def _log_probability(k: Any, mu: Any, loc: Any) -> Any:
     x = k - loc
     out = (x < 0) | not_whole(x)
     safe = inside(out, x, 0.0)
-    found = xlogy(safe, mu) - gammaln(safe + 1.0) - mu
+    found = from_large(large_poisson, _few, (safe,), mu)
     return valid(mu >= 0, jnp.where(out, -jnp.inf, found))
 
 
