@@ -13,6 +13,7 @@ import weft.numpy as jnp
 from weft.array import as_array, to_layout
 from weft.control.jit import eager_program, jit_program
 from weft.core.types import type_of
+from weft.function_keys import function_key
 from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import add, sqrt, tanh_p
 from weft.random.sampler import _is_exact
@@ -647,3 +648,19 @@ def test_calls_of_large_arrays_are_not_watched():
     weft.clear_caches()
     three_times(jnp.flip, jnp.arange(1 << 17))
     assert not recorded(jnp.flip)
+
+
+def test_functions_with_remembered_calls_keep_their_keys():
+    """What is traced with one of them is found again after it was called with other arguments."""
+    x = jnp.arange(6.0)
+    before = function_key(jnp.sum)
+    assert before is not None
+    for n in range(1, 5):
+        for _ in range(3):
+            jnp.sum(x[:n])
+    after = function_key(jnp.sum)
+    assert (after.parts, after.counters, after.digests) == (
+        before.parts,
+        before.counters,
+        before.digests,
+    )

@@ -162,8 +162,9 @@ def _part(value: Any, kind: Any) -> Any:
 
 def repeated(function: F) -> F:
     """Makes a function of arrays and static arguments remember the programs its calls end in."""
+    # All that changes is kept behind this one object: two reads of what `repeating` closes over
+    # have to find the same (`weft.function_keys`).
     calls = Calls(function)
-    made = calls.made
 
     @functools.wraps(function)
     def repeating(*args: Any, **named: Any) -> Any:
@@ -184,7 +185,7 @@ def repeated(function: F) -> F:
                         key.append(x)
                     else:
                         key.append((kind, x) if kind in _PLAIN else _part(x, kind))
-                found = made.get(tuple(key), False)
+                found = calls.made.get(tuple(key), False)
             except TypeError:
                 found = None
             if found is False:
@@ -198,7 +199,7 @@ def repeated(function: F) -> F:
                 try:
                     outs = execute(buffers).consume_with_handlers(handlers)
                 except Exception:  # noqa: BLE001 - the function finds out what it is
-                    made.pop(tuple(key), None)
+                    calls.made.pop(tuple(key), None)
                 else:
                     out = _new(Array)
                     out._buffer, out.type, out.signature = outs[index], of, signature
