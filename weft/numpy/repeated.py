@@ -150,14 +150,15 @@ def _stand_in(value: Any) -> Any:
 
 
 def _part(value: Any, kind: Any) -> Any:
-    """What stands in a key for an argument of a rarer class. Raises TypeError for what is none."""
+    """What stands in a key for an argument of a rarer class: what cannot be hashed for one of any
+    other class, so that there is no such key."""
     if kind is float:
         return kind, value or str(value)  # -0.0 equals 0.0
     if kind is tuple and all(type(x) is int for x in value):
         return kind, value
     if isinstance(value, np.dtype):
         return kind, value
-    raise TypeError
+    return []
 
 
 def repeated(function: F) -> F:
