@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import weft
 import weft.numpy as wnp
 from weft import caches, lax
 from weft.extend.core import Primitive, define_primitive
+from weft.runtime.pjrt_compile import JaxlibExecutable
 from weft.time_spent import spent
 
 pytestmark = pytest.mark.fast
@@ -22,6 +24,10 @@ def compilations(run) -> int:
     before = spent()
     run()
     return spent().since(before).compiled
+
+
+def f(x):
+    return x + 1
 
 
 def looped(x):
@@ -105,6 +111,37 @@ def test_a_clearing_in_the_middle_of_a_trace():
     g(1.0)
     assert f(0.0) == f(0.0) == 0
     assert weft.grad(f)(0.0) == 3
+
+
+def test_no_cache_keeps_a_program():
+    """Whatever remembers programs has to say so: none that was made here is left."""
+
+    def programs():
+        gc.collect()
+        return {id(x): x for x in gc.get_objects() if type(x) is JaxlibExecutable}
+
+    weft.clear_caches()
+    before = programs()
+    key, x = weft.random.key(0), wnp.arange(6.0)
+    for _ in range(3):
+        weft.random.normal(key, (7,))
+        weft.random.gamma(key, 2.0, (7,))
+        weft.vmap(weft.random.normal)(weft.random.split(key, 3))
+        _ = wnp.sum(x), wnp.where(x > 2, x, 0), x[1:3], x[::2], x[[0, 2]], x.at[1].set(2), x @ x
+        wnp.add.reduce(x), wnp.einsum("i,j", x, x), wnp.linalg.norm(x), wnp.linalg.inv(wnp.eye(2))
+        wnp.fft.fft(x), wnp.interp(x, x, x), wnp.histogram(x), wnp.unique(x), wnp.vectorize(f)(x)
+        weft.scipy.special.gammainc(x + 1, x), weft.scipy.stats.norm.cdf(x), weft.nn.softmax(x)
+        weft.grad(lambda x: looped(wnp.tanh(x)).sum())(x)
+        weft.jvp(weft.checkpoint(wnp.sin), (x,), (x,))
+        weft.hessian(lambda x: wnp.prod(x))(x)
+        lax.scan(lambda c, y: (c + y, c), 0.0, x), lax.cond(x[0] > 0, wnp.sin, wnp.cos, x)
+        lax.reduce(x, np.float32(0), lax.max, (0,)), lax.associative_scan(wnp.multiply, x)
+    made = [x for number, x in programs().items() if number not in before]
+    assert len(made) > 50
+    del made
+    weft.clear_caches()
+    left = [x for number, x in programs().items() if number not in before]
+    assert [x.loaded.hlo_modules()[0].name for x in left] == []
 
 
 def test_dead_holders_are_let_go():

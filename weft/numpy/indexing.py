@@ -17,6 +17,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.array import Array, put
+from weft.caches import on_clear
 from weft.core.trace import Tracer, current_variable
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
@@ -574,9 +575,9 @@ def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
 
 
 _eager: dict[Any, tuple[Any, list[Any]]] = {}
-
-
 _starts: dict[int, Array] = {}
+on_clear(_eager.clear)
+on_clear(_starts.clear)
 
 
 def start_array(value: int) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 
 from weft import config, dtypes
 from weft.array import Array, as_array
+from weft.caches import holds_programs
 from weft.control.jit import eager_program, jit_p, jit_program
 from weft.control.key_reuse import use_key
 from weft.core.jaxpr import Jaxpr
@@ -45,6 +46,7 @@ class Sampler:
     """
 
     __slots__ = (
+        "__weakref__",
         "check",
         "draw",
         "jaxprs",
@@ -71,6 +73,12 @@ class Sampler:
         self.jaxprs: dict[Any, Jaxpr] = {}
         self.seen_programs: dict[Any, Any] = {}
         self.seen_jaxprs: dict[Any, Jaxpr] = {}
+        holds_programs(self)
+
+    def forget_programs(self) -> None:
+        """Drops all programs, compiled and traced."""
+        for cache in (self.programs, self.jaxprs, self.seen_programs, self.seen_jaxprs):
+            cache.clear()
 
     def __call__(self, arrays: Arrays, static: Static) -> Any:
         if _trace(None) is None:
