@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.control.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
 from weft.numpy.compiled import compiled
@@ -27,7 +26,6 @@ from weft.ops import arithmetic as lax
 from weft.ops import bits, powers
 from weft.ops import complex as parts
 from weft.ops.convert import convert_element_type
-from weft.ops.reduce import reduce_or
 from weft.ops.rounding import RoundingMethod, round
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reshape_p
@@ -444,45 +442,21 @@ def _power_of_integers(x: Any, y: Any) -> Any:
     return select(vanishes, filled(zero, x), result)
 
 
-# Bits of a 64-bit exponent that a round of the loop takes: most exponents need one round.
-_BITS_AT_ONCE = 8
-
-
 def _wrapped_power(x: Any, y: Any) -> Any:
     """The power for exponents that are not negative.
 
-    The powers of an odd number never become 0: every bit of the exponent counts. Products of 64
-    bits are slow on a processor without vector instructions for them, so that a loop over what the
-    exponents have is faster there; products of fewer bits cost less than the loop.
+    The powers of an odd number never become 0: every bit of the exponent counts.
     """
     if _signed(y):
         y = lax.max(y, constant(0, y))
-    state = (filled(1, x), x, y)
-    if type_of(y).dtype.itemsize < 8:
-        return _power_step(state, 8 * type_of(y).dtype.itemsize - (1 if _signed(y) else 0))[0]
-    return while_loop(_has_bits, _power_round, state)[0]
-
-
-def _has_bits(state: Any) -> Any:
-    """Whether an exponent has bits that were not counted."""
-    y = state[2]
-    above = lax.ne(y, constant(0, y))
-    return reduce_or(above, range(type_of(y).ndim))
-
-
-def _power_round(state: Any) -> Any:
-    result, base, y = _power_step(state, _BITS_AT_ONCE)
-    return result, base, bits.shift_right_logical(y, constant(_BITS_AT_ONCE, y))
-
-
-def _power_step(state: Any, rounds: int) -> Any:
-    """The power so far, and the base for the bits after these."""
-    result, base, y = state
-    for i in range(rounds):
+    result, base = filled(1, x), x
+    # All bits in one program. A loop that stops at the last bit in use would be faster for 64 bits,
+    # but loops would have to be loaded with the package.
+    for i in range(8 * type_of(y).dtype.itemsize - (1 if _signed(y) else 0)):
         bit = lax.ne(bits.bitwise_and(y, constant(1 << i, y)), constant(0, y))
         result = select(bit, lax.mul(result, base), result)
         base = lax.mul(base, base)
-    return result, base, y
+    return result
 
 
 def _signed(x: Any) -> bool:

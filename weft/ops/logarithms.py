@@ -22,10 +22,6 @@ from weft.runtime import stablehlo
 
 __all__ = ["log2", "log10"]
 
-_TABLE = stablehlo.GatherDimensions(
-    offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=0
-)
-
 
 def is_power_of_two(x: Term, exponent: Term) -> Term:
     """Whether the fraction has no bits but the leading one, which is not stored."""
@@ -45,7 +41,12 @@ def is_power_of_ten(x: Term, exponent: Term) -> Term:
     # What is not in the table takes the nearest end of it.
     place = stablehlo.convert((exponent - low).ir, dtypes.int32)
     place = stablehlo.reshape(place, (*x.shape, 1))
-    dimensions = _TABLE._replace(index_vector_dim=len(x.shape))
+    dimensions = stablehlo.GatherDimensions(
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=len(x.shape),
+    )
     return x.equals(x.made(stablehlo.gather(table, place, dimensions, (1,))))
 
 
