@@ -53,6 +53,7 @@ GOALS = {
     "eager_arrays.index.rows_and_columns": Goal(0.5, 0.3, summary="eager x[rows, columns]"),
     "eager_arrays.zeros.8": Goal(0.5, 0.3, summary="eager zeros"),
     "eager_arrays.arange.8": Goal(0.5, 0.3, summary="eager arange"),
+    "eager_new_shapes.prefix": Goal(None, 0.1, summary="eager x[:i] of every new length"),
     "eager_transforms.grad.": Goal(None, 0.25),
     "eager_transforms.jvp": Goal(None, 0.25),
     "eager_transforms.vmap": Goal(None, 0.25),

@@ -45,6 +45,7 @@ INSIDE = {
     "weft.ops.extended.same_dim_vmap": "a rule that views of keys share",
     "weft.ops.extended.view_lower": "a rule that views of keys share",
     "weft.transforms.programs.LITTLE": "up to how many elements is_brief holds",
+    "weft.transforms.on_host.program_on_host": "which programs NumPy runs before they are compiled",
     "weft.transforms.programs.is_brief": "which programs compile without optimization",
     "weft.core.rule_results": "the checks that registering a rule puts around it",
     "weft.core.parameter_keys": "how the memos of primitives from outside tell parameters apart",
@@ -338,6 +339,7 @@ REGISTERED_BY = {
     "moves": layout_rules.register_moves,
     "keep_layouts": layout_rules.register_keep_layouts,
     "lower": mlir.register_lowering,
+    "on_host": mlir.register_on_host,
 }
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import workloads
 from cases.registry import case
-from timers import MS, US, Figures, median_of, per_call, per_call_async
+from timers import MS, US, Figures, clock, median_of, per_call, per_call_async
 
 
 @case()
@@ -178,6 +178,33 @@ def eager_arrays(lib):
     for name, fn in _array_calls(lib.numpy).items():
         with figures.part(name):
             figures.add("async", per_call_async(fn, lib.block_until_ready, budget=0.25) * US, "us")
+    return figures
+
+
+@case()
+def eager_new_shapes(lib):
+    """Operations on 40 arrays, each of a length not met before, as in a loop over `x[:i]`.
+
+    Nothing is remembered from earlier calls, so what a library compiles is in the time.
+    """
+    jnp, figures = lib.numpy, Figures()
+    operations = {
+        "prefix": lambda x: x[:-1],
+        "reversed": lambda x: x[::-1],
+        "reshape": lambda x: jnp.reshape(x, (-1, 1)),
+        "concatenate": lambda x: jnp.concatenate([x, x]),
+        "stack": lambda x: jnp.stack([x, x]),
+        "where": lambda x: jnp.where(x, x, 0.0),
+        "add": lambda x: x + x,
+        "sum": lambda x: jnp.sum(x),
+    }
+    arrays = [jnp.asarray(workloads.f32(n, seed=n)) for n in range(101, 141)]
+    for name, operation in operations.items():
+        with figures.part(name):
+            lib.block_until_ready(operation(jnp.asarray(workloads.f32(100))))
+            start = clock()
+            lib.block_until_ready([operation(x) for x in arrays])
+            figures.add("each", (clock() - start) / len(arrays) * MS, "ms")
     return figures
 
 

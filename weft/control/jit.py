@@ -6,6 +6,7 @@ jaxpr. Each transformed program is derived once and remembered on the program it
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from weft.transforms.jvp import jvp_jaxpr
 from weft.transforms.kept_layouts import keep_in_program
 from weft.transforms.layouts import operand_layouts, whole_sources
 from weft.transforms.linearize import linearize_jaxpr
+from weft.transforms.on_host import program_on_host
 from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
@@ -55,11 +57,8 @@ def jit_program(
     donated: tuple[bool, ...],
     arrays: Sequence[Any],
     operation: str = "",
-    options: Any = None,
-    fast_compile: bool = False,
 ) -> Program:
-    """The compiled form of a program for operands that lie where these do, made once per place and
-    set of options.
+    """The compiled form of a program for operands that lie where these do, made once per place.
 
     Raises WeftValueError, naming the operation, where they lie on different devices.
     """
@@ -70,16 +69,25 @@ def jit_program(
         donated,
         place,
         operand_shardings(arrays, place),
-        options=options,
         in_layouts=operand_layouts(arrays),
-        fast_compile=fast_compile,
     )
 
 
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
     """The compiled form of a library function that was called eagerly: as of one operation, fast to
     compile where there is little to compute."""
-    return jit_program(jaxpr, name, (), arrays, name, fast_compile=is_brief(jaxpr, LITTLE))
+    place = operand_place(arrays, name, {"jaxpr": jaxpr})
+    make = functools.partial(
+        placed_program,
+        jaxpr,
+        name,
+        (),
+        place,
+        operand_shardings(arrays, place),
+        in_layouts=operand_layouts(arrays),
+        fast_compile=is_brief(jaxpr, LITTLE),
+    )
+    return program_on_host(jaxpr, arrays, make) or make()
 
 
 def placed_program(

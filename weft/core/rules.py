@@ -33,6 +33,8 @@ Signatures (params are keyword arguments in every rule):
 - `moves(equation, result) -> (operand, dims)`: for primitives that only move elements. Of which
   operand they are, and for each dimension of the result the operand's, or -1 for one of length 1
   that is new; or (program, result), for primitives that hold programs; or None.
+- `on_host(*values, **params) -> NumPy array, or a list of them`: for primitives that only move
+  elements, the same from NumPy arrays, which are not to be written to. It may answer with views.
 - `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold programs.
   What computes the same where operands have these layouts (None: not known), and reads them so in
   the programs; `partitioned`: where the compiler splits the program over devices.
@@ -65,6 +67,7 @@ __all__ = [
     "lower_for_platform",
     "moves",
     "not_linear",
+    "on_host",
     "partial_eval",
     "reads",
     "registered_twice",
@@ -176,6 +179,7 @@ keep_layouts = Table(
     "layout-keeping", "weft.extend.interpreters.layouts.register_keep_layouts(primitive, rule)"
 )
 moves = Table("moving", "weft.extend.interpreters.layouts.register_moves(primitive, rule)")
+on_host = Table("host", "weft.extend.interpreters.mlir.register_on_host(primitive, rule)")
 effects = Table(
     "effects", "weft.extend.interpreters.partial_eval.register_effects(primitive, rule)"
 )

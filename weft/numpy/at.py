@@ -28,13 +28,13 @@ from weft.numpy.arguments import (
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.elementwise import power
+from weft.numpy.getitem import start_array
 from weft.numpy.indexing import (
     Index,
     Plan,
     encode,
     gather_by,
     plan_of,
-    start_array,
     start_indices,
     take_static,
 )

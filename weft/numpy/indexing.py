@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from weft import config, dtypes
-from weft.array import Array, put
-from weft.caches import on_clear
-from weft.core.trace import Tracer, current_variable
+from weft import dtypes
+from weft.array import Array
+from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
     Fix,
@@ -29,8 +28,7 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.numpy.arguments import broadcast_shape, broadcasted
-from weft.numpy.compiled import compiled
-from weft.ops import extended, slicing
+from weft.ops import slicing
 from weft.ops.arithmetic import add, lt
 from weft.ops.convert import convert_element_type
 from weft.ops.dynamic_slicing import dynamic_slice
@@ -38,11 +36,8 @@ from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.joining import concatenate, rev
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reshape
-from weft.transforms.places import joint_place
 
-__all__ = ["Plan", "encode", "getitem", "gather_by", "plan_of", "take_static"]
-
-_trace = current_variable.get
+__all__ = ["Plan", "encode", "gather_by", "index_array", "plan_of", "take_static"]
 
 # How an index is written in a key. Integers and None stand for themselves, a slice is a tuple of
 # three; what else there is has a tuple that begins with one of these words.
@@ -79,7 +74,7 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
             key.append((_FLAG, bool(part)))
         elif isinstance(part, np.integer):
             key.append(int(part))
-        elif kind is list or kind is tuple:
+        elif any(type(other) is list or type(other) is tuple for other in parts):
             return encode(tuple(_without_sequences(parts)), shape)
         else:
             safe = _encode_array(part, shape, parts, place, key, arrays) and safe
@@ -364,6 +359,7 @@ class _Reader:
         for at, part in enumerate(parts):
             if part is None:
                 self.kept.append(1)
+            if part is None or part is Ellipsis:
                 continue
             if type(part) is int or type(part[0]) is str:
                 self.advanced.append(at)
@@ -411,7 +407,8 @@ def _within(index: int, size: int, dim: int) -> int:
 
 
 def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
-    """The key with one entry per dimension of the operand, besides those of None and flags."""
+    """The key with one entry per dimension of the operand, besides those of None and flags, and an
+    Ellipsis that stands for no dimension: it still sets what is before it apart from the rest."""
     used = sum(
         part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key
     )
@@ -427,7 +424,9 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
         raise WeftIndexError(
             "an index has at most one Ellipsis", operation="indexing", got=f"{len(places)} of them"
         )
-    fill = [(None, None, None)] * (len(shape) - used)
+    fill: list[Any] = [(None, None, None)] * (len(shape) - used)
+    if places and not fill:
+        fill = [Ellipsis]
     at = places[0] if places else len(key)
     return [*key[:at], *fill, *key[at + 1 :]]
 
@@ -554,146 +553,3 @@ def gather_mode(mode: Any, safe: bool = False) -> Any:
 def index_array(x: Any, plan: Plan, arrays: Sequence[Any], safe: bool) -> Any:
     """`x[...]` by a plan."""
     return gather_by(take_static(x, plan), plan, arrays, safe=safe)
-
-
-# ---- eager -----------------------------------------------------------------------------------
-
-
-@compiled
-def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
-    """A window of static sizes, whose start in some dimensions is an operand."""
-    begin: list[Any] = [np.int32(0)] * len(sizes)
-    for dim, start in zip(dims, starts, strict=True):
-        begin[dim] = start
-    return reshape(dynamic_slice(x, begin, sizes, allow_negative_indices=False), shape)
-
-
-@compiled
-def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
-    """An index carried out as one program."""
-    return index_array(x, plan, arrays, safe)
-
-
-_eager: dict[Any, tuple[Any, list[Any]]] = {}
-_starts: dict[int, Array] = {}
-on_clear(_eager.clear)
-on_clear(_starts.clear)
-
-
-def start_array(value: int) -> Array:
-    """The start of a window as an array, remembered: loops over windows use the same ones again."""
-    found = _starts.get(value)
-    if found is None:
-        if len(_starts) > 10_000:
-            _starts.clear()
-        dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
-        found = _starts[value] = put(np.asarray(value, dtype), ArrayType((), dtype))
-    return found
-
-
-def _static_entry(x: Array, plan: Plan) -> tuple[Any, list[Any]]:
-    """The program for a static index of an array of one signature, and its operands besides."""
-    if plan.unit and not plan.whole:
-        # The start is an operand, so that a loop over windows compiles one program.
-        dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
-        starts = [start_array(plan.starts[d]) for d in dims]
-        static = {"dims": dims, "sizes": plan.sliced_shape(), "shape": plan.shape}
-        return take_window.program([x, *starts], static), [s._buffer for s in starts]
-    return take_by_plan.program([x], {"plan": plan, "safe": True}), []
-
-
-def getitem(x: Any, index: Any) -> Any:
-    """`x[index]`: elements, slices and gathers of an array, as NumPy's indexing.
-
-    A static index out of bounds raises WeftIndexError; index values that are not known while
-    tracing are clamped to the bounds (use `x.at[index].get(mode=...)` for other semantics).
-    """
-    # Random keys whose use is looked at are followed through operations.
-    followed = config.looking and extended.is_key(x)
-    if _trace(None) is None and type(x) is Array and not followed:
-        # Static indices of an array: one dictionary look-up. Integers and slices only.
-        try:
-            if type(index) is int:
-                key: Any = (x.signature, index)
-            elif type(index) is slice:
-                key = (x.signature, index.start, index.stop, index.step)
-            else:
-                key = (x.signature, _quick_key(index))
-            program, starts = _eager[key]
-        except (KeyError, TypeError):
-            return _getitem_eagerly(x, index)
-        try:
-            outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
-        except (RuntimeError, ValueError):
-            x._live()
-            raise
-        return Array(outs[0], program.out_type, program.out_signature)
-    of = type_of(x)
-    encoded = encode(index, of.shape)
-    plan = plan_of(encoded.key, of.shape)
-    return index_array(x, plan, encoded.arrays, encoded.safe)
-
-
-def _quick_key(index: Any) -> Any:
-    """A tuple of integers, slices, None and Ellipsis as a key. Raises TypeError for others."""
-    key: list[Any] = []
-    for part in index:
-        kind = type(part)
-        if kind is slice:
-            key.append((part.start, part.stop, part.step))
-        elif kind is int or part is None or part is Ellipsis:
-            key.append(part)
-        else:
-            raise TypeError
-    return tuple(key)
-
-
-def _getitem_eagerly(x: Array, index: Any) -> Any:
-    x._live()
-    if _is_mask(index, x) and isinstance(x.dtype, np.dtype):
-        # How many elements there are is known only from the values, and a program is made for one
-        # number: so this runs on the host, where the values of the mask have to go anyway.
-        value = np.asarray(x)[np.asarray(index)]
-        return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
-    encoded = encode(index, x.shape)
-    plan = plan_of(encoded.key, x.shape)
-    if not encoded.arrays and not plan.index_shape:
-        if plan.whole and plan.shape == x.shape:
-            return x
-        program, starts = _static_entry(x, plan)
-        key = _remembered(x, index)
-        if key is not None:
-            if len(_eager) > 10_000:
-                _eager.clear()
-            _eager[key] = program, starts
-        outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
-        return Array(outs[0], program.out_type, program.out_signature)
-    return take_by_plan(x, *encoded.arrays, plan=plan, safe=encoded.safe)
-
-
-def _remembered(x: Array, index: Any) -> Any:
-    """The key under which `getitem` looks a static index up, or None for one it does not."""
-    if type(index) is int:
-        return x.signature, index
-    if type(index) is slice:
-        parts = (index.start, index.stop, index.step)
-        return (x.signature, *parts) if _plain(parts) else None
-    if type(index) is not tuple:
-        return None
-    for part in index:
-        if type(part) is slice and not _plain((part.start, part.stop, part.step)):
-            return None
-        if not (type(part) in (int, slice) or part is None or part is Ellipsis):
-            return None
-    return x.signature, _quick_key(index)
-
-
-def _plain(parts: Sequence[Any]) -> bool:
-    return all(part is None or type(part) is int for part in parts)
-
-
-def _is_mask(index: Any, x: Array) -> bool:
-    """Whether an index is one boolean array that stands for the leading dimensions of `x`."""
-    if type(index) not in (Array, np.ndarray) or index.dtype != np.bool_ or not index.ndim:
-        return False
-    return x.shape[: index.ndim] == index.shape

@@ -6,6 +6,7 @@ where arrays split, must be known while tracing, since they decide shapes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from weft.numpy.arguments import (
     refuse_sharding,
 )
 from weft.numpy.compiled import compiled
-from weft.numpy.indexing import getitem
+from weft.numpy.getitem import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.repeated import repeated
@@ -97,6 +98,7 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
 
     Raises OverflowError for a Python integer beyond `dtype`, or beyond the one in which they meet.
     """
+    _check_one_list(operation, "dtype", dtype)
     if isinstance(arrays, (list, tuple)):
         values = list(arrays)
     else:
@@ -117,6 +119,20 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
         return list(meeting(operation, *values))
     target = dtypes.parse(dtype)
     return [number_for(operation, x, target) for x in operands(operation, *values)]
+
+
+def _check_one_list(operation: str, argument: str, value: Any) -> None:
+    """Raises WeftTypeError where an array, or a list of them, stands in the place of another
+    argument: the arrays were not passed as one list."""
+    several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
+    if several or getattr(value, "shape", ()) != ():
+        raise WeftTypeError(
+            f"{operation} takes the arrays as one list",
+            operation=operation,
+            got=f"an array for {argument}",
+            wanted=f"{operation}([x, y])",
+            fix=Fix("list", f"put them in a list: {operation}([x, y])", {}),
+        )
 
 
 def _of_one_dtype(operation: str, arrays: Any, dtype: Any) -> list[Any]:
@@ -146,6 +162,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     >>> jnp.concatenate([jnp.arange(2), jnp.arange(3.0)])
     Array([0., 1., 0., 1., 2.], dtype=float32)
     """
+    _check_one_list("concatenate", "axis", axis)
     values = _sequence("concatenate", arrays, dtype)
     if axis is None:
         values, axis = [reshape(x, (type_of(x).size,)) for x in values], 0
@@ -181,6 +198,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
+    _check_one_list("stack", "axis", axis)
     refuse_out("stack", out)
     values = _sequence("stack", arrays, dtype)
     first = type_of(values[0])
@@ -274,8 +292,9 @@ def block(arrays: Any) -> Array:
     depth = _depth(arrays)
     leaves = _leaves(arrays)
     check_arrays("block", *leaves)
-    rank = max([depth, *(type_of(x).ndim for x in leaves)])
-    return _blocks(arrays, depth, rank)
+    met = meeting("block", *leaves)
+    rank = max([depth, *(type_of(x).ndim for x in met)])
+    return _blocks(arrays, depth, rank, iter(met))
 
 
 def _depth(arrays: Any) -> int:
@@ -296,11 +315,13 @@ def _leaves(arrays: Any) -> list[Any]:
     return [y for x in arrays for y in _leaves(x)] if isinstance(arrays, list) else [arrays]
 
 
-def _blocks(arrays: Any, depth: int, rank: int) -> Any:
+def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
+    """The block of lists nested like `arrays`, whose leaves are taken in order from `leaves`."""
     if not isinstance(arrays, list):
-        shape = type_of(arrays).shape
-        return shapes.reshape(as_operand(arrays), (1,) * (rank - len(shape)) + shape)
-    inner = [_blocks(x, depth - 1, rank) for x in arrays]
+        leaf = next(leaves)
+        shape = type_of(leaf).shape
+        return shapes.reshape(leaf, (1,) * (rank - len(shape)) + shape)
+    inner = [_blocks(x, depth - 1, rank, leaves) for x in arrays]
     return concatenate(inner, axis=-depth)
 
 
@@ -325,7 +346,7 @@ def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> 
     length = of.shape[place]
     if isinstance(sections, (tuple, list)) or getattr(sections, "ndim", 0) > 0:
         values = [static_array(s, operation, "indices_or_sections") for s in sections]
-        return place, tuple(int(v) for v in values)
+        return place, tuple(integer_of(v[()], operation, "each place") for v in values)
     count = integer_of(sections, operation, "indices_or_sections")
     if count < 1:
         raise WeftValueError(
@@ -369,13 +390,29 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array
     return list(_split(as_operand(ary), bounds=bounds, axis=place))
 
 
+def _split_along(operation: str, ary: Any, sections: Any, axis: int, least: int) -> list[Array]:
+    """The parts along an axis, or the last one before it, of an array of `least` dimensions."""
+    ary = operand(operation, ary)
+    of = type_of(ary)
+    if of.ndim < least:
+        raise ShapeError(
+            f"{operation} takes an array of {least} or more dimensions",
+            operation=operation,
+            got=str(of),
+            wanted=f"{least} dimensions or more",
+            fix=Fix("split", "split along another dimension: weft.numpy.split(x, n, axis)", {}),
+        )
+    place, bounds = _bounds(operation, ary, sections, min(axis, of.ndim - 1), True)
+    return list(_split(as_operand(ary), bounds=bounds, axis=place))
+
+
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """`split` along the first dimension.
+    """`split` along the first of at least two dimensions.
 
     >>> [part.shape for part in jnp.vsplit(jnp.ones((4, 2)), 2)]
     [(2, 2), (2, 2)]
     """
-    return split(ary, indices_or_sections, 0)
+    return _split_along("vsplit", ary, indices_or_sections, 0, 2)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
@@ -384,17 +421,16 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
     >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    ary = operand("hsplit", ary)
-    return split(ary, indices_or_sections, 0 if type_of(ary).ndim == 1 else 1)
+    return _split_along("hsplit", ary, indices_or_sections, 1, 1)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third dimension.
+    """`split` along the third of at least three dimensions.
 
     >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 2, 4)), 2)]
     [(2, 2, 2), (2, 2, 2)]
     """
-    return split(ary, indices_or_sections, 2)
+    return _split_along("dsplit", ary, indices_or_sections, 2, 3)
 
 
 # ---- repeating ---------------------------------------------------------------------------------
@@ -573,7 +609,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     >>> jnp.insert(jnp.array([1, 3]), 1, 2)
     Array([1, 2, 3], dtype=int32)
     """
-    arr, values = operands("insert", arr, values)
+    arr, _ = operands("insert", arr, values)
     values = number_for("insert", values, type_of(arr).dtype)
     if axis is None:
         arr, axis = reshape(arr, (type_of(arr).size,)), 0

@@ -15,7 +15,6 @@ from weft.numpy import (
     creation,
     diagonals,
     elementwise,
-    indexing,
     joining,
     linear_algebra,
     logic,
@@ -27,7 +26,9 @@ from weft.numpy import (
     taking,
 )
 from weft.numpy.arguments import check_arrays, not_taken
-from weft.numpy.promotion import operator_of
+from weft.numpy.clipping import clip
+from weft.numpy.getitem import getitem
+from weft.numpy.promotion import CONTAINERS, operator_of
 from weft.numpy.repeated import repeated
 from weft.ops.complex import complex as make_complex
 from weft.ops.convert import bitcast_convert_type, convert_element_type
@@ -128,6 +129,8 @@ def matmul_operator(x1: Any, x2: Any) -> Any:
     try:
         check_arrays("matmul", x1, x2)
     except WeftTypeError:
+        if type(x1) in CONTAINERS or type(x2) in CONTAINERS:
+            raise
         return NotImplemented
     return linear_algebra.matmul(x1, x2)
 
@@ -168,7 +171,7 @@ install(
     positive=elementwise.positive,
     abs=elementwise.abs,
     invert=logic.invert,
-    getitem=indexing.getitem,
+    getitem=getitem,
     at=at_chapter.at,
     matmul=matmul_operator,
     dot=linear_algebra.dot,
@@ -181,7 +184,7 @@ install(
     imag=representation.imag,
     conj=representation.conj,
     round=representation.round,
-    clip=representation.clip,
+    clip=clip,
     **{
         name: getattr(chapter, name)
         for chapter, names in (

@@ -53,6 +53,7 @@ def primitive(
     vmap: Rule | None = None,
     reads: Rule | None = None,
     moves: Rule | None = None,
+    on_host: Rule | None = None,
     multiple_results: bool = False,
 ) -> Primitive:
     """A first-order primitive with its rules (see `core.rules` for their signatures).
@@ -82,6 +83,7 @@ def primitive(
         (rules.vmap, vmap),
         (rules.reads, reads),
         (rules.moves, moves),
+        (rules.on_host, on_host),
     ):
         if rule is not None:
             table.register(made, rule)

@@ -249,6 +249,23 @@ def dynamic_slice_lower(
     return stablehlo.dynamic_slice(operand, positions, slice_sizes) if positions else operand
 
 
+def _window(
+    shape: Sequence[int], starts: Sequence[np.ndarray[Any, Any]], sizes: Sequence[int]
+) -> tuple[slice, ...]:
+    """The block of these sizes that starts there, moved inside the array, as an index of NumPy."""
+    window = []
+    for length, start, size in zip(shape, starts, sizes, strict=True):
+        first = min(max(int(start), 0), length - size)
+        window.append(slice(first, first + size))
+    return tuple(window)
+
+
+def dynamic_slice_on_host(
+    operand: np.ndarray[Any, Any], *starts: np.ndarray[Any, Any], slice_sizes: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    return operand[_window(operand.shape, starts, slice_sizes)]
+
+
 dynamic_slice_p = primitive(
     "dynamic_slice",
     type_rule=dynamic_slice_type,
@@ -257,6 +274,7 @@ dynamic_slice_p = primitive(
     vmap=dynamic_slice_vmap,
     reads=same_dims,
     moves=same_moves,
+    on_host=dynamic_slice_on_host,
     lower=dynamic_slice_lower,
 )
 
@@ -372,12 +390,21 @@ def dynamic_update_slice_lower(context: Any, operand: Any, update: Any, *starts:
     return stablehlo.dynamic_update_slice(operand, update, positions) if positions else update
 
 
+def dynamic_update_slice_on_host(
+    operand: np.ndarray[Any, Any], update: np.ndarray[Any, Any], *starts: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    out = operand.copy()
+    out[_window(operand.shape, starts, update.shape)] = update
+    return out
+
+
 dynamic_update_slice_p = primitive(
     "dynamic_update_slice",
     type_rule=dynamic_update_slice_type,
     jvp=dynamic_update_slice_jvp,
     transpose=dynamic_update_slice_transpose,
     vmap=dynamic_update_slice_vmap,
+    on_host=dynamic_update_slice_on_host,
     lower=dynamic_update_slice_lower,
 )
 

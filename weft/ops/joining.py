@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from weft.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
@@ -145,6 +147,7 @@ concatenate_p = primitive(
     transpose=concatenate_transpose,
     vmap=concatenate_vmap,
     reads=concatenate_reads,
+    on_host=lambda *values, dimension: np.concatenate(values, dimension),
     lower=concatenate_lower,
 )
 
@@ -248,6 +251,7 @@ split_p = primitive(
     vmap=split_vmap,
     reads=same_dims,
     moves=same_moves,
+    on_host=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis),
     lower=split_lower,
 )
 
@@ -302,6 +306,7 @@ rev_p = primitive(
     vmap=rev_vmap,
     reads=same_dims,
     moves=same_moves,
+    on_host=lambda x, dimensions: np.flip(x, dimensions),
     lower=rev_lower,
 )
 

@@ -115,6 +115,7 @@ select_p = primitive(
     transpose=select_transpose,
     vmap=select_vmap,
     reads=elementwise_reads,
+    on_host=lambda pred, on_true, on_false: np.where(pred, on_true, on_false),
     lower=select_lower,
 )
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.array import Array
 from weft.core.jaxpr import Equation
@@ -177,6 +179,15 @@ def broadcast_in_dim_lower(
 
 
 # ---- reshape ---------------------------------------------------------------------------------
+
+
+def broadcast_in_dim_on_host(
+    x: np.ndarray[Any, Any], *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    lengths = [1] * len(shape)
+    for dim, length in zip(broadcast_dimensions, x.shape, strict=True):
+        lengths[dim] = length
+    return np.broadcast_to(x.reshape(lengths), shape)
 
 
 def reshape(x: Any, shape: Sequence[int]) -> Array:
@@ -422,6 +433,7 @@ broadcast_in_dim_p = primitive(
     transpose=broadcast_in_dim_transpose,
     vmap=broadcast_in_dim_vmap,
     reads=broadcast_in_dim_reads,
+    on_host=broadcast_in_dim_on_host,
     lower=broadcast_in_dim_lower,
 )
 reshape_p = primitive(
@@ -432,6 +444,7 @@ reshape_p = primitive(
     vmap=reshape_vmap,
     reads=reshape_reads,
     moves=reshape_moves,
+    on_host=lambda x, shape: x.reshape(shape),
     lower=reshape_lower,
 )
 transpose_p = primitive(
@@ -442,6 +455,7 @@ transpose_p = primitive(
     vmap=transpose_vmap,
     reads=transpose_reads,
     moves=transpose_moves,
+    on_host=lambda x, permutation: x.transpose(permutation),
     lower=transpose_lower,
 )
 reduce_sum_p = primitive(

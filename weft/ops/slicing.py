@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,6 +161,17 @@ def slice_lower(
     return stablehlo.slice_(x, start_indices, limit_indices, strides)
 
 
+def slice_on_host(
+    x: np.ndarray[Any, Any],
+    *,
+    start_indices: tuple[int, ...],
+    limit_indices: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> np.ndarray[Any, Any]:
+    bounds = zip(start_indices, limit_indices, strides, strict=True)
+    return x[tuple(builtins.slice(*of_dim) for of_dim in bounds)]
+
+
 slice_p = primitive(
     "slice",
     type_rule=slice_type,
@@ -168,6 +180,7 @@ slice_p = primitive(
     vmap=slice_vmap,
     reads=slice_reads,
     moves=same_moves,
+    on_host=slice_on_host,
     lower=slice_lower,
 )
 
@@ -273,6 +286,26 @@ def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> An
     return stablehlo.pad(x, value, low, high, inner)
 
 
+def pad_on_host(
+    x: np.ndarray[Any, Any], value: np.ndarray[Any, Any], *, padding_config: Config
+) -> np.ndarray[Any, Any]:
+    shape, sources, targets = [], [], []
+    for size, (low, high, inner) in zip(x.shape, padding_config, strict=True):
+        step = inner + 1
+        length = low + size + max(0, size - 1) * inner + high
+        # The first element that is not cut off, and the first one behind those that are left.
+        first = max(0, -(low // step))
+        last = max(first, min(size, -((low - length) // step)))
+        shape.append(length)
+        sources.append(builtins.slice(first, last))
+        start = low + first * step
+        targets.append(builtins.slice(start, start + (last - first) * step, step))
+    out = np.full(shape, value, x.dtype)
+    if out.size:
+        out[tuple(targets)] = x[tuple(sources)]
+    return out
+
+
 pad_p = primitive(
     "pad",
     type_rule=pad_type,
@@ -280,5 +313,6 @@ pad_p = primitive(
     transpose=pad_transpose,
     vmap=pad_vmap,
     reads=same_dims,
+    on_host=pad_on_host,
     lower=pad_lower,
 )

@@ -6,6 +6,7 @@ runs it afterwards is one dictionary look-up and one call of the runtime.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from weft.core.trace import (
 )
 from weft.core.types import user_value
 from weft.transforms.layouts import operand_layouts
+from weft.transforms.on_host import program_on_host
 from weft.transforms.places import operand_place, operand_shardings
 from weft.transforms.programs import (
     LITTLE,
@@ -119,7 +121,8 @@ def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[st
     eqn = Equation(primitive, inputs, params, outputs, sources.current())
     jaxpr = Jaxpr(inputs, [eqn], outputs)
     place = operand_place(arrays, primitive.name, params)
-    return compile_program(
+    make = functools.partial(
+        compile_program,
         jaxpr,
         primitive.name,
         place,
@@ -128,6 +131,7 @@ def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[st
         in_shardings=operand_shardings(arrays, place),
         in_layouts=operand_layouts(arrays),
     )
+    return program_on_host(jaxpr, arrays, make, primitive.multiple_results) or make()
 
 
 set_bottom(EvalTrace(None, "eval"))

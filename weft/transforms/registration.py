@@ -27,6 +27,7 @@ __all__ = [
     "register_linearize",
     "register_lowering",
     "register_moves",
+    "register_on_host",
     "register_partial_eval",
     "register_reads",
     "register_retype",
@@ -301,6 +302,26 @@ def register_moves(primitive: Primitive, rule: Rule) -> Rule:
     Raises WeftValueError where there is such a rule already.
     """
     return rules.moves.register(primitive, rule)
+
+
+def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(*values, **params) -> NumPy array` for a primitive that only moves elements.
+
+    It does the same with NumPy arrays, which it must not write to; views of them will do, and it
+    answers with a list for a primitive that has several results. Small
+    arrays on the CPU are moved so, and nothing is compiled before that has happened a thousand
+    times. Raises WeftValueError where there is such a rule already.
+
+    >>> from weft.extend.core import Primitive
+    >>> from weft.extend.interpreters import mlir
+    >>> swapped_p = Primitive("swapped")
+    >>> _ = swapped_p.def_abstract_eval(lambda x: x.update(shape=x.shape[::-1]))
+    >>> _ = mlir.register_on_host(swapped_p, np.transpose)
+    >>> swapped_p.bind(jnp.array([[1, 2]]))
+    Array([[1],
+           [2]], dtype=int32)
+    """
+    return rules.on_host.register(primitive, rule)
 
 
 def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:

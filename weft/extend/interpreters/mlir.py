@@ -6,6 +6,7 @@
 
 from weft.core.rules import lower as lowering_rules
 from weft.core.rules import lower_for_platform as platform_lowering_rules
+from weft.core.rules import on_host as on_host_rules
 from weft.extend.interpreters import builders
 from weft.runtime.stablehlo import array_type_to_ir, constant, custom_call, hlo, ir, tensor_type
 from weft.transforms.lower import (
@@ -15,7 +16,7 @@ from weft.transforms.lower import (
     ir_types,
     lower_to_module,
 )
-from weft.transforms.registration import register_lowering
+from weft.transforms.registration import register_lowering, register_on_host
 
 __all__ = [
     "LoweringContext",
@@ -30,7 +31,9 @@ __all__ = [
     "ir_types",
     "lower_to_module",
     "lowering_rules",
+    "on_host_rules",
     "platform_lowering_rules",
     "register_lowering",
+    "register_on_host",
     "tensor_type",
 ]

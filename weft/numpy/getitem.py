@@ -1,0 +1,169 @@
+"""`x[...]`: under a transformation by its plan, and of an array, called eagerly, as one program.
+
+A static index that was used before is one look-up in a dictionary. Windows of one size are one
+program wherever they start; a mask, whose result has as many elements as the mask has true values,
+is applied on the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import config
+from weft.array import Array, put
+from weft.caches import on_clear
+from weft.core.trace import current_variable
+from weft.core.types import ArrayType, type_of
+from weft.numpy.compiled import compiled
+from weft.numpy.indexing import Plan, encode, index_array, plan_of
+from weft.ops import extended
+from weft.ops.dynamic_slicing import dynamic_slice
+from weft.ops.shape import reshape
+from weft.transforms.places import joint_place
+
+__all__ = ["getitem", "start_array", "take_by_plan"]
+
+_trace = current_variable.get
+_BOUNDS = frozenset({int, type(None)})
+
+
+@compiled
+def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
+    """A window of static sizes, whose start in some dimensions is an operand."""
+    begin: list[Any] = [np.int32(0)] * len(sizes)
+    for dim, start in zip(dims, starts, strict=True):
+        begin[dim] = start
+    return reshape(dynamic_slice(x, begin, sizes, allow_negative_indices=False), shape)
+
+
+@compiled
+def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
+    """An index carried out as one program."""
+    return index_array(x, plan, arrays, safe)
+
+
+_eager: dict[Any, tuple[Any, list[Any]]] = {}
+_starts: dict[int, Array] = {}
+on_clear(_eager.clear)
+on_clear(_starts.clear)
+
+
+def start_array(value: int) -> Array:
+    """The start of a window as an array, remembered: loops over windows use the same ones again."""
+    found = _starts.get(value)
+    if found is None:
+        if len(_starts) > 10_000:
+            _starts.clear()
+        dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
+        found = _starts[value] = put(np.asarray(value, dtype), ArrayType((), dtype))
+    return found
+
+
+def _static_entry(x: Array, plan: Plan) -> tuple[Any, list[Any]]:
+    """The program for a static index of an array of one signature, and its operands besides."""
+    if plan.unit and not plan.whole:
+        # The start is an operand, so that a loop over windows compiles one program.
+        dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
+        starts = [start_array(plan.starts[d]) for d in dims]
+        static = {"dims": dims, "sizes": plan.sliced_shape(), "shape": plan.shape}
+        return take_window.program([x, *starts], static), [s._buffer for s in starts]
+    return take_by_plan.program([x], {"plan": plan, "safe": True}), []
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]`: elements, slices and gathers of an array, as NumPy's indexing.
+
+    A static index out of bounds raises WeftIndexError; index values that are not known while
+    tracing are clamped to the bounds (use `x.at[index].get(mode=...)` for other semantics).
+    """
+    # Random keys whose use is looked at are followed through operations.
+    followed = config.looking and extended.is_key(x)
+    if _trace(None) is None and type(x) is Array and not followed:
+        # Static indices of an array: one dictionary look-up. Integers and slices only.
+        try:
+            if type(index) is int:
+                key: Any = (x.signature, index)
+            elif type(index) is slice:
+                key = (x.signature, *_bounds(index))
+            else:
+                key = (x.signature, _quick_key(index))
+            program, starts = _eager[key]
+        except (KeyError, TypeError):
+            return _getitem_eagerly(x, index)
+        try:
+            outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
+        except (RuntimeError, ValueError):
+            x._live()
+            raise
+        return Array(outs[0], program.out_type, program.out_signature)
+    of = type_of(x)
+    encoded = encode(index, of.shape)
+    plan = plan_of(encoded.key, of.shape)
+    return index_array(x, plan, encoded.arrays, encoded.safe)
+
+
+def _bounds(part: slice) -> tuple[Any, Any, Any]:
+    """The bounds and the step of a slice. Raises TypeError for other classes than those that stand
+    in keys: 1, 1.0 and True are equal, and only the first of them is a bound."""
+    start, stop, step = part.start, part.stop, part.step
+    if type(start) in _BOUNDS and type(stop) in _BOUNDS and type(step) in _BOUNDS:
+        return start, stop, step
+    raise TypeError
+
+
+def _quick_key(index: Any) -> Any:
+    """A tuple of integers, slices, None and Ellipsis as a key. Raises TypeError for others."""
+    key: list[Any] = []
+    for part in index:
+        kind = type(part)
+        if kind is slice:
+            key.append(_bounds(part))
+        elif kind is int or part is None or part is Ellipsis:
+            key.append(part)
+        else:
+            raise TypeError
+    return tuple(key)
+
+
+def _getitem_eagerly(x: Array, index: Any) -> Any:
+    x._live()
+    if _is_mask(index, x) and isinstance(x.dtype, np.dtype):
+        # How many elements there are is known only from the values, and a program is made for one
+        # number: so this runs on the host, where the values of the mask have to go anyway.
+        value = np.asarray(x)[np.asarray(index)]
+        return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
+    encoded = encode(index, x.shape)
+    plan = plan_of(encoded.key, x.shape)
+    if not encoded.arrays and not plan.index_shape:
+        if plan.whole and plan.shape == x.shape:
+            return x
+        program, starts = _static_entry(x, plan)
+        key = _remembered(x, index)
+        if key is not None:
+            if len(_eager) > 10_000:
+                _eager.clear()
+            _eager[key] = program, starts
+        outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
+        return Array(outs[0], program.out_type, program.out_signature)
+    return take_by_plan(x, *encoded.arrays, plan=plan, safe=encoded.safe)
+
+
+def _remembered(x: Array, index: Any) -> Any:
+    """The key under which `getitem` looks a static index up, or None for one it does not."""
+    try:
+        if type(index) is int:
+            return x.signature, index
+        if type(index) is slice:
+            return x.signature, *_bounds(index)
+        return (x.signature, _quick_key(index)) if type(index) is tuple else None
+    except TypeError:
+        return None
+
+
+def _is_mask(index: Any, x: Array) -> bool:
+    """Whether an index is one boolean array that stands for the leading dimensions of `x`."""
+    if type(index) not in (Array, np.ndarray) or index.dtype != np.bool_ or not index.ndim:
+        return False
+    return x.shape[: index.ndim] == index.shape
