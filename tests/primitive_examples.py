@@ -105,6 +105,21 @@ GIVEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     # Kernels that other functions of weft.scipy.special apply for a part of their arguments.
     "hyp1f1_in_a": (special("hyp1f1_in_a"), (X + 1.5, X + 3.0, X), {"order": 0}),
     "hyp1f1_in_b": (special("hyp1f1_in_b"), (X + 1.5, X + 3.0, X), {"order": 0}),
+    # Densities that distributions, and derivatives of other primitives, are made of.
+    "beta_density": (special("beta_density"), (X + 2.5, X + 3.5, 0.3 + 0.1 * X), {}),
+    "binomial_probability": (special("binomial_probability"), (X + 2, X + 3, 0.3 + 0.1 * X), {}),
+    "distance_from_mean": (special("distance_from_mean"), (X + 2, X + 3, 0.3 + 0.1 * X), {}),
+    "gamma_density": (special("gamma_density"), (X + 2.5, X + 3.5), {}),
+    "log_beta_density": (special("log_beta_density"), (X + 2.5, X + 3.5, 0.3 + 0.1 * X), {}),
+    "log_binomial_probability": (
+        special("log_binomial_probability"),
+        (X + 2, X + 3, 0.3 + 0.1 * X),
+        {},
+    ),
+    "log_gamma_density": (special("log_gamma_density"), (X + 2.5, X + 3.5), {}),
+    "log_less_digamma": (special("log_less_digamma"), (X + 2.5,), {}),
+    "log_poisson_probability": (special("log_poisson_probability"), (X + 2, X + 3), {}),
+    "poisson_probability": (special("poisson_probability"), (X + 2, X + 3), {}),
     "riemann_zeta": (special("riemann_zeta"), (X + 3.0,), {"order": 0}),
     "scipy_digamma": (special("scipy_digamma"), (X + 2.0,), {}),
     "philox4x32": (

@@ -26,6 +26,7 @@ from weft.ops import (
     convert,
     elementary,
     powers,
+    regularized,
     rounding,
     selection,
     special,
@@ -267,10 +268,10 @@ def test_wrong_arguments_are_refused(call, error, text):
     [
         (lambda v: special.zeta(v, 2.0), "x"),
         (lambda v: special.polygamma(v, 2.0), "m"),
-        (lambda v: special.betainc(v, 2.0, 0.5), "a"),
-        (lambda v: special.betainc(2.0, v, 0.5), "b"),
-        (lambda v: special.igamma_grad_a(v, 2.0), "a"),
-        (lambda v: special.random_gamma_grad(2.0, v), "x"),
+        (lambda v: regularized.betainc(v, 2.0, 0.5), "a"),
+        (lambda v: regularized.betainc(2.0, v, 0.5), "b"),
+        (lambda v: regularized.igamma_grad_a(v, 2.0), "a"),
+        (lambda v: regularized.random_gamma_grad(2.0, v), "x"),
     ],
 )
 def test_a_derivative_that_does_not_exist_raises_and_stop_gradient_helps(function, operand):

@@ -361,3 +361,13 @@ def test_rows_of_which_nothing_counts():
     nothing = jnp.full(3, -math.inf)
     assert nn.logsumexp(nothing) == -math.inf
     np.testing.assert_array_equal(grad(nn.logsumexp)(nothing), np.zeros(3))
+
+
+@pytest.mark.parametrize("name", ["squareplus", "sparse_plus"])
+def test_slopes_at_infinity_are_numbers(name):
+    function = getattr(nn, name)
+    for order, wanted in ((1, (1.0, 0.0)), (2, (0.0, 0.0))):
+        slope = function
+        for _ in range(order):
+            slope = grad(slope)
+        assert (float(slope(np.float32(np.inf))), float(slope(np.float32(-np.inf)))) == wanted

@@ -317,3 +317,17 @@ def test_hyp1f1_where_an_early_term_is_next_to_zero():
         for parameters in ((-1e-17, 1.5, 200.0), (-2 + 1e-12, 1.5, 100.0)):
             want = reference.hyp1f1(*parameters)
             np.testing.assert_allclose(special.hyp1f1(*parameters), want, rtol=1e-12)
+
+
+def test_hyp1f1_is_a_number_only_where_half_of_the_digits_are():
+    """Where terms of changing sign cancel it is NaN rather than what rounding left of them."""
+    a, b, x = np.meshgrid([-50.5, -5.5, -0.3, 3.7, 60.1], [0.3, 1.2, 30.0], [-80.0, -3, 2, 30])
+    want = reference.hyp1f1(a, b, x)
+    with weft.enable_x64():
+        got = np.asarray(special.hyp1f1(a, b, x))
+        lost = np.isnan(got)
+        assert lost[a == -50.5].any() and lost[a == 60.1].any() and lost.mean() < 0.3
+        assert not lost[(abs(a) < 6) & (abs(x) < 30)].any()
+        error = abs(got - want) / np.maximum(1, abs(want))
+        assert (error[~lost] < 1e-7).all()
+        assert np.isinf(special.hyp1f1(np.float32(2.5), np.float32(1), np.float32(100)))

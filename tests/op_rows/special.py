@@ -1,4 +1,4 @@
-"""Rows of `ops.special`: the error, gamma and Bessel functions."""
+"""Rows of `ops.special` and `ops.regularized`: the error, gamma and Bessel functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import scipy.special
 from op_table import Op, away, between, integers
 from weft import dtypes
 from weft.ops import special as lax
+from weft.ops.regularized import betainc, igamma, igamma_grad_a, igammac, random_gamma_grad
 
 R = dtypes.FLOATING
 POLES = tuple(range(-6, 1))
@@ -49,23 +50,23 @@ ROWS = [
        draw=(integers(1, 4), between(0.7, 5)), ulps=32),
     Op(lax.zeta, scipy.special.zeta, R, arity=2, constant=(0,), specials=False,
        draw=(between(1.5, 5), between(0.7, 5)), ulps=8),
-    Op(lax.igamma, scipy.special.gammainc, R, arity=2, constant=(0,), draw=positive, ulps=300),
-    Op(lax.igamma, scipy.special.gammainc, R, arity=2, draw=positive, ulps=300, order=1,
+    Op(igamma, scipy.special.gammainc, R, arity=2, constant=(0,), draw=positive, ulps=300),
+    Op(igamma, scipy.special.gammainc, R, arity=2, draw=positive, ulps=300, order=1,
        name="igamma in both operands"),
-    Op(lax.igamma, scipy.special.gammainc, R - {dtypes.float16}, arity=2, constant=(0,),
+    Op(igamma, scipy.special.gammainc, R - {dtypes.float16}, arity=2, constant=(0,),
        draw=between(900, 1100), grad_draw=between(12, 15), ulps=300, floor=1e-2, refuses=False,
        name="igamma of large operands"),
-    Op(lax.igammac, scipy.special.gammaincc, R, arity=2, constant=(0,), draw=positive, ulps=300,
+    Op(igammac, scipy.special.gammaincc, R, arity=2, constant=(0,), draw=positive, ulps=300,
        floor=0.1),
-    Op(lax.igammac, scipy.special.gammaincc, R, arity=2, draw=positive, ulps=300, order=1,
+    Op(igammac, scipy.special.gammaincc, R, arity=2, draw=positive, ulps=300, order=1,
        floor=0.1, name="igammac in both operands"),
-    Op(lax.igamma_grad_a, in_a, R, arity=2, constant=(0,), draw=positive, floor=0.01,
+    Op(igamma_grad_a, in_a, R, arity=2, constant=(0,), draw=positive, floor=0.01,
        ulps=BY_DIFFERENCES, specials=False),
-    Op(lax.random_gamma_grad, sample_in_a, R, arity=2, order=0, draw=positive, floor=0.1,
+    Op(random_gamma_grad, sample_in_a, R, arity=2, order=0, draw=positive, floor=0.1,
        ulps=BY_DIFFERENCES, specials=False),
-    Op(lax.betainc, scipy.special.betainc, R, arity=3, constant=(0, 1), ulps=300, floor=0.01,
+    Op(betainc, scipy.special.betainc, R, arity=3, constant=(0, 1), ulps=300, floor=0.01,
        draw=(positive, positive, unit)),
-    Op(lax.betainc, scipy.special.betainc, R - {dtypes.float16}, arity=3, order=0, floor=0.01,
+    Op(betainc, scipy.special.betainc, R - {dtypes.float16}, arity=3, order=0, floor=0.01,
        draw=(between(300, 400), between(500, 700), between(0.3, 0.5)), ulps=300, refuses=False,
        name="betainc of large operands"),
     Op(lax.bessel_i0e, scipy.special.i0e, R, draw=away((0,), 0.1, between(-20, 20)), ulps=8),

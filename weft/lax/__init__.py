@@ -131,6 +131,7 @@ from weft.ops.named_axes import axis_size
 from weft.ops.padding_sizes import padtype_to_pads
 from weft.ops.powers import cbrt, integer_pow, pow, reciprocal, rsqrt
 from weft.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_xor
+from weft.ops.regularized import betainc, igamma, igamma_grad_a, igammac, random_gamma_grad
 from weft.ops.rounding import RoundingMethod, ceil, floor, is_finite, nextafter, round
 from weft.ops.scatter import (
     ScatterDimensionNumbers,
@@ -157,17 +158,12 @@ from weft.ops.sorting import approx_max_k, approx_min_k, sort, sort_key_val, top
 from weft.ops.special import (
     bessel_i0e,
     bessel_i1e,
-    betainc,
     digamma,
     erf,
     erf_inv,
     erfc,
-    igamma,
-    igamma_grad_a,
-    igammac,
     lgamma,
     polygamma,
-    random_gamma_grad,
     zeta,
 )
 

@@ -341,7 +341,10 @@ def _squareplus(x: Any, *, parameter: Any) -> Any:
         dtype = type_of(add(x, parameter)).dtype
         wide = convert_element_type(x, dtypes.float32)
         return convert_element_type(_squareplus.function(wide, parameter=parameter), dtype)
+    # The slopes of the formula are no numbers at infinity: there it sees another place.
     size = lax.abs(x)
+    endless = lax.eq(size, constant(math.inf, x))
+    size = where(endless, 1, size)
     # What is added to 1 below is less than its rounding, but for parameters beyond 1e28.
     far = lax.gt(size, constant(1e18, x))
     large, small = where(far, size, 1), where(far, 0, size)
@@ -353,7 +356,8 @@ def _squareplus(x: Any, *, parameter: Any) -> Any:
     positive = lax.ge(x, constant(0, x))
     distance = where(positive, 1, add(root, size))
     below = true_divide(parameter, distance)
-    return multiply(where(positive, add(x, root), below), 0.5)
+    found = multiply(where(positive, add(where(endless, 1, x), root), below), 0.5)
+    return where(endless, _at_least(x, 0.0), found)
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
@@ -390,7 +394,9 @@ def _hard_silu(x: Any) -> Any:
 @compiled
 def _sparse_plus(x: Any) -> Any:
     one = constant(1, x)
-    curve = lax.mul(constant(0.25, x), lax.square(lax.add(x, one)))
+    # Beyond the curve its slope would be infinite, and 0 times that no number.
+    bent = select(lax.ge(lax.abs(x), one), filled(0, x), x)
+    curve = lax.mul(constant(0.25, x), lax.square(lax.add(bent, one)))
     above = select(lax.ge(x, one), x, curve)
     return select(lax.le(x, lax.neg(one)), filled(0, x), above)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from weft import dtypes, random
 from weft.array import Array
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import axis_of, refuse_sharding
+from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
 from weft.numpy.creation import full
 from weft.numpy.creation import ones as filled_with_ones
 from weft.numpy.creation import zeros as filled_with_zeros
@@ -67,9 +67,16 @@ class Initializer(Protocol):
 Draw = Callable[[Any, tuple[int, ...], Any], Any]
 
 
-def _initializer(name: str, draw: Draw, dtype: Any) -> Initializer:
-    """An initializer that checks its arguments and draws."""
+def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializer:
+    """An initializer that checks its arguments and draws.
+
+    The dtype and the numbers that it is made with are checked at once: that is the line to mend.
+    """
     default = dtype
+    for argument, value in numbers.items():
+        check_number(value, name, argument)
+    if dtype is not None:
+        check_dtype(name, dtype, dtypes.INEXACT, dtypes.default_float, "parameters")
 
     @api_boundary
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
@@ -120,6 +127,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     >>> weft.nn.initializers.constant(0.5)(None, (2,))
     Array([0.5, 0.5], dtype=float32)
     """
+    check_arrays("constant", value, argument="value")
     return _initializer("constant", lambda key, shape, of: full(shape, value, of), dtype)
 
 
@@ -135,7 +143,7 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         return _scaled(random.uniform(key, shape, of), scale)
 
-    return _initializer("uniform", draw, dtype)
+    return _initializer("uniform", draw, dtype, scale=scale)
 
 
 @api_boundary
@@ -150,7 +158,7 @@ def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         return _scaled(random.normal(key, shape, of), stddev)
 
-    return _initializer("normal", draw, dtype)
+    return _initializer("normal", draw, dtype, stddev=stddev)
 
 
 @api_boundary
@@ -170,7 +178,8 @@ def truncated_normal(
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         return _scaled(random.truncated_normal(key, lower, upper, shape, of), stddev)
 
-    return _initializer("truncated_normal", draw, dtype)
+    numbers = {"stddev": stddev, "lower": lower, "upper": upper}
+    return _initializer("truncated_normal", draw, dtype, **numbers)
 
 
 def _scaled(x: Any, scale: Any) -> Any:
@@ -216,8 +225,19 @@ def variance_scaling(
     >>> abs(draw(weft.random.key(0), (3, 100))).max() <= 1
     Array(True, dtype=bool)
     """
+    return _by_variance(
+        "variance_scaling", scale, mode, distribution, in_axis, out_axis, batch_axis, dtype
+    )
+
+
+def _by_variance(
+    name: str, scale: Any, mode: str, distribution: str, *axes_and_dtype: Any
+) -> Initializer:
+    """`variance_scaling`, under the name that errors say."""
+    *axes, dtype = axes_and_dtype
     _check_choice("mode", mode, _MODES)
     _check_choice("distribution", distribution, _DRAWS)
+    check_number(scale, "variance_scaling", "scale")
     if not scale >= 0:
         raise WeftValueError(
             f"variance_scaling: a variance is not negative, and scale is {scale}",
@@ -228,12 +248,12 @@ def variance_scaling(
         )
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
-        count = _MODES[mode](*_fans(shape, in_axis, out_axis, batch_axis))
+        count = _MODES[mode](*_fans(shape, *axes))
         deviation = math.sqrt(scale / max(1.0, count))
         kind = "complex " if of in dtypes.COMPLEX else ""
         return _scaled(_DRAWS[kind + distribution](key, shape, of), deviation)
 
-    return _initializer("variance_scaling", draw, dtype)
+    return _initializer(name, draw, dtype)
 
 
 def _check_choice(argument: str, value: Any, choices: Any) -> None:
@@ -330,12 +350,12 @@ _DRAWS: dict[str, Draw] = {
 def _named(
     name: str, scale: float, mode: str, distribution: str, doc: str
 ) -> Callable[..., Initializer]:
-    @api_boundary
     def make(
         in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
     ) -> Initializer:
-        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+        return _by_variance(name, scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
+    # Before the function is wrapped: calls that do not fit are refused by this name.
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"""{doc}
 
@@ -346,7 +366,7 @@ def _named(
     >>> weft.nn.initializers.{name}()(weft.random.key(0), (3, 2)).dtype
     dtype('float32')
     """
-    return make
+    return api_boundary(make)
 
 
 _GLOROT = "By Glorot and Bengio, AISTATS 2010, https://proceedings.mlr.press/v9/glorot10a.html."
@@ -389,7 +409,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         matrix = random.orthogonal(key, math.prod(others), (), of, columns)
         return _scaled(moveaxis(reshape(matrix, (*others, columns)), -1, axis), scale)
 
-    return _initializer("orthogonal", draw, dtype)
+    return _initializer("orthogonal", draw, dtype, scale=scale)
 
 
 @api_boundary
@@ -405,6 +425,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     Array([[0., 0.],
            [0., 0.]], dtype=float32)
     """
+    check_number(scale, "delta_orthogonal", "scale")
     inner = orthogonal(scale, column_axis)
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:

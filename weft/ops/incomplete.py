@@ -2,11 +2,10 @@
 
 P(a, x) is the series of DLMF 8.7.1 below x = a + 1 and one minus the continued fraction 8.9.2
 above; its complement has a series of its own for small a, and both an expansion for huge a.
-I_x(a, b) is the continued fraction 8.17.22, or an expansion for huge a and b. Fractions are
+I_x(a, b) is the continued fraction 8.17.22, or an expansion for large a and b. Fractions are
 evaluated by Lentz's method as modified by Thompson and Barnett (1986), derivatives by
-differentiating each step, as Moore does (Applied Statistics 31, 1982). Powers are scaled by
-Stirling's series for large parameters, so that large logarithms do not cancel (DiDonato and
-Morris, ACM TOMS 18, 1992). DLMF: https://dlmf.nist.gov.
+differentiating each step, as Moore does (Applied Statistics 31, 1982). The powers in front of them
+are probabilities of `deviances`, in which no large logarithms cancel. DLMF: https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from __future__ import annotations
 import math
 
 from weft import dtypes
-from weft.ops.formulas import Term, log1p, polynomial, repeat_while, where
+from weft.ops.deviances import binomial, binomial_deviance, poisson
+from weft.ops.formulas import Term, polynomial, repeat_while, where
 from weft.runtime import stablehlo
 
 __all__ = ["beta", "gamma_lower", "gamma_lower_in_a", "gamma_sample_in_a", "gamma_upper"]
@@ -47,40 +47,13 @@ _LOG_GAMMA = (
     -0.06666870588242046,
     0.06250095514121304,
 )
-# B(2k) / (2k (2k - 1)): Stirling's series of log gamma is the sum of these over a^(2k - 1).
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_LARGE = 10.0
-
-
-def _lgamma(x: Term) -> Term:
-    return x.apply(stablehlo.lgamma)
 
 
 def _digamma(x: Term) -> Term:
     return x.apply(stablehlo.digamma)
 
 
-def _stirling(a: Term) -> Term:
-    """log gamma(a) beyond (a - 1/2) log a - a + log(2 pi)/2, for large a."""
-    inverse = 1.0 / a
-    return inverse * polynomial(inverse * inverse, _STIRLING)
-
-
-def _log_ratio(excess: Term, ratio: Term) -> Term:
-    """log(ratio), where ratio = 1 + excess and both are known precisely."""
-    return where(excess < -0.5, ratio.log(), log1p(excess))
-
-
 # ---- the incomplete gamma functions ------------------------------------------------------------
-
-
-def _gamma_scale(a: Term, x: Term) -> Term:
-    """x^a exp(-x) / gamma(a + 1)."""
-    small = (a * x.log() - x - _lgamma(a + 1.0)).exp()
-    safe = where(a < _LARGE, _LARGE, a)
-    excess = (x - safe) / safe
-    power = safe * (_log_ratio(excess, x / safe) - excess) - _stirling(safe)
-    return where(a < _LARGE, small, power.exp() / (2 * math.pi * safe).sqrt())
 
 
 def _series(a: Term, x: Term) -> Term:
@@ -183,7 +156,7 @@ class _Gamma:
         self.x = where(inside, x, 1.0)
         self.low = where(low, a, 1.0), where(low, x, 0.5)
         self.high = where(high, a, 1.0), where(high, x, 3.0)
-        self.scale = _gamma_scale(self.a, self.x)
+        self.scale = poisson(self.a, self.x)
 
 
 def _uniform(a: Term, x: Term, upper: bool) -> Term:
@@ -275,90 +248,83 @@ def gamma_sample_in_a(a: Term, x: Term) -> Term:
 # ---- the incomplete beta function --------------------------------------------------------------
 
 
-def _beta_power(p: Term, q: Term, x: Term) -> tuple[Term, Term]:
-    """How far x is from the mean, times p + q; and log(x^p (1 - x)^q) less its value there."""
-    total = p + q
-    off = x * q - (1.0 - x) * p
-    power = p * _log_ratio(off / p, x * total / p) + q * _log_ratio(-off / q, (1.0 - x) * total / q)
-    return off, power
-
-
 def _beta_scale(a: Term, b: Term, x: Term) -> Term:
     """x^a (1 - x)^b / B(a, b)."""
-    log_x, log_rest = x.log(), log1p(-x)
-    log_beta = _lgamma(a) + _lgamma(b) - _lgamma(a + b)
-    small = (a * log_x + b * log_rest - log_beta).exp()
-    # One is large: in log gamma(q) - log gamma(p + q) by Stirling's series most cancels.
-    one = ((a > _LARGE) | (b > _LARGE)) & ~((a > _LARGE) & (b > _LARGE))
-    first = a < b
-    p, q = where(one, where(first, a, b), 1.0), where(one, where(first, b, a), _LARGE)
-    log_p, log_q = where(first, log_x, log_rest), where(first, log_rest, log_x)
-    total = p + q
-    rest = (q - 0.5) * log1p(p / q) - p - _stirling(q) + _stirling(total) - _lgamma(p)
-    mixed = (p * (log_p + total.log()) + q * log_q + rest).exp()
-    both = (a > _LARGE) & (b > _LARGE)
-    p, q = where(both, a, _LARGE), where(both, b, _LARGE)
-    total = p + q
-    correction = _stirling(p) + _stirling(q) - _stirling(total)
-    power = _beta_power(p, q, x)[1]
-    large = (p / total * q / (2 * math.pi)).sqrt() * (power - correction).exp()
-    return where(both, large, where(one, mixed, small))
+    larger = a.made(stablehlo.maximum(a.ir, b.ir))
+    smaller = a.made(stablehlo.minimum(a.ir, b.ir))
+    return binomial(a, b, x) * smaller * (1.0 / (1.0 + smaller / larger))
 
 
 def _beta_uniform(a: Term, b: Term, x: Term) -> Term:
-    """I_x(a, b) for huge a and b: the first term of DLMF 8.18.9, with c0 as it is at the mean."""
-    total = a + b
-    mean, rest = a / total, b / total
-    off, power = _beta_power(a, b, x)
-    power = where(power > 0.0, 0.0, power)
-    size = (-power).sqrt()
-    argument = where(off < 0.0, -size, size)
-    share = (1.0 / 3.0) * (rest - mean) / (2 * math.pi * mean * b).sqrt()
-    return 0.5 * (-argument).apply(stablehlo.erfc) + share * power.exp()
+    """I_x(a, b) for large a and b: the first term of the uniform expansion, DLMF 8.18.9."""
+    off, away = binomial_deviance(a, b, x)
+    # eta and the distance from the mean, both in standard deviations.
+    size = (away + away).sqrt()
+    eta = where(off < 0.0, -size, size)
+    width = (a * (b / (a + b))).sqrt()
+    distance = off / width
+    # c0 is 1 / eta - 1 / distance. Next to the mean they are alike: there eta^2 / distance^2 - 1
+    # from the power series of a deviance.
+    near = size < 0.5
+    u, v, d = width / a, width / b, where(near, distance, 0.0)
+    powers = (
+        (v - u) * (2 / 3),
+        (u * u - u * v + v * v) * (1 / 2),
+        (v - u) * (u * u + v * v) * (2 / 5),
+        (u * u * u * (u - v) + u * u * v * v + v * v * v * (v - u)) * (1 / 3),
+    )
+    excess = ((powers[3] * d + powers[2]) * d + powers[1]) * d + powers[0]
+    root = (1.0 + excess * d).sqrt()
+    close = -excess / (root * (1.0 + root))
+    away_from = 1.0 / where(near, 1.0, eta) - 1.0 / where(near, 1.0, distance)
+    density = (-away).exp() * (1.0 / math.sqrt(2 * math.pi))
+    lower = 0.5 * (eta * -math.sqrt(0.5)).apply(stablehlo.erfc)
+    return lower + density * where(near, close, away_from)
 
 
-def _beta_fraction(a: Term, b: Term, x: Term) -> Term:
-    def nonzero(x: Term) -> Term:
-        # Of huge parameters at the mean rounding leaves nothing of a denominator.
-        return where(x.equals(0.0), a.eps * a.eps, x)
+def _beta_fraction(a: Term, b: Term, x: Term, below: Term) -> Term:
+    """h with I_x(a, b) = x^a (1 - x)^b / B(a, b) h, where x is `below` / (a + b) below a / (a + b).
+
+    The even part of DLMF 8.17.22 as DiDonato and Morris write it (ACM TOMS 18, 1992, equation 9):
+    near the mean nothing in it cancels.
+    """
 
     def active(delta: Term, *rest: Term) -> Term:
         return abs(delta - 1.0) > 4 * a.eps
 
-    def body(m: Term, *state: Term) -> tuple[Term, ...]:
-        _, h, c, d, a, b, x = state
-        even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        d = 1.0 / nonzero(1.0 + even * d)
-        c = nonzero(1.0 + even / c)
-        h = h * (c * d)
-        odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-        d = 1.0 / nonzero(1.0 + odd * d)
-        c = nonzero(1.0 + odd / c)
-        return c * d, h * (c * d), c, d, a, b, x
+    def body(n: Term, *state: Term) -> tuple[Term, ...]:
+        _, h, c, d, a, b, x, below = state
+        past = a + 2.0 * n - 1.0
+        share = n * ((b - n) * x) / past
+        numerator = (a + n - 1.0) * ((a + b + n - 1.0) * x / past) * share
+        denominator = n + share + (a + n) / (a + 2.0 * n + 1.0) * (below + 1.0 + n * (2.0 - x))
+        d = 1.0 / (numerator * d + denominator)
+        c = denominator + numerator / c
+        return c * d, h * (c * d), c, d, a, b, x, below
 
-    d = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0))
-    start = (a.full(2.0), d, a.full(1.0), d, a, b, x)
+    first = a / (a + 1.0) * (below + 1.0)
+    d = 1.0 / first
+    start = (a.full(2.0), d, a.full(math.inf), d, a, b, x, below)
     return repeat_while(active, body, *start, limit=_LIMIT, results=(1,))[0]
 
 
 def beta(a: Term, b: Term, x: Term) -> Term:
     """I_x(a, b), the regularised incomplete beta function."""
     inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0)
-    # The relative error of the expansion for huge parameters is about the inverse of the smaller.
-    least = 1e12 if a.dtype == dtypes.float64 else 1e6
-    huge = inside & (a > least) & (b > least)
-    uniform = _beta_uniform(where(huge, a, least), where(huge, b, least), where(huge, x, 0.5))
-    inside = inside & ~huge
+    # The next term of the expansion is about 1e-3 of the smaller parameter to the power of -3/2.
+    least = 1e7 if a.dtype == dtypes.float64 else 1e3
+    large = inside & (a > least) & (b > least)
+    uniform = _beta_uniform(where(large, a, least), where(large, b, least), where(large, x, 0.5))
+    inside = inside & ~large
     p, q, z = (where(inside, v, w) for v, w in ((a, 1.0), (b, 1.0), (x, 0.25)))
     # On the other side of the mean the fraction of 1 - I converges faster.
-    swap = z > (p + 1.0) / (p + q + 2.0)
-    # Of p that is huge beside q, differences in the fraction are less than rounding near z = 1.
-    steep = (p * p.eps > 1e-2) & (q < 50.0) & ((1.0 - z) * p < 4.0 * q + 10.0)
-    swap = swap | steep
+    above, _ = binomial_deviance(p, q, z)
+    swap = above > 1.0 - 2.0 * z
     first, second = where(swap, q, p), where(swap, p, q)
-    fraction = _beta_fraction(first, second, where(swap, 1.0 - z, z))
-    found = _beta_scale(p, q, z) * fraction / first
-    found = where(huge, uniform, where(swap, 1.0 - found, found))
+    side = where(swap, 1.0 - z, z)
+    fraction = _beta_fraction(first, second, side, where(swap, above, -above))
+    found = _beta_scale(p, q, z) * fraction
+    found = where(large, uniform, where(swap, 1.0 - found, found))
     found = where(found < 0.0, 0.0, where(found > 1.0, 1.0, found))
     found = where(x <= 0.0, 0.0, where(x >= 1.0, 1.0, found))
     # The limits of small and large parameters put all weight at one end.

@@ -1,7 +1,7 @@
 """Special functions: the error function, the gamma function and its kin, Bessel functions.
 
 The compiler expands most of them (CHLO); the incomplete gamma and beta functions are in
-`incomplete`. Where no formula for a derivative exists in terms of these functions, taking it is an
+`regularized`. Where no formula for a derivative exists in terms of these functions, taking it is an
 error.
 """
 
@@ -15,11 +15,9 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
-from weft.ops import incomplete
-from weft.ops.arithmetic import add, div, eq, exp, log, mul, neg, scalar, sign, sub
-from weft.ops.bits import bitwise_and
+from weft.ops.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
 from weft.ops.convert import convert_element_type
-from weft.ops.elementary import emit_with, log1p
+from weft.ops.elementary import emit_with
 from weft.ops.families import nary, operands, repeat_scalars, unary
 from weft.ops.formulas import Term, chebyshev, lowered, where
 from weft.runtime import stablehlo
@@ -28,17 +26,12 @@ from weft.typing import ArrayLike
 __all__ = [
     "bessel_i0e",
     "bessel_i1e",
-    "betainc",
     "digamma",
     "erf",
     "erf_inv",
     "erfc",
-    "igamma",
-    "igamma_grad_a",
-    "igammac",
     "lgamma",
     "polygamma",
-    "random_gamma_grad",
     "zeta",
 ]
 
@@ -208,134 +201,6 @@ zeta_p = nary(
         lambda t, ans, x, q: mul(t, mul(neg(x), zeta(add(x, scalar(1, x)), q))),
     ),
     lower=two_operands(stablehlo.zeta),
-)
-
-
-# ---- the incomplete gamma functions ------------------------------------------------------------
-
-
-def gamma_density(a: Any, x: Any) -> Any:
-    """x^(a - 1) exp(-x) / gamma(a)."""
-    return exp(sub(sub(_log_power(a, x, log), x), lgamma(a)))
-
-
-def _log_power(a: Any, x: Any, logarithm: Any, zero: int = 0) -> Any:
-    """(a - 1) logarithm(x), whose limit for a = 1 is 0 where x is `zero`, that of the power."""
-    nothing = bitwise_and(eq(a, scalar(1, a)), eq(x, scalar(zero, x)))
-    moved = add(x, mul(scalar(0.5, x), convert_element_type(nothing, type_of(x).dtype)))
-    return mul(sub(a, scalar(1, a)), logarithm(moved))
-
-
-def igamma(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise regularised lower incomplete gamma function P(a, x).
-
-    >>> lax.igamma(np.array(1.0), np.array(2.0))
-    Array(0.86466473, dtype=float32)
-    """
-    return igamma_p.bind(*operands("igamma", a, x))
-
-
-igamma_p = nary(
-    "igamma",
-    arity=2,
-    accepts=R,
-    jvp=(
-        lambda t, ans, a, x: mul(t, igamma_grad_a(a, x)),
-        lambda t, ans, a, x: mul(t, gamma_density(a, x)),
-    ),
-    lower=lowered(incomplete.gamma_lower),
-)
-
-
-def igammac(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise regularised upper incomplete gamma function, 1 - P(a, x).
-
-    >>> lax.igammac(np.array(1.0), np.array(2.0))
-    Array(0.13533528, dtype=float32)
-    """
-    return igammac_p.bind(*operands("igammac", a, x))
-
-
-igammac_p = nary(
-    "igammac",
-    arity=2,
-    accepts=R,
-    jvp=(
-        lambda t, ans, a, x: neg(mul(t, igamma_grad_a(a, x))),
-        lambda t, ans, a, x: neg(mul(t, gamma_density(a, x))),
-    ),
-    lower=lowered(incomplete.gamma_upper),
-)
-
-
-def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise derivative of `igamma` in a, of real numbers. Raises as `igamma` does.
-
-    >>> change = lax.igamma(1.001, 2.0) - lax.igamma(0.999, 2.0)
-    >>> bool(abs(lax.igamma_grad_a(1.0, 2.0) - change / 0.002) < 1e-3)
-    True
-    """
-    return igamma_grad_a_p.bind(*operands("igamma_grad_a", a, x))
-
-
-igamma_grad_a_p = nary(
-    "igamma_grad_a",
-    arity=2,
-    accepts=R,
-    jvp=(
-        no_derivative("igamma_grad_a", "a"),
-        lambda t, ans, a, x: mul(t, mul(gamma_density(a, x), sub(log(x), digamma(a)))),
-    ),
-    lower=lowered(incomplete.gamma_lower_in_a),
-)
-
-
-def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise derivative in a of a sample x of the gamma distribution with parameter a.
-
-    What makes gamma samples differentiable: dx/da at a fixed quantile.
-
-    >>> chance = lax.igamma(2.0, 1.5)  # of a smaller sample, which stays as a and x move together
-    >>> moved = lax.igamma(2.01, 1.5 + 0.01 * lax.random_gamma_grad(2.0, 1.5))
-    >>> bool(abs(moved - chance) < 1e-4)
-    True
-    """
-    return random_gamma_grad_p.bind(*operands("random_gamma_grad", a, x))
-
-
-random_gamma_grad_p = nary(
-    "random_gamma_grad",
-    arity=2,
-    accepts=R,
-    jvp=(no_derivative("random_gamma_grad", "a"), no_derivative("random_gamma_grad", "x")),
-    lower=lowered(incomplete.gamma_sample_in_a),
-)
-
-
-# ---- the incomplete beta function --------------------------------------------------------------
-
-
-def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise regularised incomplete beta function I_x(a, b), for x between 0 and 1.
-
-    >>> lax.betainc(np.array(1.0), np.array(2.0), np.array(0.5))
-    Array(0.75000006, dtype=float32)
-    """
-    return betainc_p.bind(*operands("betainc", a, b, x))
-
-
-def betainc_jvp_x(t: Any, ans: Any, a: Any, b: Any, x: Any) -> Any:
-    power = add(_log_power(a, x, log), _log_power(b, neg(x), log1p, -1))
-    log_beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
-    return mul(t, exp(sub(power, log_beta)))
-
-
-betainc_p = nary(
-    "regularized_incomplete_beta",
-    arity=3,
-    accepts=R,
-    jvp=(no_derivative("betainc", "a"), no_derivative("betainc", "b"), betainc_jvp_x),
-    lower=lowered(incomplete.beta),
 )
 
 

@@ -29,9 +29,10 @@ from weft.ops.bits import bitwise_and
 from weft.ops.convert import convert_element_type, stop_gradient
 from weft.ops.powers import pow
 from weft.ops.reduce import reduce_max
+from weft.ops.regularized import random_gamma_grad
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
-from weft.ops.special import digamma, random_gamma_grad
+from weft.ops.special import digamma
 from weft.random.checks import check_key, check_parameter, check_shape, parametric
 from weft.random.continuous import exponential_of
 from weft.random.gaussian import normal_of

@@ -12,8 +12,9 @@ import weft.numpy as jnp
 from weft.array import Array
 from weft.errors import api_boundary
 from weft.nn import normalization
+from weft.ops.deviances import deviance
 from weft.ops.elementary import logistic_p
-from weft.ops.formulas import Term, log1p, polynomial, where
+from weft.ops.formulas import Term, log1p, where
 from weft.runtime import stablehlo
 from weft.scipy.elementwise import elementwise, kernel
 
@@ -130,23 +131,11 @@ def rel_entr_formula(p: Term, q: Term) -> Term:
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 
 
-# The terms of the series fall by the square of this.
-_CLOSE, _TERMS = 0.25, 13
-
-
 def kl_div_formula(p: Term, q: Term) -> Term:
     inside = (p > 0.0) & (q > 0.0)
     safe_p, safe_q = where(inside, p, 1.0), where(inside, q, 1.0)
-    difference = safe_p - safe_q
-    value = safe_p * log_ratio(safe_p, safe_q) - difference
-    # Where they are close the sum of both terms is of the second order and would cancel: instead
-    # a series, as by C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
-    share = difference / (safe_p + safe_q)
-    close = abs(share) < _CLOSE
-    v = where(close, share, 0.0)
-    odd = [1.0 / (2 * j + 3) for j in range(_TERMS)]
-    series = v * difference + 2.0 * safe_p * v * (v * v) * polynomial(v * v, odd)
-    value = where(close, series, value)
+    value = deviance(safe_p, safe_q - safe_p, safe_q)
+    value = where(p.equals(math.inf) | q.equals(math.inf), math.nan, value)
     found = where(inside, value, where(p.equals(0.0) & (q >= 0.0), q, math.inf))
     return where(p.is_nan() | q.is_nan(), math.nan, found)
 

@@ -19,7 +19,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.numpy.arguments import check_flag, integer_of, not_taken
-from weft.ops import special
+from weft.ops import regularized, special
 from weft.ops.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo
 from weft.scipy.elementwise import elementwise, kernel
@@ -220,7 +220,7 @@ def gammainc(a: Any, x: Any) -> Array:
     >>> gammainc(1.0, np.array([0.0, 1.0]))
     Array([0.       , 0.6321205], dtype=float32)
     """
-    return special.igamma_p.bind(a, x)
+    return regularized.igamma_p.bind(a, x)
 
 
 @elementwise
@@ -230,7 +230,7 @@ def gammaincc(a: Any, x: Any) -> Array:
     >>> gammaincc(1.0, np.array([0.0, 1.0]))
     Array([1.       , 0.3678795], dtype=float32)
     """
-    return special.igammac_p.bind(a, x)
+    return regularized.igammac_p.bind(a, x)
 
 
 @elementwise
@@ -242,7 +242,7 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     >>> betainc(1.0, 2.0, np.array([0.0, 0.5]))
     Array([0.        , 0.75000006], dtype=float32)
     """
-    return special.betainc_p.bind(a, b, x)
+    return regularized.betainc_p.bind(a, b, x)
 
 
 # ---- beta --------------------------------------------------------------------------------------

@@ -29,26 +29,26 @@ def _nonpositive_integer(x: Term) -> Term:
 
 
 def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
-    """The sum of (a)_n x^n / ((b)_n n!) (DLMF 13.2.2)."""
+    """The sum of (a)_n x^n / ((b)_n n!) (DLMF 13.2.2), and the size of its largest term."""
 
     def active(bound: Term, total: Term, *rest: Term) -> Term:
         return bound > abs(total) * (a.eps / 4)
 
     # Where a + k is next to 0 a term is small that later ones exceed; the bound leaves it out.
     def body(n: Term, *state: Term) -> tuple[Term, ...]:
-        bound, total, term, a, b, x = state
+        bound, total, largest, term, a, b, x = state
         k = n - 1.0
         factor, common = a + k, x / ((b + k) * n)
         term = term * factor * common
         bound = bound * where(abs(factor) < 1.0, 1.0, abs(factor)) * abs(common)
-        return bound, total + term, term, a, b, x
+        return bound, total + term, _larger(largest, abs(term)), term, a, b, x
 
     one = a.full(1.0)
-    return repeat_while(active, body, one, one, one, a, b, x, limit=_LIMIT, results=(1,))
+    return repeat_while(active, body, one, one, one, one, a, b, x, limit=_LIMIT, results=(1, 2))
 
 
 def _series_1f1_slopes(a: Term, b: Term, x: Term) -> list[Term]:
-    """The same sum and its derivatives in a and b."""
+    """The same sum and its derivatives in a and b, and the size of the largest term."""
 
     def active(*state: Term) -> Term:
         term, in_a, in_b, total, total_a, total_b = state[:6]
@@ -58,17 +58,19 @@ def _series_1f1_slopes(a: Term, b: Term, x: Term) -> list[Term]:
         return more | (abs(in_b) > (abs(total_b) + abs(total)) * eps)
 
     def body(n: Term, *state: Term) -> tuple[Term, ...]:
-        term, in_a, in_b, total, total_a, total_b, a, b, x = state
+        term, in_a, in_b, total, total_a, total_b, largest, a, b, x = state
         k = n - 1.0
         common = x / ((b + k) * n)
         in_a = (in_a * (a + k) + term) * common
         in_b = (in_b - term / (b + k)) * (a + k) * common
         term = term * (a + k) * common
-        return term, in_a, in_b, total + term, total_a + in_a, total_b + in_b, a, b, x
+        largest = _larger(largest, abs(term))
+        totals = total + term, total_a + in_a, total_b + in_b
+        return term, in_a, in_b, *totals, largest, a, b, x
 
     one, zero = a.full(1.0), a.full(0.0)
-    state = (one, zero, zero, one, zero, zero, a, b, x)
-    return repeat_while(active, body, *state, limit=_LIMIT, results=(3, 4, 5))
+    state = (one, zero, zero, one, zero, zero, one, a, b, x)
+    return repeat_while(active, body, *state, limit=_LIMIT, results=(3, 4, 5, 6))
 
 
 def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
@@ -81,12 +83,20 @@ def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
     # low degree is better summed as it is.
     turned = (z < 0.0) & ~(_nonpositive_integer(a) & (a > -20.0))
     series = _series_1f1_slopes if slopes else _series_1f1
-    parts = series(where(turned, b - a, a), b, abs_if(turned, z))
+    *parts, largest = series(where(turned, b - a, a), b, abs_if(turned, z))
+    # Terms of changing sign: rounding of the largest is an error of the sum. A zero of the function
+    # is no reason to give it up, so that error is held against the larger of the sum and 1.
+    kept = largest * math.sqrt(a.eps) < _larger(abs(parts[0]), a.full(1.0))
+    valid = valid & (kept | largest.equals(math.inf))
     if slopes:
         value, in_a, in_b = parts
         parts = [value, where(turned, -in_a, in_a), where(turned, in_a + in_b, in_b)]
     factor = where(turned, z, 0.0).exp()
     return [where(valid, part * factor, math.nan) for part in parts]
+
+
+def _larger(x: Term, y: Term) -> Term:
+    return x.made(stablehlo.maximum(x.ir, y.ir))
 
 
 def abs_if(pred: Term, x: Term) -> Term:
@@ -141,7 +151,11 @@ hyp1f1_p: Primitive = kernel(
 def hyp1f1(a: Any, b: Any, x: Any) -> Array:
     """Kummer's confluent hypergeometric function (DLMF 13.2.2), by its series, for |x| below 10000.
 
-    First derivatives in all arguments, second ones unless both are in a and b.
+    The terms of the series change sign and cancel where a and x have different signs and |a x| is
+    large (for x < 0: where b - a < 0 is large). The result is NaN where that takes more than half
+    of the digits of the larger of the sum and 1: for b about 1 from |a x| of about 200 on in
+    float64, and 40 in float32. First derivatives in all arguments, second ones unless both are in
+    a and b.
 
     >>> hyp1f1(1.0, 1.0, np.array([0.0, 1.0]))
     Array([1.       , 2.7182817], dtype=float32)

@@ -6,41 +6,26 @@ parameter is not positive. Probabilities have derivatives in x, loc and scale.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
-from weft.ops.special import betainc_p
+from weft.ops.densities import beta_density_p, log_beta_density_p
+from weft.ops.regularized import betainc_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import (
-    betaln,
-    density,
-    from_large,
-    inside,
-    large_binomial,
-    standard,
-    valid,
-    xlog1py,
-    xlogy,
-)
+from weft.scipy.stats.families import inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-def _few(p: Any, q: Any, a: Any, b: Any, y: Any) -> Any:
-    return xlogy(p, y) + xlog1py(q, -y) - betaln(a, b)
-
-
-def _many(p: Any, q: Any, a: Any, b: Any, y: Any) -> Any:
-    return large_binomial(p, q, y) + jnp.log(p + q + 1.0)
-
-
-def _log_density(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
+def _density(form: Any, nothing: float, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
+    """form(a, b, y), `nothing` outside of the support; for a scale of 1."""
     y = standard(x, loc, scale)
     out = (y < 0) | (y > 1)
-    safe = inside(out, y, 0.5)
-    found = from_large(_many, _few, (a - 1.0, b - 1.0), a, b, safe) - jnp.log(scale)
-    return valid((a > 0) & (b > 0) & (scale > 0), jnp.where(out, -jnp.inf, found))
+    good = (a > 0) & (b > 0) & (scale > 0)
+    found = form.bind(inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0), inside(out, y, 0.5))
+    return valid(good, jnp.where(out, nothing, found))
 
 
 def _below(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
@@ -71,7 +56,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> logpdf(0.5, 2.0, 3.0)
     Array(0.40546584, dtype=float32, weak_type=True)
     """
-    return _log_density(x, a, b, loc, scale)
+    return _density(log_beta_density_p, -math.inf, x, a, b, loc, scale) - jnp.log(scale)
 
 
 @elementwise
@@ -81,7 +66,7 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> pdf(0.5, 2.0, 3.0)
     Array(1.5000011, dtype=float32, weak_type=True)
     """
-    return density(_log_density, loc + 0.5 * scale, x, a, b, loc, scale)
+    return _density(beta_density_p, 0.0, x, a, b, loc, scale) / scale
 
 
 @elementwise

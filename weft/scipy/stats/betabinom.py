@@ -10,10 +10,26 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
+from weft.ops.convert import stop_gradient
+from weft.ops.densities import log_binomial_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import betaln, inside, not_whole, valid
+from weft.scipy.stats.families import inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
+
+
+def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
+    """The logarithm of comb(x + rest, x) B(x + a, rest + b) / B(a, b).
+
+    Each of the three is a binomial probability over its powers. The powers cancel whatever they are
+    of, and of the mean nothing else does.
+    """
+    after_a, after_b = x + a, rest + b
+    mean = stop_gradient(after_a / (after_a + after_b))
+    found = log_binomial_p.bind(x, rest, mean) + log_binomial_p.bind(a, b, mean)
+    found = found - log_binomial_p.bind(after_a, after_b, mean)
+    found = found + jnp.log(a / after_a) + jnp.log(b / after_b)
+    return found + jnp.log((after_a + after_b) / (a + b))
 
 
 def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any) -> Any:
@@ -21,8 +37,8 @@ def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any) -> Any:
     good = (n >= 0) & ~not_whole(n) & (a > 0) & (b > 0)
     out = (x < 0) | (x > n) | not_whole(x) | ~good
     safe, rest = inside(out, x, 0.0), inside(out, n - x, 0.0)
-    log_comb = -betaln(1.0 + rest, 1.0 + safe) - jnp.log1p(safe + rest)
-    found = log_comb + betaln(safe + a, rest + b) - betaln(a, b)
+    a, b = inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0)
+    found = _log_quotient(safe, rest, a, b)
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 

@@ -6,37 +6,26 @@ no integer, or p is not from 0 to 1.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
+from weft.ops.densities import binomial_p, log_binomial_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import (
-    betaln,
-    from_large,
-    inside,
-    large_binomial,
-    not_whole,
-    valid,
-    xlog1py,
-    xlogy,
-)
+from weft.scipy.stats.families import inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 
 
-def _few(x: Any, rest: Any, p: Any) -> Any:
-    log_comb = -betaln(1.0 + rest, 1.0 + x) - jnp.log1p(x + rest)
-    return log_comb + xlogy(x, p) + xlog1py(rest, -p)
-
-
-def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
+def _probability(form: Any, nothing: float, k: Any, n: Any, p: Any, loc: Any) -> Any:
+    """form(k, n - k, p) of the counts of the support, `nothing` elsewhere."""
     x = k - loc
     good = (n >= 0) & ~not_whole(n) & (p >= 0) & (p <= 1)
     out = (x < 0) | (x > n) | not_whole(x) | ~good
     safe, rest = inside(out, x, 0.0), inside(out, n - x, 0.0)
-    found = from_large(large_binomial, _few, (safe, rest), p)
-    return valid(good, jnp.where(out, -jnp.inf, found))
+    found = form.bind(safe, rest, inside(~good, p, 0.5))
+    return valid(good, jnp.where(out, nothing, found))
 
 
 @elementwise
@@ -46,7 +35,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     >>> logpmf(1, 3, 0.5)
     Array(-0.9808285, dtype=float32, weak_type=True)
     """
-    return _log_probability(k, n, p, loc)
+    return _probability(log_binomial_p, -math.inf, k, n, p, loc)
 
 
 @elementwise
@@ -56,4 +45,4 @@ def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     >>> pmf(np.array([0, 1, 3]), 1, 0.25)
     Array([0.7500002 , 0.25000006, 0.        ], dtype=float32)
     """
-    return jnp.exp(_log_probability(k, n, p, loc))
+    return _probability(binomial_p, 0.0, k, n, p, loc)

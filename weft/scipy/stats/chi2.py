@@ -11,20 +11,13 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
-from weft.ops.special import igamma_p, igammac_p
+from weft.ops.densities import gamma_density_p, log_gamma_density_p
+from weft.ops.regularized import igamma_p, igammac_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import density, inside, standard, valid
-from weft.scipy.stats.gamma import standard_log_density
+from weft.scipy.stats.families import inside, standard, valid
+from weft.scipy.stats.gamma import density_in
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
-
-
-def _log_density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
-    y = 0.5 * standard(x, loc, scale)
-    shape = 0.5 * df
-    safe = inside(y < 0, y, 1.0)
-    found = standard_log_density(safe, shape) - jnp.log(scale) - math.log(2)
-    return valid((df > 0) & (scale > 0), jnp.where(y < 0, -jnp.inf, found))
 
 
 def _tail(upper: bool, x: Any, df: Any, loc: Any, scale: Any) -> Any:
@@ -43,7 +36,8 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> logpdf(2.0, 3.0)
     Array(-1.5723649, dtype=float32, weak_type=True)
     """
-    return _log_density(x, df, loc, scale)
+    found = density_in(log_gamma_density_p, -math.inf, x, 0.5 * df, loc, 2.0 * scale)
+    return found - jnp.log(scale) - math.log(2)
 
 
 @elementwise
@@ -53,7 +47,7 @@ def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> pdf(2.0, 3.0)
     Array(0.20755374, dtype=float32, weak_type=True)
     """
-    return density(_log_density, loc + scale, x, df, loc, scale)
+    return density_in(gamma_density_p, 0.0, x, 0.5 * df, loc, 2.0 * scale) * (0.5 / scale)
 
 
 @elementwise

@@ -13,8 +13,9 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.compiled import compiled
 from weft.ops.convert import convert_element_type
+from weft.ops.densities import log_gamma_density_p
 from weft.scipy.elementwise import computing, real_operands
-from weft.scipy.stats.families import gammaln, valid, xlogy
+from weft.scipy.stats.families import valid
 
 __all__ = ["logpdf", "pdf"]
 
@@ -34,9 +35,13 @@ def _log_density(x: Any, alpha: Any, *, dtype: Any) -> Any:
     limit = max(_TOLERANCE, 4 * count * float(jnp.finfo(dtype).eps))
     out = jnp.any((x < 0) | (x > 1), axis=0) | (off > limit)
     safe = jnp.where((x < 0) | (x > 1), 0.5, x)
-    powers = jnp.sum(xlogy(*jnp.broadcast_arrays(along - 1.0, safe)), axis=0)
-    log_norm = jnp.sum(gammaln(alpha)) - gammaln(jnp.sum(alpha))
-    found = valid(jnp.all(alpha > 0), jnp.where(out, -jnp.inf, powers - log_norm))
+    # Independent gamma variables over their sum: large logarithms would cancel in the quotient of
+    # powers and gamma functions.
+    total = jnp.sum(alpha)
+    parts = log_gamma_density_p.bind(*jnp.broadcast_arrays(along, total * safe))
+    found = jnp.sum(parts, axis=0) - log_gamma_density_p.bind(total, total)
+    found = found + (count - 1) * jnp.log(total) + total * (jnp.sum(safe, axis=0) - 1.0)
+    found = valid(jnp.all(alpha > 0), jnp.where(out, -jnp.inf, found))
     return convert_element_type(found, dtype)
 
 

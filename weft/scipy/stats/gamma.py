@@ -6,44 +6,24 @@ parameter is not positive.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
-from weft.ops.special import igamma_p, igammac_p
+from weft.ops.densities import gamma_density_p, log_gamma_density_p
+from weft.ops.regularized import igamma_p, igammac_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import (
-    density,
-    from_large,
-    gammaln,
-    inside,
-    large_poisson,
-    standard,
-    valid,
-    xlogy,
-)
+from weft.scipy.stats.families import inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 
-def _few(power: Any, a: Any, y: Any) -> Any:
-    return xlogy(power, y) - y - gammaln(a)
-
-
-def _many(power: Any, a: Any, y: Any) -> Any:
-    return large_poisson(power, y)
-
-
-def standard_log_density(y: Any, a: Any) -> Any:
-    """The logarithm of y^(a - 1) exp(-y) / gamma(a) for y >= 0 and positive a."""
-    return from_large(_many, _few, (a - 1.0,), a, y)
-
-
-def _log_density(x: Any, a: Any, loc: Any, scale: Any) -> Any:
+def density_in(form: Any, nothing: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
+    """form(a, y), `nothing` outside of the support; for a scale of 1."""
     y = standard(x, loc, scale)
-    safe = inside(y < 0, y, 1.0)
-    found = standard_log_density(safe, a) - jnp.log(scale)
-    return valid((a > 0) & (scale > 0), jnp.where(y < 0, -jnp.inf, found))
+    found = form.bind(inside(a <= 0, a, 1.0), inside(y < 0, y, 1.0))
+    return valid((a > 0) & (scale > 0), jnp.where(y < 0, nothing, found))
 
 
 def _tail(upper: bool, x: Any, a: Any, loc: Any, scale: Any) -> Any:
@@ -62,7 +42,7 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> logpdf(1.0, 2.0)
     Array(-1., dtype=float32, weak_type=True)
     """
-    return _log_density(x, a, loc, scale)
+    return density_in(log_gamma_density_p, -math.inf, x, a, loc, scale) - jnp.log(scale)
 
 
 @elementwise
@@ -72,7 +52,7 @@ def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> pdf(1.0, 2.0)
     Array(0.36787945, dtype=float32, weak_type=True)
     """
-    return density(_log_density, loc + scale, x, a, loc, scale)
+    return density_in(gamma_density_p, 0.0, x, a, loc, scale) / scale
 
 
 @elementwise

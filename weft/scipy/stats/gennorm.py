@@ -10,7 +10,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
-from weft.ops.special import igammac_p
+from weft.ops.regularized import igammac_p
 from weft.scipy.elementwise import elementwise
 from weft.scipy.stats.families import gammaln, inside, valid
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
+from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.numpy.compiled import compiled
@@ -18,6 +19,7 @@ from weft.numpy.linalg import inv
 from weft.ops.cholesky import cholesky
 from weft.ops.convert import convert_element_type
 from weft.ops.triangular_solve import triangular_solve
+from weft.random.checks import check_key, check_shape
 from weft.random.gaussian import normal
 from weft.random.keys import split
 from weft.random.permutations import choice
@@ -188,13 +190,13 @@ class gaussian_kde:
         return x
 
     @api_boundary
-    def logpdf(self, x: Any) -> Any:
+    def logpdf(self, x: Any) -> Array:
         """The logarithm of the density at points (d, m): shape (m,). Raises ShapeError."""
         x = self._points("gaussian_kde.logpdf", x)
         return _log_density(x, self.dataset, self.weights, self.covariance)
 
     @api_boundary
-    def evaluate(self, points: Any) -> Any:
+    def evaluate(self, points: Any) -> Array:
         """The density at points (d, m): shape (m,). Raises ShapeError."""
         x = self._points("gaussian_kde.evaluate", points)
         return jnp.exp(_log_density(x, self.dataset, self.weights, self.covariance))
@@ -202,13 +204,13 @@ class gaussian_kde:
     __call__ = evaluate
 
     @api_boundary
-    def pdf(self, x: Any) -> Any:
+    def pdf(self, x: Any) -> Array:
         """The density at points (d, m): shape (m,). Raises ShapeError."""
         x = self._points("gaussian_kde.pdf", x)
         return jnp.exp(_log_density(x, self.dataset, self.weights, self.covariance))
 
     @api_boundary
-    def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
+    def integrate_gaussian(self, mean: Any, cov: Any) -> Array:
         """The integral of the density times a normal one with this mean (d,) and cov (d, d)."""
         name = "gaussian_kde.integrate_gaussian"
         (mean, cov), _ = real_operands(name, ("mean", "cov"), (mean, cov), broadcast=False)
@@ -225,7 +227,7 @@ class gaussian_kde:
         return jnp.exp(_log_density(mean[:, None], self.dataset, self.weights, total))[0]
 
     @api_boundary
-    def integrate_box_1d(self, low: Any, high: Any) -> Any:
+    def integrate_box_1d(self, low: Any, high: Any) -> Array:
         """The probability of low … high, of a sample of one dimension. Raises ShapeError."""
         name = "gaussian_kde.integrate_box_1d"
         if self.d != 1:
@@ -240,7 +242,7 @@ class gaussian_kde:
         return _between(self.dataset, self.weights, self.covariance, low, high)
 
     @api_boundary
-    def integrate_kde(self, other: Any) -> Any:
+    def integrate_kde(self, other: Any) -> Array:
         """The integral of the product of two estimated densities of the same dimensions."""
         name = "gaussian_kde.integrate_kde"
         if not isinstance(other, gaussian_kde):
@@ -262,10 +264,11 @@ class gaussian_kde:
         return jnp.sum(other.weights * jnp.exp(found))
 
     @api_boundary
-    def resample(self, key: Any, shape: Any = ()) -> Any:
+    def resample(self, key: Any, shape: Any = ()) -> Array:
         """Random points of the estimated distribution: shape (d, *shape)."""
-        first, second = split(key)
-        shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        name = "gaussian_kde.resample"
+        first, second = split(check_key(name, key))
+        shape = check_shape(name, shape)
         index = choice(first, self.n, shape=shape, replace=True, p=self.weights)
         noise = normal(second, (self.d, *shape), self.dataset.dtype)
         spread = jnp.tensordot(cholesky(self.covariance), noise, 1)

@@ -14,8 +14,9 @@ from weft.errors import ShapeError, api_boundary
 from weft.numpy.arguments import broadcast_shape
 from weft.numpy.compiled import compiled
 from weft.ops.convert import convert_element_type
+from weft.ops.densities import log_poisson_p
 from weft.scipy.elementwise import computing, real_operands
-from weft.scipy.stats.families import gammaln, not_whole, xlogy
+from weft.scipy.stats.families import not_whole
 
 __all__ = ["logpmf", "pmf"]
 
@@ -25,8 +26,12 @@ def _log_probability(x: Any, n: Any, p: Any, *, dtype: Any) -> Any:
     x, n, p = (convert_element_type(value, computing(dtype)) for value in (x, n, p))
     out = jnp.any((x < 0) | not_whole(x), axis=-1) | (jnp.sum(x, axis=-1) != n)
     safe = jnp.where(x < 0, 0.0, x)
-    terms = xlogy(*jnp.broadcast_arrays(safe, p)) - gammaln(safe + 1.0)
-    found = gammaln(n + 1.0) + jnp.sum(terms, axis=-1)
+    counts, shares, total = jnp.broadcast_arrays(safe, p, jnp.expand_dims(n, -1))
+    # Given their sum, independent Poisson variables are multinomial. The last term is 0 but for
+    # the rounding of the probabilities, which counts as often as there are trials.
+    terms = log_poisson_p.bind(counts, total * shares)
+    found = jnp.sum(terms, axis=-1) - log_poisson_p.bind(n, n)
+    found = found + n * (jnp.sum(p, axis=-1) - 1.0)
     return convert_element_type(jnp.where(out, -jnp.inf, found), dtype)
 
 

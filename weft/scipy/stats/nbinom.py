@@ -1,7 +1,8 @@
 """The negative binomial distribution: failures before the n-th success.
 
 Probability comb(k + n - 1, k) p^n (1 - p)^k of the integers k = 0, 1, … NaN where n is not
-positive or p is not between 0 (excluded) and 1.
+positive or p is not between 0 (excluded) and 1. It is n / (n + k) times the binomial probability of
+n in n + k times.
 """
 
 from __future__ import annotations
@@ -10,36 +11,19 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.array import Array
+from weft.ops.densities import binomial_p, log_binomial_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import (
-    betaln,
-    from_large,
-    inside,
-    large_binomial,
-    not_whole,
-    valid,
-    xlog1py,
-)
+from weft.scipy.stats.families import inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 
 
-def _few(n: Any, x: Any, p: Any) -> Any:
-    log_comb = -betaln(n, x + 1.0) - jnp.log(n + x)
-    return log_comb + n * jnp.log(p) + xlog1py(x, -p)
-
-
-def _many(n: Any, x: Any, p: Any) -> Any:
-    return large_binomial(n, x, p) + jnp.log(n / (n + x))
-
-
-def _log_probability(k: Any, n: Any, p: Any, loc: Any) -> Any:
+def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:
+    """Where the parameters are valid, where k is not of the support, and operands inside of it."""
     x = k - loc
     good = (n > 0) & (p > 0) & (p <= 1)
     out = (x < 0) | not_whole(x)
-    safe, count = inside(out, x, 0.0), inside(n <= 0, n, 1.0)
-    found = from_large(_many, _few, (count, safe), p)
-    return valid(good, jnp.where(out, -jnp.inf, found))
+    return good, out, inside(n <= 0, n, 1.0), inside(out, x, 0.0), inside(~good, p, 0.5)
 
 
 @elementwise
@@ -49,7 +33,9 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     >>> logpmf(2, 3.0, 0.4)
     Array(-1.9787636, dtype=float32, weak_type=True)
     """
-    return _log_probability(k, n, p, loc)
+    good, out, count, x, p = _operands(k, n, p, loc)
+    found = log_binomial_p.bind(count, x, p) + jnp.log(count / (count + x))
+    return valid(good, jnp.where(out, -jnp.inf, found))
 
 
 @elementwise
@@ -59,4 +45,6 @@ def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     >>> pmf(np.array([-1, 0]), 1, 0.5)
     Array([0. , 0.5], dtype=float32)
     """
-    return jnp.exp(_log_probability(k, n, p, loc))
+    good, out, count, x, p = _operands(k, n, p, loc)
+    found = binomial_p.bind(count, x, p) * (count / (count + x))
+    return valid(good, jnp.where(out, 0.0, found))

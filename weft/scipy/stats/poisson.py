@@ -12,17 +12,10 @@ import weft.numpy as jnp
 from weft.array import Array
 from weft.core.types import type_of
 from weft.ops.creation import broadcasted_iota
-from weft.ops.special import igammac_p
+from weft.ops.densities import log_poisson_p, poisson_p
+from weft.ops.regularized import igammac_p
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import (
-    from_large,
-    gammaln,
-    inside,
-    large_poisson,
-    not_whole,
-    valid,
-    xlogy,
-)
+from weft.scipy.stats.families import gammaln, inside, not_whole, valid, xlogy
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
@@ -31,16 +24,12 @@ __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 _LARGE, _TERMS = 150.0, 340
 
 
-def _few(x: Any, mu: Any) -> Any:
-    return xlogy(x, mu) - gammaln(x + 1.0) - mu
-
-
-def _log_probability(k: Any, mu: Any, loc: Any) -> Any:
+def _probability(form: Any, nothing: float, k: Any, mu: Any, loc: Any) -> Any:
+    """form(k, mu) of the counts of the support, `nothing` elsewhere."""
     x = k - loc
     out = (x < 0) | not_whole(x)
-    safe = inside(out, x, 0.0)
-    found = from_large(large_poisson, _few, (safe,), mu)
-    return valid(mu >= 0, jnp.where(out, -jnp.inf, found))
+    found = form.bind(inside(out, x, 0.0), inside(mu < 0, mu, 1.0))
+    return valid(mu >= 0, jnp.where(out, nothing, found))
 
 
 def _summed_entropy(mu: Any) -> Any:
@@ -70,7 +59,7 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     >>> logpmf(2, 3.0)
     Array(-1.4959228, dtype=float32, weak_type=True)
     """
-    return _log_probability(k, mu, loc)
+    return _probability(log_poisson_p, -math.inf, k, mu, loc)
 
 
 @elementwise
@@ -80,7 +69,7 @@ def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
     >>> pmf(np.array([-1, 0]), 1.0)
     Array([0.        , 0.36787945], dtype=float32)
     """
-    return jnp.exp(_log_probability(k, mu, loc))
+    return _probability(poisson_p, 0.0, k, mu, loc)
 
 
 @elementwise

@@ -94,11 +94,6 @@ def _mode(a: Any) -> Any:
     found = jnp.argmax(last - first, axis=0)[None]
     value = jnp.take_along_axis(ordered, found, axis=0)[0]
     count = jnp.take_along_axis(last - first, found, axis=0)[0]
-    if type_of(a).dtype in dtypes.FLOATING:
-        # One NaN makes the result NaN.
-        unknown = jnp.sum(jnp.isnan(a), axis=0, dtype=dtypes.int32)
-        value = jnp.where(unknown > 0, math.nan, value)
-        count = jnp.where(unknown > 0, unknown, count)
     return value, count
 
 
@@ -108,9 +103,10 @@ def mode(
 ) -> ModeResult:
     """The most frequent elements along an axis (None: of all), the smallest of equally frequent.
 
-    The result has a `mode` in the dtype of `a` and a `count`. A NaN makes the mode NaN, and
-    the count that of NaN. An empty axis gives NaN and 0. Raises AxisError, DTypeError; and
-    NotImplementedError for nan_policy "omit" and "raise".
+    The result has a `mode` in the dtype of `a` and a `count`. NaN are equal elements, larger than
+    all others: so SciPy counts them, whose page says that one makes the mode NaN. An empty axis
+    gives NaN and 0. Raises AxisError, DTypeError; and NotImplementedError for nan_policy "omit" and
+    "raise".
 
     >>> mode(np.array([1, 2, 2, 1, 3]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
