@@ -15,7 +15,6 @@ import weft.numpy as wnp
 from weft import config, random
 from weft.api import eval_shape, jit, make_jaxpr
 from weft.array import Array, put
-from weft.autodiff import grad
 from weft.batching import vmap
 from weft.core.types import ArrayType
 from weft.random.generator import Generator, register
@@ -191,25 +190,6 @@ def test_raw_keys_are_as_good_as_typed_ones():
 # ---- under transformations ---------------------------------------------------------------------
 
 
-def test_mapping_over_keys_draws_what_each_key_draws():
-    keys = random.split(random.key(5), 3)
-    for draw in (
-        lambda k: random.normal(k, (4,)),
-        lambda k: random.bits(k, (2, 2), "uint8"),
-        lambda k: random.randint(k, (3,), 0, 50),
-        lambda k: random.permutation(k, 6),
-        lambda k: random.choice(k, 4, (2,), p=array([0.1, 0.2, 0.3, 0.4], "float32")),
-        lambda k: random.categorical(k, wnp.arange(3.0), shape=(5,)),
-        lambda k: random.key_data(random.split(k)),
-        lambda k: random.key_data(random.fold_in(k, 9)),
-    ):
-        each = np.stack([np.asarray(draw(k)) for k in keys])
-        assert (np.asarray(vmap(draw)(keys)) == each).all()
-        assert (np.asarray(jit(vmap(draw))(keys)) == each).all()
-        raw = random.key_data(keys)
-        assert (np.asarray(vmap(draw)(raw)) == each).all()
-
-
 def test_mapping_over_parameters_and_data():
     key = random.key(5)
     folded = vmap(random.fold_in, (None, 0))(key, wnp.arange(3))
@@ -242,36 +222,6 @@ def test_numbers_are_no_closed_over_arrays():
 def test_shapes_without_drawing():
     assert eval_shape(lambda k: random.normal(k, (3, 4)), random.key(0)).shape == (3, 4)
     assert eval_shape(random.split, random.key(0)).dtype == random.key(0).dtype
-
-
-@pytest.mark.parametrize(
-    ("draw", "value"),
-    [
-        (lambda k, x: random.uniform(k, minval=x, maxval=3.0), 1.0),
-        (lambda k, x: random.uniform(k, minval=1.0, maxval=x), 3.0),
-        (lambda k, x: random.truncated_normal(k, x, 2.0), -0.5),
-        (lambda k, x: random.truncated_normal(k, -2.0, x), 0.5),
-        (lambda k, x: random.truncated_normal(k, x, 3.0), 2.0),
-        (lambda k, x: random.truncated_normal(k, x, np.inf), 15.0),
-        (lambda k, x: random.truncated_normal(k, -20.0, x), -19.9),
-        (lambda k, x: random.truncated_normal(k, x, -8.0), -8.1),
-        (lambda k, x: random.lognormal(k, x), 0.7),
-        (lambda k, x: random.pareto(k, x), 2.0),
-        (lambda k, x: random.rayleigh(k, x), 2.0),
-        (lambda k, x: random.weibull_min(k, x, 2.0), 2.0),
-        (lambda k, x: random.weibull_min(k, 2.0, x), 1.5),
-        (lambda k, x: random.triangular(k, 0.0, x, 2.0), 0.9),
-        (lambda k, x: random.wald(k, x), 1.5),
-        (lambda k, x: random.double_sided_maxwell(k, x, 2.0), 1.5),
-    ],
-)
-def test_derivatives_in_the_parameters(draw, value):
-    with config.enable_x64():
-        key = random.key(21)
-        step = 1e-6
-        numeric = (float(draw(key, value + step)) - float(draw(key, value - step))) / (2 * step)
-        for differentiated in (grad(draw, 1), grad(jit(draw), 1), jit(grad(draw, 1))):
-            assert float(differentiated(key, value)) == pytest.approx(numeric, rel=1e-7, abs=1e-9)
 
 
 def test_draws_inside_branches():

@@ -38,7 +38,9 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, Shape]:
     Raises WeftTypeError for anything else.
     """
     wanted = "a random key, made by weft.random.key or weft.random.split"
-    if not isinstance(getattr(keys, "dtype", None), (np.dtype, KeyDType)):
+    dtype = getattr(keys, "dtype", None)
+    no_numbers = isinstance(dtype, np.dtype) and dtype.kind in "OSUMm"
+    if not isinstance(dtype, (np.dtype, KeyDType)) or no_numbers:
         raise WeftTypeError(
             f"{operation} takes a random key first, not {_described(keys)}",
             operation=operation,
@@ -79,6 +81,7 @@ def check_key(operation: str, key: Any) -> Any:
     """One key. Raises ShapeError for an array of several."""
     key, shape = check_keys(operation, key)
     if shape:
+        called = operation if "." in operation else f"weft.random.{operation}"
         raise ShapeError(
             f"{operation} takes one key, not an array of keys of shape {shape}",
             operation=operation,
@@ -86,7 +89,7 @@ def check_key(operation: str, key: Any) -> Any:
             wanted="one key",
             fix=Fix(
                 "vmap",
-                f"use one of them (keys[0]), or map over them: weft.vmap(weft.random.{operation})",
+                f"use one of them (keys[0]), or map over them: weft.vmap({called})",
                 {"shape": shape},
             ),
         )

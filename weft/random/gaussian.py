@@ -14,6 +14,7 @@ import numpy as np
 from weft import dtypes
 from weft.array import Array
 from weft.control.cond import cond
+from weft.core.types import type_of
 from weft.ops.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
 from weft.ops.arithmetic import max as maximum
 from weft.ops.arithmetic import min as minimum
@@ -126,13 +127,13 @@ def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype
 def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
     """The same where bounds may be in a tail, in which the error function is 1."""
     wide = dtypes.float32 if dtype.itemsize < 4 else dtype
-    lower, upper = (
-        convert_element_type(repeated(full_operand(x, shape, dtype), shape), wide)
-        for x in (lower, upper)
-    )
+    bounds = [full_operand(x, shape, dtype) for x in (lower, upper)]
+    # What depends on bounds alone is computed once where both have no dimensions.
+    own = shape if any(type_of(x).shape for x in bounds) else ()
+    lower, upper = (convert_element_type(repeated(x, own), wide) for x in bounds)
     above, below = in_upper_tail(lower), in_lower_tail(upper)
     tail = bitwise_or(above, below)
-    one, two = (filled(x, shape, wide) for x in (1, 2))
+    one, two = (filled(x, own, wide) for x in (1, 2))
     root_two = wide.type(math.sqrt(2))
     low, high = (
         erf(div(select(tail, other, bound), root_two))
@@ -146,11 +147,11 @@ def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: A
         # The lower tail mirrors the upper one.
         nearer = select(above, lower, select(below, neg(upper), one))
         farther = select(above, upper, select(below, neg(lower), two))
-        outer = tail_number(nearer, farther, chance)
-        return select(tail, select(above, outer, neg(outer)), drawn)
+        outer = mul(tail_number(nearer, farther, chance), select(above, one, neg(one)))
+        return select(tail, outer, drawn) if own else outer
 
     # Seldom is a bound in a tail, and its formula costs several times as much.
-    some = reduce_or(tail, tuple(range(len(shape))))
+    some = reduce_or(tail, tuple(range(len(own))))
     drawn = cond(some, with_tails, lambda *known: known[3], chance, lower, upper, drawn)
     drawn, lower, upper = (convert_element_type(x, dtype) for x in (drawn, lower, upper))
     return _between(lower, upper, drawn, dtype)

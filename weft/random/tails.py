@@ -2,77 +2,111 @@
 
 There the distribution function is 1 or 0 to within rounding. So the upper tail Q of a sample x is
 found from its quotient with that of the nearer bound a: log Q(a) - log Q(x) is the logarithm of a
-uniform number. With x = a + d that difference is a d + d^2 / 2 plus that of two logarithms which
-change slowly, log(exp(x^2 / 2) Q(x)), and Halley's method finds d.
+uniform number. With x = a + d that difference is a d + d^2 / 2, plus log((x + 1) / (a + 1)), minus
+the difference of a function that changes by less than 0.3 over the whole tail; one step of Halley's
+method finds d in single precision, two in double.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from weft.ops.arithmetic import add, div, exp, gt, log, lt, mul, neg, sqrt, square, sub
+from weft.ops.arithmetic import add, div, exp, gt, lt, mul, neg, sqrt, square, sub
 from weft.ops.arithmetic import max as maximum
 from weft.ops.arithmetic import min as minimum
 from weft.ops.elementary import expm1, log1p
-from weft.ops.selection import select
-from weft.ops.special import erfc
 
 __all__ = ["in_lower_tail", "in_upper_tail", "tail_number"]
 
-# From here on the asymptotic series (DLMF 7.12.1) serves, with a relative error of 1e-10.
-_FAR = 10.0
-_TERMS = 9
-# Halley's method starts at most 0.5 off where it converges slowest, at the bound 1.
-_STEPS = 3
+# log(sqrt(2 pi) (x + 1) exp(x^2 / 2) Q(x)) for x >= 1 as a sum of Chebyshev polynomials of
+# 1 - 8 / (x + 3): computed with 40 digits at 48 nodes. (That a rational function of x as the
+# variable makes such a series short is from M. Shepherd and J. Laframboise, "Chebyshev
+# approximation of (1 + 2x) exp(x^2) erfc x", Mathematics of Computation 36, 1981.)
+_SERIES = (
+    0.14169958674715447,
+    -0.14141925659697127,
+    -0.005094727322555004,
+    0.005838484684733822,
+    -0.0010829186509566115,
+    4.802861702056908e-05,
+    1.0919850091107765e-05,
+    6.400007266627572e-07,
+    -8.455528580391736e-07,
+    6.999970170393902e-08,
+    2.0397504080870632e-08,
+    -1.164615478183083e-09,
+    -1.130480884143924e-09,
+    8.27300959910427e-11,
+    4.1719213273108986e-11,
+    -9.847157135168924e-13,
+    -2.0165192081685377e-12,
+    -2.573637413409225e-14,
+    7.818695560760744e-14,
+    7.605993117328865e-15,
+    -2.782652784929135e-15,
+    -5.651268953104193e-16,
+    4.7997690620706526e-17,
+)
+# How many terms leave out less than rounding does, and how many steps follow: from within 0.07 of
+# the solution (0.03 where 32 bits are drawn) a step leads to within 1e-7, and the next to rounding.
+_TERMS = {4: 11, 8: 23}
+_STEPS = {4: 1, 8: 2}
 # Beyond it a number plus what is drawn is the number itself, and its square is still finite.
 _HUGE = 1e15
 # The other bound matters no more at this distance: exp(-this) is 0.
 _WIDEST = 1000.0
 
 
-def _log_scaled_tail(x: Any) -> Any:
-    """log(exp(x^2 / 2) Q(x)) for x >= 1, where Q is the upper tail of the normal distribution."""
-    one, half = x.dtype.type(1), x.dtype.type(0.5)
-    far = gt(x, x.dtype.type(_FAR))
-    near = select(far, maximum(mul(x, x.dtype.type(0)), one), x)
-    inner = add(
-        log(mul(half, erfc(mul(near, x.dtype.type(math.sqrt(0.5)))))), mul(half, square(near))
-    )
-    large = maximum(x, x.dtype.type(_FAR))
-    inverse = div(one, square(large))
-    series = mul(inverse, x.dtype.type(0))
-    for k in range(_TERMS, 0, -1):  # 1 - 1/x^2 + 1 3/x^4 - 1 3 5/x^6 …, without its 1
-        series = mul(mul(inverse, x.dtype.type(-(2 * k - 1))), add(series, one))
-    outer = sub(log1p(series), add(log(large), x.dtype.type(0.5 * math.log(2 * math.pi))))
-    return select(far, outer, inner)
+def _correction(x: Any) -> Any:
+    """The logarithm that `_SERIES` is of, for x >= 1, by Clenshaw's recurrence."""
+    of = x.dtype.type
+    variable = sub(of(1), div(of(8), add(x, of(3))))
+    double = mul(variable, of(2))
+    first, *rest = (of(c) for c in _SERIES[: _TERMS[x.dtype.itemsize]])
+    later, last = mul(double, rest[-1]), rest[-1]
+    later = add(later, rest[-2])
+    for term in reversed(rest[:-2]):
+        later, last = sub(add(mul(double, later), term), last), later
+    return sub(add(mul(variable, later), first), last)
+
+
+def _hazard(x: Any, correction: Any) -> Any:
+    """The density over Q, which is the slope of -log Q."""
+    return mul(add(x, x.dtype.type(1)), exp(neg(correction)))
 
 
 def tail_number(low: Any, high: Any, chance: Any) -> Any:
     """The normal number between 1 <= low < high at which `chance` of what lies between is below.
 
-    `chance` is at least 0 and below 1. All are of one dtype, of at least 32 bits.
+    `chance` is at least 0 and below 1. All are of one dtype, of at least 32 bits; the bounds are of
+    one shape, that of `chance` or none.
     """
     of = low.dtype.type
-    half, two = of(0.5), of(2)
+    half, one, two = of(0.5), of(1), of(2)
     low = minimum(low, of(_HUGE))
+    nearest = _correction(low)
+
+    def drop_to(away: Any, correction: Any) -> Any:
+        """The logarithm of Q(low) / Q(low + away)."""
+        smooth = sub(log1p(div(away, add(low, one))), sub(correction, nearest))
+        return add(mul(away, add(low, mul(half, away))), smooth)
+
     width = minimum(maximum(sub(high, low), of(0)), of(_WIDEST))
-    nearest = _log_scaled_tail(low)
-    # The logarithm of Q(low) / Q(high), and of Q(low) / Q(x).
-    across = sub(
-        add(mul(width, low), mul(half, square(width))),
-        sub(_log_scaled_tail(add(low, width)), nearest),
-    )
+    across = drop_to(width, _correction(add(low, width)))
     drop = neg(log1p(mul(chance, expm1(neg(across)))))
-    away = div(mul(two, drop), add(low, sqrt(add(square(low), mul(two, drop)))))
-    for _ in range(_STEPS):
+    # The parabola with the right slope at the bound, whose own slope is between those at the bound
+    # and far away (1).
+    slope = _hazard(low, nearest)
+    bend = mul(half, add(one, mul(slope, sub(slope, low))))
+    root = sqrt(add(square(slope), mul(mul(two, bend), drop)))
+    away = div(mul(two, drop), add(slope, root))
+    for _ in range(_STEPS[low.dtype.itemsize]):
         point = add(low, away)
-        scaled = _log_scaled_tail(point)
-        error = sub(sub(add(mul(away, low), mul(half, square(away))), sub(scaled, nearest)), drop)
-        # The slope of the difference, whose own slope is hazard * (hazard - point).
-        hazard = exp(sub(of(-0.5 * math.log(2 * math.pi)), scaled))
-        step = div(error, hazard)
-        bend = sub(of(1), mul(half, mul(step, sub(hazard, point))))
+        correction = _correction(point)
+        slope = _hazard(point, correction)
+        step = div(sub(drop_to(away, correction), drop), slope)
+        # The slope's own slope is slope * (slope - point).
+        bend = sub(one, mul(half, mul(step, sub(slope, point))))
         away = maximum(sub(away, div(step, bend)), of(0))
     return add(low, away)
 
