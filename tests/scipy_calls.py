@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from valid_calls import IM, N4, R3, M, S, V, Valid, _calls
+from valid_calls import IM, KEY, N4, R3, M, S, V, Valid, _calls
+from weft.scipy.interpolate import RegularGridInterpolator
+from weft.scipy.spatial.transform import Rotation, Slerp
+from weft.scipy.stats import gaussian_kde
 
 __all__ = ["SCIPY_MODULES", "SCIPY_NO_ARRAYS", "scipy_calls"]
 
@@ -34,6 +37,7 @@ SCIPY_MODULES = (
     "weft.scipy.cluster.vq",
     "weft.scipy.spatial.transform",
     "weft.lax.linalg",
+    "weft.nn.initializers",
 )
 
 # Classes, and what takes arrays only in objects of its own.
@@ -45,6 +49,8 @@ SCIPY_NO_ARRAYS: dict[str, tuple[str, ...]] = {
 C2 = np.array([[2, 0.5], [0.5, 3]], np.float32)
 BANDS = np.array([0, 0.5, 0.5], np.float32)
 WAVE = np.sin(np.arange(32, dtype=np.float32))
+G = np.arange(12, dtype=np.float32).reshape(3, 4)
+M4 = np.array([[0.1, 0.4, 0.3, 0.2], [0.7, 0.2, 0.6, 0.1]], np.float32)
 
 
 def _special() -> Any:
@@ -130,6 +136,53 @@ def _others() -> Any:
     yield from _calls("weft.scipy.cluster.vq", vq=(M, M))
 
 
+def _initializers() -> Any:
+    """What makes initializers; those that it makes are called in `test_initializers.py`."""
+    names = "glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform "
+    names += "lecun_normal lecun_uniform xavier_normal xavier_uniform normal uniform "
+    names += "truncated_normal orthogonal delta_orthogonal"
+    yield from _calls(
+        "weft.nn.initializers",
+        constant=2.0, variance_scaling=(1.0, "fan_in", "normal"),
+        zeros=(None, (2, 3)), ones=(None, (2, 3)), **dict.fromkeys(names.split(), ()),
+    )  # fmt: skip
+
+
+def _objects() -> Any:
+    """Constructors and methods of classes."""
+    grid, estimate = RegularGridInterpolator((R3.cumsum(), V.cumsum()), G), gaussian_kde(M)
+    yield Valid("weft.scipy.stats", "gaussian_kde", (V,), {})
+    for method, *args in (
+        ("evaluate", M), ("logpdf", M), ("pdf", M), ("resample", KEY),
+        ("integrate_gaussian", R3[:2], C2), ("integrate_kde", estimate),
+    ):  # fmt: skip
+        yield Valid("weft.scipy.stats", f"gaussian_kde.{method}", (estimate, *args), {})
+    args = (gaussian_kde(V), 0.1, 0.5)
+    yield Valid("weft.scipy.stats", "gaussian_kde.integrate_box_1d", args, {})
+    module = "weft.scipy.interpolate"
+    yield Valid(module, "RegularGridInterpolator", ((R3.cumsum(), V.cumsum()), G), {})
+    yield Valid(module, "RegularGridInterpolator.__call__", (grid, M[:, :2]), {})
+    module, turns = "weft.scipy.spatial.transform", Rotation.from_rotvec(S)
+    for form, args in {
+        "quat": (M4,), "rotvec": (M,), "mrp": (M,), "matrix": (np.eye(3, dtype=np.float32),),
+        "euler": ("xyz", M),
+    }.items():  # fmt: skip
+        yield Valid(module, f"Rotation.from_{form}", args, {})
+        args = (turns, "xyz") if form == "euler" else (turns,)
+        yield Valid(module, f"Rotation.as_{form}", args, {})
+    yield Valid(module, "Rotation.identity", (2,), {})
+    yield Valid(module, "Rotation.random", (KEY, 2), {})
+    yield Valid(module, "Rotation.concatenate", ([turns, turns],), {})
+    for method, *args in (
+        ("apply", S), ("inv",), ("magnitude",), ("mean", R3), ("__mul__", turns),
+        ("__getitem__", 0),
+    ):  # fmt: skip
+        yield Valid(module, f"Rotation.{method}", (turns, *args), {})
+    yield Valid(module, "Slerp.init", (R3.cumsum(), turns), {}, frozenset({"times"}))
+    slerp = Slerp.init(R3.cumsum(), turns)
+    yield Valid(module, "Slerp.__call__", (slerp, V), {}, frozenset({"times"}))
+
+
 def scipy_calls() -> list[Valid]:
     """The whole table."""
-    return [*_special(), *_linalg(), *_distributions(), *_others()]
+    return [*_special(), *_linalg(), *_distributions(), *_others(), *_initializers(), *_objects()]

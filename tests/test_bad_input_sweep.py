@@ -21,20 +21,35 @@ from valid_calls import KEY, MODULES, NO_ARRAYS, functions, valid_calls
 from weft import tree
 from weft.errors import WeftError
 
-CALLS = [*valid_calls(), *scipy_calls()]
-EVERY = pytest.mark.parametrize(
-    "call", CALLS, ids=[f"{c.module.removeprefix('weft.')}.{c.name}" for c in CALLS]
-)
+SCIPY_CALLS = scipy_calls()
+CALLS = [*valid_calls(), *SCIPY_CALLS]
 
 DELIBERATE = (WeftError, TypeError, ValueError, NotImplementedError, OverflowError)
 AXES = frozenset("axis axes axis1 axis2 source destination axisa axisb axisc spatial_dims".split())
 SEVERAL = {"axes", "spatial_dims"}
 # NumPy moves along an axis once for each time that it is named.
 REPEATED = {"roll", "apply_over_axes"}
-# Advice that is not read; and what is a flag or a name.
+# Advice that is not read; and what may be a flag, a name or a number.
 NO_FLAGS = frozenset(
     "overwrite_a overwrite_b overwrite_c check_finite overwrite_data turbo debug "
     "optimize cov detrend unroll".split()
+)
+OPTIONAL = {("csd", "y")}  # x again, where it is None
+LENGTHS = frozenset("size length total_repeat_length num_classes num_segments minlength".split())
+NOT_READ = frozenset("out order kind overwrite_input".split())
+NUMBERS = frozenset(
+    "n num k s N M deg ddof decimals bins range shape size fill_value weights left right period "
+    "maxiter restart order cval fs nperseg noverlap nfft max_squarings n_max d loc scale stddev "
+    "lower upper".split()
+)
+CHOICES = frozenset(
+    "mode method norm precision where initial device out_sharding optimize kind output scaling "
+    "window average trans assume_a boundary detrend solve_method nan_policy side type select "
+    "lapack_driver bw_method seq distribution".split()
+)
+
+EVERY = pytest.mark.parametrize(
+    "call", CALLS, ids=[f"{c.module.removeprefix('weft.')}.{c.name}" for c in CALLS]
 )
 # `weft.lax` says exactly what the primitives are given: NumPy's scalars stay as wide as they are.
 PROMOTING = pytest.mark.parametrize(
@@ -46,22 +61,13 @@ PROMOTING = pytest.mark.parametrize(
         if not c.module.startswith("weft.lax")
     ],
 )
-OPTIONAL = {("csd", "y")}  # x again, where it is None
-LENGTHS = frozenset("size length total_repeat_length num_classes num_segments minlength".split())
-NOT_READ = frozenset("out order kind overwrite_input".split())
-NUMBERS = frozenset(
-    "n num k s N M deg ddof decimals bins range shape size fill_value weights left right period "
-    "maxiter restart order cval fs nperseg noverlap nfft max_squarings n_max d loc scale".split()
-)
-CHOICES = frozenset(
-    "mode method norm precision where initial device out_sharding optimize kind output scaling "
-    "window average trans assume_a boundary detrend solve_method nan_policy side type select "
-    "lapack_driver".split()
-)
 
 
 class AnObject:
     """Of a class that nothing knows."""
+
+    def __repr__(self):
+        return "an object"
 
 
 STRINGS = np.array(["a", "b"])
@@ -77,7 +83,7 @@ def refused(call, args, kwargs, what, *, must=True):
         function(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 (whatever it is, the test reports it)
         said = str(error)
-        names = {call.name, getattr(function, "__name__", call.name)}
+        names = {call.name, call.name.split(".")[0], getattr(function, "__name__", call.name)}
         if not isinstance(error, DELIBERATE):
             return f"{what}: {type(error).__name__} from the inside: {said}"
         plain = isinstance(error, NotImplementedError) and not isinstance(error, WeftError)
@@ -111,6 +117,25 @@ def with_named(call, name, value):
 
 def parameters(call, wanted):
     return [name for name in call.signature.parameters if name in wanted]
+
+
+def is_flag(parameter):
+    return isinstance(parameter.default, bool) and parameter.name not in NO_FLAGS
+
+
+def check_refused(call, values, more=None):
+    """Fails unless every value that a parameter cannot have is refused.
+
+    values: for each parameter its wrong values; more: for a parameter, keywords that go along.
+    """
+    __tracebackhide__ = True
+    problems = []
+    for name, wrong in values.items():
+        for value in wrong:
+            args, kwargs = with_named(call, name, value)
+            kwargs = {**kwargs, **(more or {}).get(name, {})}
+            problems.append(refused(call, args, kwargs, f"{name}={value!r:.40}"))
+    report(problems)
 
 
 def test_every_function_has_a_valid_call():
@@ -166,87 +191,56 @@ def test_axes_out_of_range_are_refused(call):
     ndim = max((x.ndim for x in call.args if isinstance(x, np.ndarray)), default=1) + call.new_axis
     if call.name in ("concat", "concatenate", "stack", "block"):
         ndim = call.args[0][0].ndim + call.new_axis
-    problems = []
+    repeated = [] if call.name in REPEATED else [(0, 0)]
+    wrong = {}
     for name in parameters(call, AXES):
         outside = [(ndim,), (-ndim - 1,)] if name in SEVERAL else [ndim, -ndim - 1]
-        repeated = [] if call.name in REPEATED else [(0, 0)]
-        for value in (*outside, 0.5, "x", *repeated):
-            args, kwargs = with_named(call, name, value)
-            problems.append(refused(call, args, kwargs, f"{name}={value!r}"))
-    report(problems)
+        wrong[name] = [*outside, 0.5, "x", *repeated]
+    check_refused(call, wrong)
 
 
 @EVERY
 def test_wrong_dtypes_are_refused(call):
-    problems = []
-    for name in parameters(call, {"dtype", "preferred_element_type"}):
-        for value in ("f99", object, 3):
-            args, kwargs = with_named(call, name, value)
-            problems.append(refused(call, args, kwargs, f"{name}={value!r}"))
-    report(problems)
+    names = parameters(call, {"dtype", "preferred_element_type"})
+    check_refused(call, dict.fromkeys(names, ("f99", object, 3)))
 
 
 @EVERY
 def test_wrong_numbers_and_choices_are_refused(call):
-    problems = []
-    for name in parameters(call, NUMBERS | CHOICES | NOT_READ):
-        if isinstance(call.signature.parameters[name].default, bool):
-            continue  # a flag, and everything is true or false
-        # What fills a result is read only where its size is given.
-        filling = name == "fill_value" and "size" in call.signature.parameters
-        more = {"size": 3} if filling else {}
-        for value in ("zz", AnObject()) if name not in NOT_READ else ("zz",):
-            args, kwargs = with_named(call, name, value)
-            what = f"{name}={type(value).__name__}"
-            problems.append(refused(call, args, {**kwargs, **more}, what))
-    report(problems)
+    found = call.signature.parameters
+    names = [n for n in parameters(call, NUMBERS | CHOICES | NOT_READ) if not is_flag(found[n])]
+    wrong = {name: ("zz",) if name in NOT_READ else ("zz", AnObject()) for name in names}
+    # What fills a result is read only where its size is given.
+    check_refused(call, wrong, {"fill_value": {"size": 3}} if "size" in found else {})
 
 
-@PROMOTING
+@EVERY
 def test_flags_are_true_or_false(call):
-    problems = []
-    for parameter in call.signature.parameters.values():
-        name = parameter.name
-        if not isinstance(parameter.default, bool) or name in NO_FLAGS:
-            continue
-        for value in ("no", 0.5, np.zeros(3)):
-            args, kwargs = with_named(call, name, value)
-            problems.append(refused(call, args, kwargs, f"{name}={value!r}"))
+    flags = [p for p in call.signature.parameters.values() if is_flag(p)]
+    check_refused(call, {p.name: ("no", 0.5, np.zeros(3)) for p in flags})
+    for flag in flags:
         # What NumPy takes for a flag is one: the result is that of the flag itself.
-        for value in (np.bool_(parameter.default), int(parameter.default)):
-            args, kwargs = with_named(call, name, parameter.default)
+        for value in (np.bool_(flag.default), int(flag.default)):
+            args, kwargs = with_named(call, flag.name, flag.default)
             if refused(call, args, kwargs, "", must=True) is not None:
-                args, kwargs = with_named(call, name, value)
+                args, kwargs = with_named(call, flag.name, value)
                 call.function(*args, **kwargs)
-    report(problems)
 
 
-@PROMOTING
+@EVERY
 def test_flags_are_read_also_where_a_program_is_kept(call):
     """weft's arrays, of a call that has been made before, take the shortest way."""
     known = [jnp.asarray(x, x.dtype) if isinstance(x, np.ndarray) else x for x in call.args]
     call = dataclasses.replace(call, args=tuple(known))
-    flags = [
-        p.name
-        for p in call.signature.parameters.values()
-        if isinstance(p.default, bool) and p.name not in NO_FLAGS
-    ]
-    problems = []
-    for name in flags:
-        for _ in range(2):
-            refused(call, call.args, call.kwargs, "", must=False)
-        args, kwargs = with_named(call, name, "no")
-        problems.append(refused(call, args, kwargs, f"{name}='no'"))
-    report(problems)
+    for _ in range(2):
+        refused(call, call.args, call.kwargs, "", must=False)
+    flags = [p.name for p in call.signature.parameters.values() if is_flag(p)]
+    check_refused(call, dict.fromkeys(flags, ("no",)))
 
 
 @EVERY
 def test_lengths_are_not_negative(call):
-    problems = []
-    for name in parameters(call, LENGTHS):
-        args, kwargs = with_named(call, name, -1)
-        problems.append(refused(call, args, kwargs, f"{name}=-1"))
-    report(problems)
+    check_refused(call, dict.fromkeys(parameters(call, LENGTHS), (-1,)))
 
 
 @EVERY
@@ -283,6 +277,30 @@ def test_a_numpy_scalar_is_an_array_without_dimensions(call):
                 problems.append(f"{what}: {one}, and {other} for an array of it")
             elif isinstance(one, list) and any(cls in (np.ndarray, type(value)) for cls, _ in one):
                 problems.append(f"{what}: an array of NumPy came back")
+    report(problems)
+
+
+@pytest.mark.parametrize(
+    "call", SCIPY_CALLS, ids=[f"{c.module.removeprefix('weft.')}.{c.name}" for c in SCIPY_CALLS]
+)
+def test_a_traced_argument_stands_beside_arrays_of_numpy(call):
+    """Each argument by itself, alone and in a list or a tuple of arrays."""
+    problems = []
+    for position, given in enumerate(call.args):
+        several = isinstance(given, (list, tuple))
+        for place, value in enumerate(given if several else [given]):
+            if not isinstance(value, np.ndarray):
+                continue
+
+            def function(x, position=position, place=place, given=given, several=several):
+                one = type(given)([*given[:place], x, *given[place + 1 :]]) if several else x
+                return call.function(*with_positional(call, position, one), **call.kwargs)
+
+            what = f"{call.names()[position]} traced"
+            try:
+                weft.make_jaxpr(function)(value)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the test reports it)
+                problems.append(f"{what}: {type(error).__name__}: {error}")
     report(problems)
 
 

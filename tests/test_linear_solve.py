@@ -11,13 +11,14 @@ import pytest
 import weft
 import weft.numpy as jnp
 from loop_cases import close, names
-from weft import lax
+from weft import P, lax
 from weft.errors import (
     LeakedTracerError,
     TreeError,
     WeftNotImplementedError,
     WeftTypeError,
 )
+from weft.scipy.sparse.linalg import cg
 from weft.testing import check_grads
 
 generator = np.random.default_rng(5)
@@ -350,3 +351,67 @@ def test_a_value_that_escapes(where):
     with pytest.raises(LeakedTracerError, match="custom_linear_solve") as info:
         kept[0] + 1.0
     assert "test_linear_solve.py" in str(info.value)
+
+
+# ---- a system on each device -----------------------------------------------------------------
+
+
+def solved_by_function(a, b):
+    """The matrix is known to both solvers, so no step of theirs is that of the transposed one."""
+    return lax.custom_linear_solve(
+        lambda x: a @ x,
+        b,
+        lambda _, y: jnp.linalg.solve(a, y),
+        lambda _, y: jnp.linalg.solve(a.T, y),
+    )
+
+
+def solved_by_iteration(a, b):
+    return cg(lambda x: a.T @ (a @ x), b, tol=0.0, maxiter=3)[0]
+
+
+ONE = np.ones(3)
+# What varies over devices: the matrix, through d; the right-hand side is the same on all, or not.
+SYSTEMS = {
+    "the same right-hand side": lambda solve: lambda a, d: solve(a + d[0] * jnp.eye(3), ONE),
+    "one of the same matrix": lambda solve: lambda a, d: solve(a + d[0] * jnp.eye(3), a[0]),
+    "its own right-hand side": lambda solve: lambda a, d: solve(a, a[0] + d),
+    "on some devices": lambda solve: (
+        lambda a, d: lax.cond(d[0] > 1.0, lambda: solve(a + d[0] * jnp.eye(3), ONE), lambda: d)
+    ),
+}
+WAYS = {
+    "value": lambda f: f,
+    "jit": weft.jit,
+    "grad": lambda f: weft.grad(lambda a, d: jnp.sum(jnp.sin(f(a, d))), argnums=(0, 1)),
+    "forward over reverse": lambda f: (
+        lambda a, d: weft.jvp(WAYS["grad"](f), (a, d), (0.3 * a, 0.1 * d))[1]
+    ),
+    "reverse over reverse": lambda f: weft.jit(
+        weft.grad(lambda a, d: jnp.sum(WAYS["grad"](f)(a, d)[0] ** 2), argnums=(0, 1))
+    ),
+}
+
+
+@pytest.mark.parametrize("solver", [solved_by_function, solved_by_iteration])
+@pytest.mark.parametrize("where", SYSTEMS)
+def test_each_device_solves_its_own_system(where, solver):
+    """Held to the same function of each block, one after the other, on one device."""
+    body = SYSTEMS[where](solver)
+    mesh = weft.make_mesh((4,), ("i",), devices=weft.devices()[:4])
+
+    def together(a, d):
+        return weft.shard_map(
+            lambda a, d: body(a, d[0])[None], mesh=mesh, in_specs=(P(), P("i")), out_specs=P("i")
+        )(a, d)
+
+    def one_by_one(a, d):
+        return jnp.stack([body(a, row) for row in d])
+
+    with weft.enable_x64():
+        a = 3 * np.eye(3) + np.random.default_rng(2).uniform(size=(3, 3))
+        d = np.linspace(0.2, 2.0, 12).reshape(4, 3)
+        for way in WAYS.values():
+            got, want = (weft.tree.leaves(way(f)(a, d)) for f in (together, one_by_one))
+            for x, y in zip(got, want, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-7, atol=1e-8)

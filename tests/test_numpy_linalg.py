@@ -10,7 +10,7 @@ import weft
 import weft.numpy as jnp
 from numpy_cases import case, check
 from op_table import assert_within_ulps
-from weft.errors import WeftNotImplementedError
+from weft.errors import ShapeError, WeftNotImplementedError
 from weft.testing import check_grads, check_jit, check_vmap, exact_array
 
 RANDOM = np.random.default_rng(17)
@@ -313,6 +313,27 @@ def test_the_derivative_of_a_determinant_where_the_first_columns_depend():
         close(gradient, cofactors, 1e-11)
         batch = np.stack([a, real(5, 5), np.zeros((5, 5))])
         check_vmap(linalg.det, (batch,))
+
+
+@pytest.mark.parametrize("order", [None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 0), (2, 0, 3), (0, 3, 3)])
+def test_norms_of_matrices_without_elements(shape, order):
+    """Of none the greatest is 0, as in NumPy; there is no least."""
+    for keepdims in (False, True):
+        options = {"axis": (-2, -1), "keepdims": keepdims}
+        try:
+            want = np.linalg.norm(np.zeros(shape), order, **options)
+        except ValueError:
+            for function in (linalg.norm, weft.jit(linalg.norm, static_argnums=(1, 2, 3))):
+                with pytest.raises(ShapeError, match="there is no least of no"):
+                    function(np.zeros(shape), order, (-2, -1), keepdims)
+            continue
+        got = linalg.norm(np.zeros(shape), order, **options)
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got, want)
+        if order is not None:
+            got = linalg.matrix_norm(np.zeros(shape), ord=order, keepdims=keepdims)
+            np.testing.assert_array_equal(got, want)
 
 
 SECOND = {

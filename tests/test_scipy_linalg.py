@@ -8,7 +8,7 @@ import scipy.linalg as reference
 
 import weft
 import weft.numpy as jnp
-from weft import tree
+from weft import errors, tree
 from weft.scipy import linalg
 from weft.testing import check_grads, check_vmap
 
@@ -215,6 +215,39 @@ def test_funm():
     close(found, reference.expm(A) + 0j)
     assert error < 1e-10
     assert linalg.funm(np.array([[1.0, 1.0], [0.0, 1.0]]), jnp.exp, disp=False)[1] == 1
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_functions_with_a_cut_at_negative_eigenvalues(n):
+    """A real matrix has real eigenvalues, or pairs: no rounding chooses the side of the cut."""
+    random = np.random.default_rng(n)
+    for a in random.normal(size=(12, n, n)):
+        bound = 1e-7 * np.linalg.cond(np.linalg.eig(a)[1])
+        close(linalg.sqrtm(a), reference.sqrtm(a) + 0j, bound)
+        want = reference.funm(a, lambda x: np.sqrt(x + 0j))
+        close(linalg.funm(a, jnp.sqrt), want, bound)
+    x = -(random.normal(size=(n, n)) ** 2) - 3 * n * np.eye(n)
+    check_grads(lambda x: linalg.sqrtm(x).imag, (x,), order=2)
+    check_vmap(linalg.sqrtm, (np.stack([x, 2 * x]),))
+
+
+def test_factors_that_do_not_fit():
+    factor, b = np.eye(3), np.ones(3)
+    for solve, pair, kind, said in (
+        (linalg.cho_solve, factor, errors.WeftTypeError, "pass cho_factor"),
+        (linalg.cho_solve, (factor[:2], True), errors.ShapeError, "what cho_factor gives"),
+        (linalg.cho_solve, (factor, "yes"), errors.WeftTypeError, "lower=True or lower=False"),
+        (linalg.lu_solve, factor, errors.WeftTypeError, "pass lu_factor"),
+        (linalg.lu_solve, (factor[:2], [0, 1]), errors.ShapeError, "what lu_factor gives"),
+        (linalg.lu_solve, (factor, b), errors.DTypeError, "pass lu_factor"),
+        (linalg.lu_solve, (factor, np.arange(2)), errors.ShapeError, "one pivot for each row"),
+    ):
+        with pytest.raises(kind) as info:
+            solve(pair, b)
+        assert said in str(info.value)
+    with pytest.raises(errors.ShapeError) as info:
+        linalg.cho_solve((factor, True), 1.0)
+    assert "reshape(1)" in str(info.value)
 
 
 def test_matrices_without_elements():

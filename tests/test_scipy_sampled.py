@@ -102,6 +102,29 @@ def test_grids_of_one_variable():
     close(plane(POINTS[-1]), np.asarray(plane(POINTS[-1:])))
 
 
+def test_dtypes_of_what_is_read_from_a_grid():
+    """Weights are as precise as the points are, also for integers and single precision."""
+    points = POINTS[-8:]
+    for values in ((9 * VALUES).astype(np.int32), VALUES.astype(np.float32)):
+        want = scipy.interpolate.RegularGridInterpolator(
+            GRID, values.astype(float), bounds_error=False, fill_value=None
+        )
+        f = RegularGridInterpolator(GRID, values, fill_value=None)
+        close(f(points), want(points))
+        assert f(points, "nearest").dtype == np.float32
+        narrow = RegularGridInterpolator([g.astype("f4") for g in GRID], values, fill_value=None)
+        assert narrow(points.astype("f4")).dtype == np.float32
+
+
+def test_a_list_is_no_tuple_of_coordinates():
+    """SciPy takes a list as rows of points, of which a list of coordinates cannot be told."""
+    f = RegularGridInterpolator(GRID, VALUES)
+    pair = (np.array([0.5, 1.0]), np.array([1.0, 2.0]))
+    close(f(pair), f(np.stack(pair, axis=-1)))
+    with pytest.raises(weft.errors.WeftTypeError, match=r"not a list \(xi\)"):
+        f(list(pair))
+
+
 def test_a_grid_is_a_tree():
     f = RegularGridInterpolator(GRID, VALUES)
     found = weft.jit(lambda f, x: f(x))(f, POINTS[-3:])

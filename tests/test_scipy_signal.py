@@ -68,6 +68,18 @@ def test_fourier_convolution_along_axes():
             close(signal.fftconvolve(a, b, mode, axes), reference.fftconvolve(a, b, mode, axes))
 
 
+def test_fourier_convolution_of_repeated_arrays():
+    """The shape of "same" is that of the first array, along axes that are repeated too."""
+    for first, second, axes in (
+        ((3, 1, 5), (1, 2, 2), -1),
+        ((1, 4), (3, 2), 1),
+        ((3, 4), (1, 2), 1),
+    ):
+        a, b = given(*first), given(*second)
+        for mode in ("full", "same", "valid"):
+            close(signal.fftconvolve(a, b, mode, axes), reference.fftconvolve(a, b, mode, axes))
+
+
 def test_numbers_and_small_dtypes():
     close(signal.convolve(np.array(3.0), np.array(2.0)), 6.0)
     x = jnp.asarray(given(20)).astype("bfloat16")
@@ -202,3 +214,26 @@ def test_in_shard_map():
     straight, power = f(x)
     close(straight, reference.detrend(x))
     close(power, reference.welch(x, nperseg=4)[1])
+
+
+@pytest.mark.parametrize(
+    "window, said",
+    [
+        ("foo", "pass window='hann', or the numbers of another window"),
+        ("Hamming", "pass window='hamming'"),
+        ("blackmann", "pass window='blackman'"),
+        (("tukey", 0.5), "scipy.signal.get_window(('tukey', 0.5), nperseg)"),
+        (None, "(window)"),
+    ],
+)
+def test_windows_that_are_not_there(window, said):
+    for function in (signal.welch, signal.stft):
+        with pytest.raises(weft.errors.WeftError) as info:
+            function(np.ones(9), window=window)
+        assert said in str(info.value)
+
+
+def test_a_name_of_a_window_in_a_tuple():
+    options = {"window": ("hamming",), "nperseg": 8}
+    x = given(20)
+    close(signal.welch(x, **options)[1], reference.welch(x, **options)[1])

@@ -92,6 +92,31 @@ def test_angles(axes):
         assert found[2] == 0
 
 
+@pytest.mark.parametrize("axes", AXES)
+def test_small_angles_and_half_turns(axes):
+    """An angle keeps its digits however small it is, and lies between half a turn and another."""
+    middle = 1.5 if axes[0] == axes[2] else 0.0
+    angles = np.array([1e-12, middle + 1e-11, -3e-12])
+    found = Rotation.from_euler(axes, angles).as_euler(axes)
+    if axes[0] != axes[2]:
+        np.testing.assert_allclose(found, angles, rtol=1e-6)
+    for half in ([np.pi, middle, 0.0], [-np.pi, middle, 0.3], [0.3, np.pi - middle, 0.0]):
+        r, s = (cls.from_euler(axes, np.array(half)) for cls in (Rotation, reference.Rotation))
+        found = np.asarray(r.as_euler(axes))
+        assert (abs(found) <= np.pi).all()
+        close(Rotation.from_euler(axes, found).as_matrix(), s.as_matrix(), 1e-7)
+    if axes[0] == axes[2]:
+        r = Rotation.from_euler(axes, np.array([0.3, np.pi, 0.0]))
+        close(r.as_euler(axes)[1], np.pi, 1e-7)
+
+
+def test_numbers_of_numpy():
+    with weft.enable_x64(False):
+        assert Rotation.from_euler("x", np.float64(0.3)).quat.dtype == np.float32
+        slerp = Slerp.init(np.arange(2.0), Rotation.identity(2))
+        assert slerp(np.float64(0.3)).quat.dtype == np.float32
+
+
 def test_fewer_angles():
     for axes, angles in (("x", np.array(0.3)), ("Z", V[:, 0]), ("y", V[:, :1]), ("xz", V[:, :2])):
         row = angles[:, None] if angles.ndim == 1 else angles

@@ -56,16 +56,7 @@ class ResizeMethod(enum.Enum):
 
         Raises WeftValueError for another name.
         """
-        found = _NAMES.get(s) if isinstance(s, str) else None
-        if found is None:
-            raise WeftValueError(
-                f"resize: there is no method {s!r}",
-                operation="resize",
-                got=f"method={s!r}",
-                wanted=", ".join(map(repr, _NAMES)),
-                fix=Fix("method", "pass method='linear'", {"method": "linear"}),
-            )
-        return found
+        return _named("ResizeMethod.from_string", s)
 
 
 _NAMES = {
@@ -80,6 +71,19 @@ _NAMES = {
     "bicubic": ResizeMethod.CUBIC,
     "tricubic": ResizeMethod.CUBIC,
 }
+
+
+def _named(operation: str, name: Any) -> ResizeMethod:
+    found = _NAMES.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise WeftValueError(
+            f"{operation}: there is no method {name!r:.80}",
+            operation=operation,
+            got=f"method={name!r:.80}",
+            wanted=", ".join(map(repr, _NAMES)),
+            fix=Fix("method", "pass method='linear'", {"method": "linear"}),
+        )
+    return found
 
 
 # ---- kernels: functions of distances that are not negative ---------------------------------------
@@ -212,12 +216,12 @@ def _nearest(x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
 # ---- public --------------------------------------------------------------------------------------
 
 
-def _method(method: Any) -> ResizeMethod:
-    return method if isinstance(method, ResizeMethod) else ResizeMethod.from_string(method)
+def _method(operation: str, method: Any) -> ResizeMethod:
+    return method if isinstance(method, ResizeMethod) else _named(operation, method)
 
 
 def _out_shape(operation: str, image: Any, shape: Any) -> tuple[int, ...]:
-    check_arrays(operation, image)
+    check_arrays(operation, image, argument="image")
     of, wanted = type_of(image), shape_of(shape, operation)
     if len(wanted) != of.ndim or min((*wanted, 0)) < 0:
         raise ShapeError(
@@ -250,7 +254,7 @@ def resize(
     Array([0., 1., 3., 4.], dtype=float32)
     """
     check_flag(antialias, "resize", "antialias")
-    found = _method(method)
+    found = _method("resize", method)
     wanted = _out_shape("resize", image, shape)
     of = type_of(image)
     dims = tuple(d for d in range(of.ndim) if of.shape[d] != wanted[d])
@@ -297,7 +301,7 @@ def scale_and_translate(
     """
     check_flag(antialias, "scale_and_translate", "antialias")
     operation = "scale_and_translate"
-    found = _method(method)
+    found = _method(operation, method)
     if found is ResizeMethod.NEAREST:
         raise WeftValueError(
             f"{operation}: the nearest sample does not move continuously",
@@ -309,15 +313,8 @@ def scale_and_translate(
     wanted = _out_shape(operation, image, shape)
     of = type_of(image)
     dims = axes_of(spatial_dims, of.ndim, operation)
-    check_arrays(operation, scale, translation)
-    for name, value in (("scale", scale), ("translation", translation)):
-        if type_of(value).shape != (len(dims),):
-            raise ShapeError(
-                f"{operation}: {name} has a number for each of spatial_dims",
-                operation=operation,
-                got=f"{name} {type_of(value)} and spatial_dims={spatial_dims}",
-                wanted=f"shape {(len(dims),)}",
-            )
+    _check_numbers("scale", scale, spatial_dims, len(dims))
+    _check_numbers("translation", translation, spatial_dims, len(dims))
     kept = [d for d in range(of.ndim) if d not in dims and of.shape[d] != wanted[d]]
     if kept:
         raise ShapeError(
@@ -328,6 +325,27 @@ def scale_and_translate(
             fix=Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {}),
         )
     return _scaled(operation, image, wanted, dims, scale, translation, found, antialias, precision)
+
+
+def _check_numbers(name: str, value: Any, spatial_dims: Any, count: int) -> None:
+    """Raises unless there is a real number for each dimension that is moved."""
+    operation = "scale_and_translate"
+    check_arrays(operation, value, argument=name)
+    if type_of(value).dtype not in dtypes.ORDERED:
+        raise DTypeError(
+            f"{operation}: {name} is real numbers",
+            operation=operation,
+            got=f"{name} {type_of(value)}",
+            wanted="real numbers",
+            fix=Fix("real", f"pass {name}.real", {}),
+        )
+    if type_of(value).shape != (count,):
+        raise ShapeError(
+            f"{operation}: {name} has a number for each of spatial_dims",
+            operation=operation,
+            got=f"{name} {type_of(value)} and spatial_dims={spatial_dims}",
+            wanted=f"shape {(count,)}",
+        )
 
 
 def _scaled(

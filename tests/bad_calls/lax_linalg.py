@@ -222,5 +222,5 @@ CALLS = [
         WeftTypeError,
         ("dynamic_shape", "two integers"),
     ),
-    BadCall("qdwh", lambda: linalg.qdwh(A, is_hermitian=1), WeftTypeError, ("is_hermitian=1",)),
+    BadCall("qdwh", lambda: linalg.qdwh(A, is_hermitian=2), WeftTypeError, ("is_hermitian=2",)),
 ]

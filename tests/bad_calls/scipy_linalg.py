@@ -71,7 +71,7 @@ CALLS = [
         "linalg.cho_factor", lambda: linalg.cho_factor(V), ShapeError, ("f32[4]", "dimensions")
     ),
     BadCall(
-        "linalg.cho_solve", lambda: linalg.cho_solve(M, V), ShapeError, ("c_and_lower", "pair")
+        "linalg.cho_solve", lambda: linalg.cho_solve(M, V), WeftTypeError, ("c_and_lower", "pair")
     ),
     BadCall(
         "linalg.cho_solve",
@@ -81,7 +81,7 @@ CALLS = [
     ),
     BadCall("linalg.lu", lambda: linalg.lu(V), ShapeError, ("f32[4]",)),
     BadCall("linalg.lu_factor", lambda: linalg.lu_factor(SMALL), DTypeError, ("numbers",)),
-    BadCall("linalg.lu_solve", lambda: linalg.lu_solve((M, V), V), ShapeError, ("piv", "integers")),
+    BadCall("linalg.lu_solve", lambda: linalg.lu_solve((M, V), V), DTypeError, ("piv", "integers")),
     BadCall(
         "linalg.lu_solve",
         lambda: linalg.lu_solve((M, np.arange(4)), V, 3),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
 from weft.control.bodies import rebuild, run_compiled, trace_body
@@ -33,6 +33,7 @@ from weft.errors import (
 )
 from weft.function_keys import register_parts
 from weft.ops.arithmetic import neg
+from weft.ops.collectives import pbroadcast
 from weft.ops.named_axes import communication
 from weft.ops.shape import move_dim
 from weft.ops.tangents import add_tangents, instantiate
@@ -41,10 +42,13 @@ from weft.transforms.staging import function_name
 from weft.transforms.transpose import transpose_jaxpr
 from weft.transforms.varying import widened
 from weft.transforms.vmap import vmap_jaxpr
+from weft.typing import Array, ArrayLike
 
 __all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
 
 linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
+
+Tree = TypeVar("Tree")
 
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 
@@ -54,6 +58,34 @@ _traces = TraceCache(512, "custom_linear_solve")
 # ---- for users ---------------------------------------------------------------------------------
 
 
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: ArrayLike,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: Literal[False] = False,
+) -> Array: ...
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Tree,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: Literal[False] = False,
+) -> Tree: ...
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    *,
+    has_aux: bool,
+) -> Any: ...
 @api_boundary
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
@@ -87,14 +119,10 @@ def custom_linear_solve(
     leaves = [user_value(x) for x in leaves]
     types = leaf_types("custom_linear_solve", function_name(solve), "b", b, leaves)
     in_tree = tree.treedef_tuple((b_tree,))
+    leaves, types = varying_alike(leaves, types, matvec, in_tree)
 
     def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
-        found = trace_once(
-            _traces,
-            function,
-            (in_tree, *types),
-            functools.partial(trace_body, "custom_linear_solve", function, in_tree, types),
-        )
+        found = traced_body(function, in_tree, types)
         check_like("custom_linear_solve", which, found, "b", (b_tree, types), aux)
         return found
 
@@ -112,6 +140,33 @@ def custom_linear_solve(
         solver_t = System(other.jaxpr, other.consts)
     outs = bind_solve(Solve(system, system_t, solver, solver_t), leaves)
     return found.out_tree.unflatten(outs)
+
+
+def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> Any:
+    """The program of a function for arguments of these types."""
+    trace = functools.partial(trace_body, "custom_linear_solve", function, in_tree, types)
+    return trace_once(_traces, function, (in_tree, *types), trace)
+
+
+def varying_alike(
+    leaves: list[Any], types: list[ArrayType], matvec: Callable[[Any], Any], in_tree: Any
+) -> tuple[list[Any], list[ArrayType]]:
+    """The right-hand side and its types, varying over devices as the system does.
+
+    Where each device has a matrix of its own, it has a solution of its own, and a transposed system
+    of its own. For a right-hand side that is typed as equal on all devices, the transposed program
+    would be summed over them. A program that communicates says itself what is equal.
+    """
+    axes = mesh_axes()
+    if not axes:
+        return leaves, types
+    program = traced_body(matvec, in_tree, types).jaxpr
+    if communication(program, frozenset(axis.name for axis in axes)):
+        return leaves, types
+    union: frozenset[str] = frozenset().union(*(t.varying for t in (*types, *program.out_types)))
+    missing = [tuple(sorted(union - t.varying)) for t in types]
+    cast = [pbroadcast(x, names) if names else x for x, names in zip(leaves, missing, strict=True)]
+    return cast, [t.update(varying=union) for t in types]
 
 
 def check_like(

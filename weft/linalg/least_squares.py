@@ -24,6 +24,7 @@ from weft.linalg.operands import (
 from weft.linalg.solving import identities, solved
 from weft.numpy.arguments import broadcasted, check_arrays, check_flag, convert, promoted
 from weft.numpy.compiled import compiled
+from weft.numpy.promotion import meeting
 from weft.numpy.reductions import any as any_
 from weft.ops.arithmetic import abs as abs_
 from weft.ops.arithmetic import add, div, gt, mul, ne, square, sub
@@ -204,6 +205,7 @@ def lstsq(
     check_flag(numpy_resid, "linalg.lstsq", "numpy_resid")
     check_matrices("linalg.lstsq", "a", a)
     check_matrices("linalg.lstsq", "b", b, least=1)
+    a, b = meeting("linalg.lstsq", a, b)
     left, right = type_of(a), type_of(b)
     if left.ndim != 2 or right.ndim > 2 or left.shape[0] != right.shape[0]:
         raise ShapeError(

@@ -96,15 +96,19 @@ def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
     if order in ("nuc", 2, -2):
         ndim = type_of(x).ndim
         s = svd(transpose(x, (*(d for d in range(ndim) if d not in axes), *axes)), compute_uv=False)
-        last = (ndim - 2,)
         if order == "nuc":
-            return reduce_sum(s, last)
-        return (reduce_max if order == 2 else reduce_min)(s, last)
+            return reduce_sum(s, (ndim - 2,))
+        return _greatest(s, ndim - 2) if order == 2 else reduce_min(s, (ndim - 2,))
     # The greatest (or least) sum of absolute values over columns (1) or rows (inf).
     summed, left = axes if abs(order) == 1 else axes[::-1]
     sums = reduce_sum(abs_(x), (summed,))
     place = left - (left > summed)
-    return (reduce_max if order > 0 else reduce_min)(sums, (place,))
+    return _greatest(sums, place) if order > 0 else reduce_min(sums, (place,))
+
+
+def _greatest(x: Any, axis: int) -> Any:
+    """The greatest of numbers that are not negative; of none it is 0."""
+    return (reduce_max if type_of(x).shape[axis] else reduce_sum)(x, (axis,))
 
 
 def check_order(operation: str, order: Any, argument: str = "ord") -> None:
@@ -186,11 +190,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _check_elements(operation: str, x: Any, axes: tuple[int, ...], order: Any) -> None:
-    """Raises ShapeError where there is nothing that could be the greatest or the least."""
-    shape = type_of(x).shape
-    if order not in ("fro", "nuc") and 0 in [shape[axis] for axis in axes]:
+    """Raises ShapeError where there is nothing that could be the least."""
+    if order not in (-1, -2, -np.inf):
+        return
+    rows, columns = (type_of(x).shape[axis] for axis in axes)
+    missing = {-1: "columns", -2: "singular values", -np.inf: "rows"}[order]
+    if {-1: columns, -2: min(rows, columns), -np.inf: rows}[order] == 0:
         raise ShapeError(
-            f"{operation}: matrices without elements have no norm of order {order!r}",
+            f"{operation}: there is no least of no {missing}, so no norm of order {order!r}",
             operation=operation,
             got=f"x: {type_of(x)}",
             wanted="one row and one column or more, or ord='fro'",

@@ -18,7 +18,7 @@ __all__ = ["check_matrices", "check_square", "computing_dtype", "is_complex", "r
 
 def check_matrices(operation: str, argument: str, a: Any, least: int = 2) -> None:
     """Raises WeftTypeError, DTypeError or ShapeError unless an argument is an array of matrices."""
-    check_arrays(operation, a)
+    check_arrays(operation, a, argument=argument)
     of = type_of(a)
     if of.dtype not in dtypes.ANY:
         raise DTypeError(
@@ -30,17 +30,26 @@ def check_matrices(operation: str, argument: str, a: Any, least: int = 2) -> Non
         )
     if of.ndim < least:
         what = "matrices" if least == 2 else "vectors or matrices"
+        more = "[:, None]" if of.ndim else f".reshape({', '.join('1' * least)})"
         raise ShapeError(
             f"{operation} takes {what}",
             operation=operation,
             got=f"{argument}: {of} with {of.ndim} dimensions",
             wanted=f"{least} dimensions or more",
-            fix=Fix("expand_dims", f"add dimensions: {argument}[:, None]", {}),
+            fix=Fix("expand_dims", f"add dimensions: {argument}{more}", {}),
         )
 
 
-def check_square(operation: str, argument: str, a: Any) -> None:
-    """Raises as `check_matrices`, and ShapeError for matrices that are not square."""
+def check_square(
+    operation: str,
+    argument: str,
+    a: Any,
+    instead: str = "for other matrices there are pinv, lstsq, svd and qr",
+) -> None:
+    """Raises as `check_matrices`, and ShapeError for matrices that are not square.
+
+    instead: what the error advises.
+    """
     check_matrices(operation, argument, a)
     of = type_of(a)
     if of.shape[-1] != of.shape[-2]:
@@ -49,7 +58,7 @@ def check_square(operation: str, argument: str, a: Any) -> None:
             operation=operation,
             got=f"{argument}: {of}",
             wanted="last two dimensions of equal size",
-            fix=Fix("pinv", "for other matrices there are pinv, lstsq, svd and qr", {}),
+            fix=Fix("square", instead, {}),
         )
 
 

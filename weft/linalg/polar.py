@@ -20,6 +20,7 @@ from weft.ops.bits import bitwise_and, bitwise_not, bitwise_or
 from weft.ops.cholesky import cholesky, symmetrized
 from weft.ops.creation import broadcasted_iota, eye, full_like, zeros_like_array
 from weft.ops.eigh import both_ways, eigh, times_real
+from weft.ops.flags import check_flags
 from weft.ops.joining import concatenate
 from weft.ops.lu import solve
 from weft.ops.matrices import adjoint, check_matrix, conjugate, matmul, on_diagonal, part
@@ -65,6 +66,7 @@ def qdwh(
     [[3. 0.]
      [0. 2.]]
     """
+    check_flags("qdwh", is_hermitian=is_hermitian)
     of = type_of(x)
     check_matrix("qdwh", of)
     if of.ndim != 2 or of.shape[0] < of.shape[1]:
@@ -75,8 +77,6 @@ def qdwh(
             wanted="shape (m, n) with m >= n",
             fix=Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {}),
         )
-    if not isinstance(is_hermitian, bool):
-        raise _bad_option("is_hermitian", is_hermitian, "a bool", WeftTypeError)
     limit = 10 if max_iterations is None else max_iterations
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise _bad_option("max_iterations", max_iterations, "a positive integer")

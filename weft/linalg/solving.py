@@ -19,6 +19,7 @@ from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
 from weft.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, integer_of, promoted
 from weft.numpy.compiled import compiled
+from weft.numpy.promotion import meeting
 from weft.numpy.repeated import repeated
 from weft.ops.collectives import pbroadcast
 from weft.ops.convert import stop_gradient
@@ -124,6 +125,7 @@ def solve(a: Any, b: Any) -> Array:
     """
     check_square("linalg.solve", "a", a)
     check_matrices("linalg.solve", "b", b, least=1)
+    a, b = meeting("linalg.solve", a, b)
     left, right = type_of(a), type_of(b)
     if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
         raise ShapeError(
@@ -210,6 +212,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     """
     check_matrices("linalg.tensorsolve", "a", a, least=1)
     check_matrices("linalg.tensorsolve", "b", b, least=0)
+    a, b = meeting("linalg.tensorsolve", a, b)
     if axes is not None:
         last = axes_of(axes, type_of(a).ndim, "linalg.tensorsolve")
         order = [d for d in range(type_of(a).ndim) if d not in last]

@@ -12,6 +12,7 @@ from weft.ops.arithmetic import add, mul, scalar
 from weft.ops.complex import real
 from weft.ops.convert import convert_element_type
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     adjoint,
     check_matrix,
@@ -45,6 +46,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     [[2. 0.]
      [1. 2.]]
     """
+    check_flags("cholesky", symmetrize_input=symmetrize_input)
     check_matrix("cholesky", type_of(x), square=True)
     return cholesky_p.bind(symmetrized(x) if symmetrize_input else x)
 

@@ -21,6 +21,7 @@ from weft.ops.convert import convert_element_type
 from weft.ops.creation import broadcasted_iota, zeros_like_array
 from weft.ops.declare import result_type
 from weft.ops.eigh import inverse_differences
+from weft.ops.flags import check_flags
 from weft.ops.lu import solve
 from weft.ops.matrices import (
     adjoint,
@@ -35,6 +36,7 @@ from weft.ops.matrices import (
     of_failed,
     scaled_columns,
 )
+from weft.ops.qr import refuse_magma
 from weft.ops.selection import select
 from weft.ops.shape import broadcast_in_dim, reduce_sum
 from weft.runtime import stablehlo
@@ -81,11 +83,16 @@ def eig(
     >>> print(w)
     [0.+1.j 0.-1.j]
     """
+    check_flags(
+        "eig",
+        compute_left_eigenvectors=compute_left_eigenvectors,
+        compute_right_eigenvectors=compute_right_eigenvectors,
+        enable_eigvec_derivs=enable_eigvec_derivs,
+    )
     if implementation not in (None, EigImplementation.LAPACK):
         wanted = "implementation=None or EigImplementation.LAPACK"
         raise no_such_way("eig", f"implementation={implementation!r}", wanted)
-    if use_magma:
-        raise no_such_way("eig", f"use_magma={use_magma!r}", "use_magma=None or False")
+    refuse_magma("eig", use_magma)
     found: list[Any] = eig_p.bind(
         x,
         left=bool(compute_left_eigenvectors),

@@ -16,6 +16,7 @@ from weft.ops.complex import real
 from weft.ops.convert import convert_element_type
 from weft.ops.creation import full_like, zeros_like_array
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     adjoint,
     check_matrix,
@@ -86,6 +87,9 @@ def eigh(
     >>> print(w)
     [1. 2.]
     """
+    check_flags(
+        "eigh", lower=lower, symmetrize_input=symmetrize_input, sort_eigenvalues=sort_eigenvalues
+    )
     if implementation not in (None, EighImplementation.QR):
         wanted = "implementation=None or EighImplementation.QR"
         raise no_such_way("eigh", f"implementation={implementation!r}", wanted)

@@ -20,6 +20,7 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.arithmetic import add, neg, sub
 from weft.ops.creation import full_like
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     adjoint,
     check_matrix,
@@ -200,6 +201,7 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
     [[-2.]
      [-1.]]
     """
+    check_flags("ormqr", left=left, transpose=transpose)
     return ormqr_p.bind(a, taus, c, left=bool(left), transpose=bool(transpose))
 
 

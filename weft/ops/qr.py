@@ -16,6 +16,7 @@ from weft.ops.complex import complex as complex_
 from weft.ops.complex import imag
 from weft.ops.creation import broadcasted_iota, full_like, zeros_like_array
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flag, check_flags
 from weft.ops.householder import Reflections, householder_product_lowered, householder_product_p
 from weft.ops.joining import concatenate
 from weft.ops.matrices import (
@@ -66,12 +67,14 @@ def qr(
     [[3. 1.]
      [4. 2.]]
     """
+    check_flags("qr", pivoting=pivoting, full_matrices=full_matrices)
     refuse_magma("qr", use_magma)
     return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices)))
 
 
 def refuse_magma(operation: str, use_magma: bool | None) -> None:
     """Raises WeftNotImplementedError where that library is asked for."""
+    check_flag(use_magma, operation, "use_magma", none=True)
     if use_magma:
         raise no_such_way(operation, f"use_magma={use_magma!r}", "use_magma=None or False")
 

@@ -11,6 +11,7 @@ from weft.ops.arithmetic import add, lt, mul, scalar
 from weft.ops.convert import convert_element_type
 from weft.ops.creation import full_like
 from weft.ops.eigh import real_diagonal
+from weft.ops.flags import check_flags
 from weft.ops.joining import concatenate
 from weft.ops.matrices import (
     check_matrix,
@@ -82,6 +83,7 @@ def symmetric_product(
     [[5. 2.]
      [2. 5.]]
     """
+    check_flags("symmetric_product", symmetrize_output=symmetrize_output)
     a, c = type_of(a_matrix), type_of(c_matrix)
     check_matrix("symmetric_product", a)
     _check_dtypes("symmetric_product", "a_matrix", a, "c_matrix", c)

@@ -10,6 +10,7 @@ from weft.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     check_matrix,
     lapack_call,
@@ -50,8 +51,9 @@ def schur(
     [[2. 1.]
      [0. 3.]]
     """
+    check_flags("schur", compute_schur_vectors=compute_schur_vectors, sort_eig_vals=sort_eig_vals)
     for name, value in (("sort_eig_vals", sort_eig_vals), ("select_callable", select_callable)):
-        if value not in (False, None):
+        if value is not None and not (name == "sort_eig_vals" and not value):
             raise no_such_way("schur", f"{name}={value!r}", "eigenvalues in LAPACK's order")
     found: list[Any] = schur_p.bind(x, vectors=bool(compute_schur_vectors))
     return found

@@ -21,6 +21,7 @@ from weft.ops.eigh import (
     real_diagonal,
     times_real,
 )
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     adjoint,
     check_matrix,
@@ -128,6 +129,7 @@ def svd(
     >>> print(svd(np.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False))
     [2. 1.]
     """
+    check_flags("svd", full_matrices=full_matrices, compute_uv=compute_uv)
     if algorithm not in _ROUTINES:
         wanted = "algorithm=None or SvdAlgorithm.DEFAULT, DIVIDE_AND_CONQUER or QR"
         raise no_such_way("svd", f"algorithm={algorithm!r}", wanted)

@@ -12,6 +12,7 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.arithmetic import neg
 from weft.ops.complex import conj
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     ACCEPTED,
     batch_in_front,
@@ -54,6 +55,14 @@ def triangular_solve(
     [[1.]
      [2.]]
     """
+    check_flags(
+        "triangular_solve",
+        left_side=left_side,
+        lower=lower,
+        transpose_a=transpose_a,
+        conjugate_a=conjugate_a,
+        unit_diagonal=unit_diagonal,
+    )
     left, right = type_of(a), type_of(b)
     single = right.ndim == left.ndim - 1
     if single:

@@ -12,6 +12,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.arithmetic import neg
 from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
 from weft.ops.matrices import (
     ACCEPTED,
     batch_in_front,
@@ -49,6 +50,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
     >>> print(d, e)
     [1. 3.] [2.]
     """
+    check_flags("tridiagonal", lower=lower)
     packed, d, e, taus = tridiagonal_p.bind(a, lower=bool(lower))
     return packed, d, e, taus
 
@@ -117,6 +119,7 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     [[1.]
      [1.]]
     """
+    check_flags("tridiagonal_solve", perturb_singular=perturb_singular)
     return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))
 
 

@@ -82,7 +82,7 @@ def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
 
 def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
     """Raises WeftTypeError for what is no array and DTypeError for elements that do not fit."""
-    check_arrays(operation, x)
+    check_arrays(operation, x, argument=argument)
     of = type_of(x)
     if of.dtype not in accepted:
         real = dtypes.complex64 not in accepted

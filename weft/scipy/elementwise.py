@@ -16,7 +16,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.array import scalar_array
-from weft.core.types import ArrayType, type_of
+from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.numpy.arguments import broadcast_shape, broadcasted, convert, inexact
 from weft.numpy.compiled import compiled, is_eager
@@ -44,6 +44,7 @@ def computing(dtype: Any) -> Any:
 def operand_type(operation: str, name: str, value: Any) -> ArrayType:
     """The type of an argument. Raises WeftTypeError naming it where it is no array or number."""
     listed = isinstance(value, (list, tuple))
+    check_unmasked(value, operation)
     try:
         if not listed:
             return canonical_type(value)

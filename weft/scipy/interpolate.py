@@ -18,8 +18,10 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_arrays,
+    check_flag,
     convert,
     inexact,
+    operands,
     promoted,
 )
 from weft.numpy.compiled import compiled
@@ -40,9 +42,11 @@ _METHODS = ("linear", "nearest")
 @compiled
 def _interpolated(values: Any, xi: Any, fill: Any, *grid: Any, method: str, filled: bool) -> Any:
     """values: (n1, …, nd, …); xi: (..., d); each grid (n,)."""
-    given = inexact(
-        type_of(promoted("interpolate", values, fill)[0]).dtype if filled else values.dtype
-    )
+    given = [values, fill] if filled else [values]
+    if method == "linear":
+        # Each value is multiplied by weights, which have the dtype of places and points.
+        given += [xi, *grid]
+    given = inexact(type_of(promoted("interpolate", *given)[0]).dtype)
     wide = dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given
     values = convert(values, wide)
     xi = convert(xi, inexact(xi.dtype))
@@ -128,7 +132,8 @@ class RegularGridInterpolator:
     ) -> None:
         name = "interpolate.RegularGridInterpolator"
         one_of(name, "method", method, _METHODS)
-        refuse(name, "bounds_error", bounds_error, False, "pass fill_value and look for it")
+        check_flag(bounds_error, name, "bounds_error")
+        refuse(name, "bounds_error", bool(bounds_error), False, "pass fill_value and look for it")
         if not isinstance(points, (tuple, list)) or not points:
             raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):
@@ -149,20 +154,22 @@ class RegularGridInterpolator:
         self.fill_value = fill_value
 
     @api_boundary
-    def __call__(self, xi: Any, method: str | None = None) -> Any:
+    def __call__(self, xi: Any, method: str | None = None) -> Array:
         """The function at points: xi of shape (..., d), or a tuple of d arrays that broadcast; of
         one dimension, its elements are taken d at a time.
 
-        The result has the shape of the points and of the further dimensions of the values. NaN
+        The result has the shape of the points and of the further dimensions of the values. Its
+        dtype is what values, grid and xi are promoted to, for "nearest" that of the values. NaN
         where a coordinate is. Raises ShapeError, WeftValueError, DTypeError and WeftTypeError.
         """
         name = "interpolate.RegularGridInterpolator"
         chosen = self.method if method is None else method
         one_of(name, "method", chosen, _METHODS)
-        if isinstance(xi, (tuple, list)):
+        if isinstance(xi, tuple):
             check_arrays(name, *xi)
             shape = broadcast_shape(name, *[type_of(x).shape for x in xi])
-            xi = jnp.stack([broadcasted(x, shape) for x in promoted(name, *xi)], axis=-1)
+            known = promoted(name, *operands(name, *xi))
+            xi = jnp.stack([broadcasted(x, shape) for x in known], axis=-1)
         check_dimensions(name, "xi", xi, 1)
         check_numbers(name, "xi", xi, dtypes.REAL)
         if type_of(xi).ndim == 1 and type_of(xi).size % len(self.grid) == 0:

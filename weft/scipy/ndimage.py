@@ -55,7 +55,8 @@ def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> 
     wide = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
     if order == 0:
         wide = given
-    values, cval = convert(input, wide), convert(cval, wide)
+    # Of an array of NumPy, traced indices would be asked for their values.
+    values, cval = jnp.asarray(convert(input, wide)), convert(cval, wide)
     shape = broadcast_shape("ndimage.map_coordinates", *[type_of(c).shape for c in coordinates])
     places = [convert(c, inexact(type_of(c).dtype)) for c in coordinates]
     # Coordinates of 16 bits do not tell the elements of a large axis apart.

@@ -23,7 +23,7 @@ from weft.numpy.compiled import compiled
 from weft.ops.matrices import adjoint, matmul
 from weft.ops.triangular_solve import triangular_solve
 from weft.scipy.arguments import check_dimensions, refuse, wrong_shape
-from weft.scipy.linalg.schur import complex_schur
+from weft.scipy.linalg.schur import triangular_schur
 from weft.scipy.linalg.sylvester import sylvester
 
 __all__ = ["funm", "sqrtm"]
@@ -54,7 +54,7 @@ def _triangular_root(t: Any) -> Any:
 
 @custom_jvp
 def _root(a: Any) -> Any:
-    t, z = complex_schur(a)
+    t, z = triangular_schur(a)
     return matmul(matmul(z, _triangular_root(t)), adjoint(z))
 
 
@@ -62,15 +62,14 @@ def _root(a: Any) -> Any:
 def _root_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
     root = _root(a)
-    return root, sylvester(root, root, da)
+    return root, sylvester(root, root, convert(da, type_of(root).dtype))
 
 
 @compiled
 def _sqrtm(a: Any) -> Any:
     x = widened(a)
-    x = convert(x, dtypes.to_complex(type_of(x).dtype))
     if not x.size:
-        return x
+        return convert(x, dtypes.to_complex(type_of(x).dtype))
     if x.ndim == 2:
         return _root(x)
     flat = x.reshape(-1, *x.shape[-2:])
@@ -174,7 +173,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
             wanted="a function of an array of eigenvalues",
             fix=Fix("function", "pass a function: weft.numpy.exp", {}),
         )
-    t, z = complex_schur(widened(A))
+    t, z = triangular_schur(widened(A))
     values = func(jnp.diagonal(t))
     check_arrays(name, values)
     if type_of(values).shape != (t.shape[-1],):

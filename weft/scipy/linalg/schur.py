@@ -17,7 +17,7 @@ from weft.ops import schur as schur_operation
 from weft.ops.matrices import triangle
 from weft.scipy.arguments import check_dimensions, one_of, wrong_shape
 
-__all__ = ["complex_schur", "rsf2csf", "schur"]
+__all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
 
 
 def complex_schur(a: Any) -> tuple[Any, Any]:
@@ -58,6 +58,20 @@ def schur(a: Any, output: str = "real") -> tuple[Array, Array]:
     check_square("linalg.schur", "a", a)
     one_of("linalg.schur", "output", output, ("real", "complex", "r", "c"))
     return _schur(a, complex_form=output[0] == "c")
+
+
+def triangular_schur(a: Any) -> tuple[Any, Any]:
+    """As `complex_schur`, for one matrix; real eigenvalues of a real one stay real.
+
+    On a cut of a function of the eigenvalues, such as that of the root at negative numbers, the
+    sign of an imaginary part that is rounding alone would choose between two results.
+    """
+    if type_of(a).dtype in dtypes.COMPLEX:
+        return complex_schur(a)
+    wide = dtypes.to_complex(type_of(a).dtype)
+    t, z = (convert(x, wide) for x in schur_operation.schur(a))
+    found: tuple[Any, Any] = _triangular.function(t, z)
+    return found
 
 
 @compiled

@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.control.linear_solve import custom_linear_solve
 from weft.core.types import type_of
-from weft.errors import api_boundary
+from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.linalg import determinants
 from weft.linalg import solving as numpy_solving
 from weft.linalg.operands import check_matrices, check_square, computing_dtype, returned
@@ -32,9 +32,15 @@ __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
 # ---- what all of them do with a right-hand side --------------------------------------------------
 
 
-def _checked(operation: str, argument: str, a: Any, b: Any) -> None:
-    """Raises ShapeError, DTypeError or WeftTypeError unless a x = b is a system."""
-    check_square(operation, argument, a)
+def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> None:
+    """Raises ShapeError, DTypeError or WeftTypeError unless a x = b is a system.
+
+    maker: the function that gives the factor of a matrix that stands in the place of a.
+    """
+    if maker:
+        check_square(operation, argument, a, f"pass what {maker} gives for a square matrix")
+    else:
+        check_square(operation, argument, a)
     check_matrices(operation, "b", b, least=1)
     left, right = type_of(a), type_of(b)
     if right.shape[0 if right.ndim == 1 else -2] != left.shape[-1]:
@@ -207,11 +213,17 @@ def solve_triangular(
 # ---- from factors --------------------------------------------------------------------------------
 
 
-def _pair(operation: str, argument: str, given: Any) -> tuple[Any, Any]:
-    """Raises WeftTypeError unless an argument is a pair."""
+def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, Any]:
+    """Raises WeftTypeError unless an argument is the pair that another function gives."""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         return given[0], given[1]
-    raise wrong_shape(operation, f"{argument}={given!r:.80}", f"the pair that {argument} is")
+    raise WeftTypeError(
+        f"{operation}: {argument} is the pair that {maker} gives",
+        operation=operation,
+        got=f"{argument}={given!r:.80} of class {type(given).__name__}",
+        wanted=f"a tuple of two, {argument.replace('_and_', ' and ')}",
+        fix=Fix("factor", f"pass {maker}(a)", {}),
+    )
 
 
 @compiled
@@ -234,8 +246,10 @@ def cho_solve(
     >>> cho_solve((2 * jnp.eye(2), False), jnp.array([4.0, 8.0]))
     Array([1., 2.], dtype=float32)
     """
-    c, lower = _pair("linalg.cho_solve", "c_and_lower", c_and_lower)
-    _checked("linalg.cho_solve", "c", c, b)
+    name = "linalg.cho_solve"
+    c, lower = _pair(name, "c_and_lower", c_and_lower, "cho_factor")
+    check_flag(lower, name, "lower")
+    _checked(name, "c", c, b, "cho_factor")
     return _cho_solve(c, b, lower=bool(lower))
 
 
@@ -286,15 +300,22 @@ def lu_solve(
     Array([2., 4.], dtype=float32)
     """
     name = "linalg.lu_solve"
-    packed, pivots = _pair(name, "lu_and_piv", lu_and_piv)
-    _checked(name, "lu", packed, b)
+    packed, pivots = _pair(name, "lu_and_piv", lu_and_piv, "lu_factor")
+    _checked(name, "lu", packed, b, "lu_factor")
     check_matrices(name, "piv", pivots, least=1)
-    whole = type_of(pivots).dtype in dtypes.INTEGER
-    if type_of(pivots).shape != type_of(packed).shape[:-1] or not whole:
+    if type_of(pivots).dtype not in dtypes.INTEGER:
+        raise DTypeError(
+            f"{name}: pivots are numbers of rows",
+            operation=name,
+            got=f"piv: {type_of(pivots)}",
+            wanted="integers",
+            fix=Fix("factor", "pass lu_factor(a)", {}),
+        )
+    if type_of(pivots).shape != type_of(packed).shape[:-1]:
         raise wrong_shape(
             name,
             f"lu: {type_of(packed)}, piv: {type_of(pivots)}",
-            "integers as pivots, one for each row",
+            "one pivot for each row of lu",
         )
     one_of(name, "trans", trans, (0, 1, 2))
     transposed, conjugated = _TRANSPOSITIONS[trans]

@@ -267,7 +267,7 @@ def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
         product = fft.rfftn(x, lengths, axes) * fft.rfftn(y, lengths, axes)
         out = fft.irfftn(product, lengths, axes)
     if mode == "same":
-        out = _cut(out, axes, [first[i] for i in axes])
+        out = _cut(out, range(out.ndim), first)
     elif mode == "valid":
         out = _cut(out, axes, [abs(first[i] - second[i]) + 1 for i in axes])
     return convert(out, given)
@@ -277,7 +277,8 @@ def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Array:
     """`convolve` by Fourier transforms, along some axes, by default all.
 
-    Along the others, lengths are equal or 1, and arrays are multiplied element by element. The
+    Along the others, lengths are equal or 1, and arrays are multiplied element by element. With
+    mode "same" the result has the shape of in1 there, too, as in SciPy. The
     result is floating or complex; errors are relative to its largest elements. For long arrays
     this is faster than products. Raises as `convolve`, and AxisError.
 

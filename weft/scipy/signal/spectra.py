@@ -9,6 +9,7 @@ the frequencies depend on sizes only; the rest is one program.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
-from weft.errors import api_boundary
+from weft.errors import Fix, WeftValueError, api_boundary
 from weft.numpy import fft
 from weft.numpy.arguments import (
     axis_of,
@@ -45,8 +46,8 @@ __all__ = ["csd", "istft", "stft", "welch"]
 
 # Sums of cosines, periodic: what repeats is the window, so its last element is left out.
 _COSINES = {
-    "boxcar": (1.0,),
     "hann": (0.5, 0.5),
+    "boxcar": (1.0,),
     "hamming": (0.54, 0.46),
     "blackman": (0.42, 0.5, 0.08),
     "nuttall": (0.3635819, 0.4891775, 0.1365995, 0.0106411),
@@ -72,26 +73,48 @@ def _named_window(operation: str, name: Any, n: int) -> Any:
         return 1 - abs(2 * place / n - 1) if n > 1 else np.ones(n)
     if found == "cosine":
         return np.sin(np.pi * (place + 0.5) / (n + 1)) if n > 1 else np.ones(n)
-    one_of(operation, "window", found, (*_COSINES, "bartlett", "cosine"))
+    if found not in _COSINES:
+        raise _no_window(operation, name, n)
     if n == 1:
         return np.ones(1)
     terms = enumerate(_COSINES[found])
     return sum((-1) ** k * a * np.cos(2 * np.pi * k * place / n) for k, a in terms)
 
 
+def _no_window(operation: str, given: Any, n: int | None = None) -> WeftValueError:
+    """The error of a name that is not there, with the one that comes nearest to it."""
+    names = (*_COSINES, "bartlett", "cosine")
+    near = difflib.get_close_matches(given.lower(), names, 1) if isinstance(given, str) else []
+    made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
+    other = f", or the numbers of another window as an array: {made}" if not near else ""
+    name = near[0] if near else "hann"
+    return WeftValueError(
+        f"{operation}: there is no window {given!r:.80}",
+        operation=operation,
+        got=f"window={given!r:.80}",
+        wanted=f"{', '.join(map(repr, names))}, or an array of nperseg elements",
+        fix=Fix("window", f"pass window={name!r}{other}", {"window": name}),
+    )
+
+
 def _window(operation: str, given: Any, nperseg: Any, length: int) -> tuple[Any, int]:
     """The window, and the length of the parts."""
+    if isinstance(given, tuple):
+        # SciPy's names with parameters; one without any is the name alone.
+        if len(given) != 1 or not isinstance(given[0], str):
+            raise _no_window(operation, given)
+        [given] = given
     if isinstance(given, str):
         n = min(256, length) if nperseg is None else min(_positive(operation, nperseg), length)
         return _named_window(operation, given, n), n
-    if isinstance(given, tuple):
-        one_of(operation, "window", given, tuple(_COSINES))
     check_dimensions(operation, "window", given, 1, 1)
     check_numbers(operation, "window", given, dtypes.ORDERED)
     n = type_of(given).shape[0]
     if nperseg is not None and _positive(operation, nperseg) != n:
         raise wrong_value(
-            operation, f"a window of {n} and nperseg={nperseg}", "no nperseg beside a window"
+            operation,
+            f"a window of {n} elements and nperseg={nperseg}",
+            f"nperseg=None, or nperseg={n}, beside this window",
         )
     if n > length:
         raise wrong_shape(

@@ -7,7 +7,7 @@ it A is a small Hessenberg matrix H, and the least residual a least squares prob
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import weft.numpy as jnp
 from weft import tree
@@ -19,8 +19,11 @@ from weft.numpy.arguments import convert, integer_of
 from weft.ops.triangular_solve import triangular_solve
 from weft.scipy.arguments import one_of, wrong_value
 from weft.scipy.sparse.vectors import Operator, difference, norm, plus, solution
+from weft.typing import Array, ArrayLike
 
 __all__ = ["gmres"]
+
+Tree = TypeVar("Tree")
 
 
 def _along(basis: Any, w: Any) -> Any:
@@ -173,6 +176,32 @@ def _restarted(
     return while_loop(unfinished, round, (x0, first, jnp.full_like(first, jnp.inf), 0))[0]
 
 
+@overload
+def gmres(
+    A: Any,
+    b: ArrayLike,
+    x0: Any = ...,
+    *,
+    tol: Any = ...,
+    atol: Any = ...,
+    restart: int = ...,
+    maxiter: int | None = ...,
+    M: Any = ...,
+    solve_method: str = ...,
+) -> tuple[Array, None]: ...
+@overload
+def gmres(
+    A: Any,
+    b: Tree,
+    x0: Any = ...,
+    *,
+    tol: Any = ...,
+    atol: Any = ...,
+    restart: int = ...,
+    maxiter: int | None = ...,
+    M: Any = ...,
+    solve_method: str = ...,
+) -> tuple[Tree, None]: ...
 @api_boundary
 def gmres(
     A: Any,

@@ -7,14 +7,17 @@ differentiated, and a derivative costs one more system.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import weft.numpy as jnp
 from weft.control.while_loop import while_loop
 from weft.errors import api_boundary
 from weft.scipy.sparse.vectors import Operator, difference, dot, norm, plus, scaled, solution
+from weft.typing import Array, ArrayLike
 
 __all__ = ["bicgstab", "cg"]
+
+Tree = TypeVar("Tree")
 
 
 # ---- conjugate gradients -------------------------------------------------------------------------
@@ -46,6 +49,28 @@ def _conjugate_gradients(
     return while_loop(unfinished, step, (x0, r, z, dot(r, z).real, 0))[0]
 
 
+@overload
+def cg(
+    A: Any,
+    b: ArrayLike,
+    x0: Any = ...,
+    *,
+    tol: Any = ...,
+    atol: Any = ...,
+    maxiter: int | None = ...,
+    M: Any = ...,
+) -> tuple[Array, None]: ...
+@overload
+def cg(
+    A: Any,
+    b: Tree,
+    x0: Any = ...,
+    *,
+    tol: Any = ...,
+    atol: Any = ...,
+    maxiter: int | None = ...,
+    M: Any = ...,
+) -> tuple[Tree, None]: ...
 @api_boundary
 def cg(
     A: Any,
@@ -120,6 +145,28 @@ def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, m: Operator | None, ma
     return while_loop(unfinished, step, start)[0]
 
 
+@overload
+def bicgstab(
+    A: Any,
+    b: ArrayLike,
+    x0: Any = ...,
+    *,
+    tol: Any = ...,
+    atol: Any = ...,
+    maxiter: int | None = ...,
+    M: Any = ...,
+) -> tuple[Array, None]: ...
+@overload
+def bicgstab(
+    A: Any,
+    b: Tree,
+    x0: Any = ...,
+    *,
+    tol: Any = ...,
+    atol: Any = ...,
+    maxiter: int | None = ...,
+    M: Any = ...,
+) -> tuple[Tree, None]: ...
 @api_boundary
 def bicgstab(
     A: Any,

@@ -214,4 +214,6 @@ def euler(q: Any, *, axes: str) -> Any:
         middle = middle - jnp.pi / 2
     angles = [third, middle, first] if intrinsic else [first, middle, third]
     out = jnp.stack(angles, axis=-1)
-    return jnp.mod(out + jnp.pi, 2 * jnp.pi) - jnp.pi
+    # By a turn, and only where one is needed: a remainder would round small angles away.
+    out = jnp.where(out < -jnp.pi, out + 2 * jnp.pi, out)
+    return jnp.where(out > jnp.pi, out - 2 * jnp.pi, out)

@@ -7,10 +7,19 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.linalg.eigenvalues import eigh
-from weft.numpy.arguments import broadcast_shape, convert, inexact, integer_of, promoted
+from weft.numpy.arguments import (
+    broadcast_shape,
+    check_flag,
+    convert,
+    inexact,
+    length_of,
+    promoted,
+)
+from weft.random.checks import check_key
 from weft.random.gaussian import normal
 from weft.scipy.arguments import check_dimensions, check_numbers, wrong_shape, wrong_value
 from weft.scipy.spatial import quaternions
@@ -26,6 +35,24 @@ def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
     if of.shape[-1] != n:
         raise wrong_shape(operation, f"{argument}: {of}", f"{argument} of shape ({n},) or (k, {n})")
     return convert(x, inexact(of.dtype))
+
+
+def _floating(operation: str, dtype: Any) -> Any:
+    """The dtype of quaternions. Raises DTypeError."""
+    try:
+        found = dtypes.parse(dtype)
+    except DTypeError as error:
+        error.operation = operation
+        raise
+    if found not in dtypes.FLOATING:
+        raise DTypeError(
+            f"{operation}: quaternions are floating-point numbers",
+            operation=operation,
+            got=f"dtype={dtypes.short_name(found)}",
+            wanted="a dtype such as 'float32'",
+            fix=Fix("dtype", "pass dtype='float32', or leave it out", {"dtype": "float32"}),
+        )
+    return found
 
 
 def _axes(operation: str, seq: Any) -> str:
@@ -67,6 +94,7 @@ class Rotation(NamedTuple):
     @api_boundary
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
         """From vectors along the axis, of the length of the angle; shape (3,) or (n, 3)."""
+        check_flag(degrees, "Rotation.from_rotvec", "degrees")
         v = _vectors("Rotation.from_rotvec", "rotvec", rotvec, 3)
         return cls(quaternions.from_rotvec(jnp.deg2rad(v) if degrees else v))
 
@@ -97,11 +125,13 @@ class Rotation(NamedTuple):
         one letter a number, (n,) or (n, 1), otherwise (letters,) or (n, letters).
         """
         name = "Rotation.from_euler"
+        check_flag(degrees, name, "degrees")
         axes = _axes(name, seq)
         check_dimensions(name, "angles", angles, 0, 2)
         check_numbers(name, "angles", angles, dtypes.ORDERED)
-        given = type_of(angles)
-        x = convert(jnp.asarray(angles), inexact(given.dtype))
+        x = jnp.asarray(angles)
+        given = type_of(x)
+        x = convert(x, inexact(given.dtype))
         if len(axes) == 1 and given.ndim < 2:
             x = x[..., None]
         if x.ndim == 0 or x.shape[-1] != len(axes):
@@ -113,20 +143,18 @@ class Rotation(NamedTuple):
     @api_boundary
     def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
         """The rotation by nothing, or `num` of it."""
-        q = jnp.asarray([0.0, 0.0, 0.0, 1.0], dtype=dtype)
-        if num is None:
-            return cls(q)
-        count = integer_of(num, "Rotation.identity", "num")
-        if count < 0:
-            raise wrong_value("Rotation.identity", f"num={count}", "a num of 0 or more")
-        return cls(jnp.tile(q, (count, 1)))
+        name = "Rotation.identity"
+        q = jnp.asarray([0.0, 0.0, 0.0, 1.0], dtype=_floating(name, dtype))
+        return cls(q if num is None else jnp.tile(q, (length_of(num, name, "num"), 1)))
 
     @classmethod
     @api_boundary
     def random(cls, random_key: Any, num: int | None = None) -> Rotation:
         """A rotation drawn uniformly, or `num` of them: quaternions of normal numbers."""
-        shape = (4,) if num is None else (integer_of(num, "Rotation.random", "num"), 4)
-        return cls(quaternions.unit(normal(random_key, shape)))
+        name = "Rotation.random"
+        key = check_key(name, random_key)
+        shape = (4,) if num is None else (length_of(num, name, "num"), 4)
+        return cls(quaternions.unit(normal(key, shape)))
 
     @classmethod
     @api_boundary
@@ -140,37 +168,41 @@ class Rotation(NamedTuple):
     # ---- in other forms ----
 
     @api_boundary
-    def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Any:
+    def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Array:
         """Quaternions (x, y, z, w), or with `scalar_first` (w, x, y, z).
 
         canonical: of the two that rotate alike, the one with w above 0 (or else x, y, z).
         """
+        check_flag(canonical, "Rotation.as_quat", "canonical")
+        check_flag(scalar_first, "Rotation.as_quat", "scalar_first")
         q = quaternions.canonical(self.quat) if canonical else self.quat
         return jnp.roll(q, 1, axis=-1) if scalar_first else q
 
     @api_boundary
-    def as_matrix(self) -> Any:
+    def as_matrix(self) -> Array:
         """Orthogonal matrices, (3, 3) or (n, 3, 3)."""
         return quaternions.matrix(self.quat)
 
     @api_boundary
-    def as_rotvec(self, degrees: bool = False) -> Any:
+    def as_rotvec(self, degrees: bool = False) -> Array:
         """Vectors along the axis, of the length of the angle, which is at most half a turn."""
+        check_flag(degrees, "Rotation.as_rotvec", "degrees")
         v = quaternions.rotvec(self.quat)
         return jnp.rad2deg(v) if degrees else v
 
     @api_boundary
-    def as_mrp(self) -> Any:
+    def as_mrp(self) -> Array:
         """Modified Rodrigues parameters, of length 1 at most."""
         return quaternions.mrp(self.quat)
 
     @api_boundary
-    def as_euler(self, seq: str, degrees: bool = False) -> Any:
+    def as_euler(self, seq: str, degrees: bool = False) -> Array:
         """Three angles about axes, as `from_euler` takes them; shape (3,) or (n, 3).
 
         Where the middle angle leaves only the sum or the difference of the others, the last one is
         0; derivatives are not there then.
         """
+        check_flag(degrees, "Rotation.as_euler", "degrees")
         axes = _axes("Rotation.as_euler", seq)
         if len(axes) != 3:
             raise wrong_value("Rotation.as_euler", f"seq={seq!r}", "a seq of three letters")
@@ -180,9 +212,10 @@ class Rotation(NamedTuple):
     # ---- what is done with them ----
 
     @api_boundary
-    def apply(self, vectors: Any, inverse: bool = False) -> Any:
+    def apply(self, vectors: Any, inverse: bool = False) -> Array:
         """Rotated vectors, (3,) or (n, 3): one or n of both, element by element."""
         name = "Rotation.apply"
+        check_flag(inverse, name, "inverse")
         v = _vectors(name, "vectors", vectors, 3)
         broadcast_shape(name, type_of(self.quat).shape[:-1], type_of(v).shape[:-1])
         q = quaternions.conjugated(self.quat) if inverse else self.quat
@@ -194,7 +227,7 @@ class Rotation(NamedTuple):
         return Rotation(quaternions.conjugated(self.quat))
 
     @api_boundary
-    def magnitude(self) -> Any:
+    def magnitude(self) -> Array:
         """The angles, from 0 to pi; shape () or (n,)."""
         return quaternions.magnitude(self.quat)
 

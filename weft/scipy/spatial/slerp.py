@@ -67,4 +67,5 @@ class Slerp(NamedTuple):
 def _times(operation: str, times: Any) -> Any:
     value = jnp.asarray(times) if isinstance(times, (list, tuple)) else times
     check_numbers(operation, "times", value, dtypes.REAL)
-    return convert(jnp.asarray(value), inexact(type_of(value).dtype))
+    value = jnp.asarray(value)
+    return convert(value, inexact(type_of(value).dtype))

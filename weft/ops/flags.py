@@ -1,0 +1,38 @@
+"""Flags: arguments that are true or false."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.errors import Fix, WeftTypeError
+
+__all__ = ["check_flag", "check_flags"]
+
+
+def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
+    """Raises WeftTypeError where a flag is neither true nor false (nor None, where that is taken).
+
+    Every object of Python is true or false; that the text "no" is true is nobody's wish.
+    """
+    if value is False or value is True or (none and value is None):
+        return
+    if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return
+    if getattr(value, "shape", None) == () and getattr(value, "dtype", None) == np.bool_:
+        bool(value)  # raises for a traced value: what is computed depends on the flag
+        return
+    raise WeftTypeError(
+        f"{operation}: {argument} is True or False",
+        operation=operation,
+        got=f"{argument}={value!r:.80}",
+        wanted="True, False or None" if none else "True or False",
+        fix=Fix("flag", f"pass {argument}=True or {argument}=False", {"argument": argument}),
+    )
+
+
+def check_flags(operation: str, **flags: Any) -> None:
+    """Raises as `check_flag` for the first of several flags, given by their names."""
+    for argument, value in flags.items():
+        check_flag(value, operation, argument)
