@@ -477,3 +477,14 @@ def test_numbers_too_large_are_infinite_without_a_warning():
         for case in cases:
             for found in (case(), weft.jit(case)()):
                 assert found.dtype == np.float32 and np.isinf(found).all()
+
+
+@pytest.mark.parametrize("name", ["start", "stop", "step"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_ranges_that_do_not_end(name, value):
+    if name == "step" and np.isinf(value):
+        np.testing.assert_array_equal(jnp.arange(0, np.sign(value) * 3, value), [0.0])
+        return
+    for scalar in (float, jnp.float32):
+        with pytest.raises(WeftValueError, match=f"arange: {name} is"):
+            jnp.arange(**{"start": 0, "stop": 3, "step": 1, name: scalar(value)})

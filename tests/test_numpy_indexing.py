@@ -488,6 +488,36 @@ def test_windows_of_one_size_share_one_program():
 
 
 def compiled_programs():
-    modules = ("indexing.take_window", "indexing.take_by_plan", "at.update_window")
+    modules = ("getitem.take_window", "getitem.take_by_plan", "at.update_window")
     found = [functools.reduce(getattr, name.split("."), weft.numpy) for name in modules]
     return sum(len(function.programs) for function in found)
+
+
+@pytest.mark.parametrize("form", [lambda part: part, lambda part: (part,)])
+def test_a_bound_equal_to_an_integer_is_none(form):
+    x = jnp.arange(5)
+    for _ in range(3):  # remembered, and looked up under a key to which 1.0 is equal
+        np.testing.assert_array_equal(x[form(slice(1, 2, 1))], [1])
+    for part in (slice(1.0, 2, 1), slice(1, 2.0, 1), slice(1, 2, 1.0)):
+        for call in (lambda y, k=part: y[form(k)], weft.jit(lambda y, k=part: y[form(k)])):
+            with pytest.raises(TypeError, match="bounds of a slice"):
+                call(x)
+
+
+def test_an_ellipsis_for_no_dimensions_sets_index_arrays_apart():
+    x = np.arange(24).reshape(2, 3, 4)
+    i, j = np.array([0, 1, 1]), np.array([[2, -2, 0], [3, 0, 1]])
+    for index in (
+        (slice(None), i, ..., j),
+        (slice(1), [1, 0, 2], ..., j),
+        (0, ..., i, j),
+        (slice(None), i, j, ...),
+        (slice(None), 1, ..., i),
+        (..., i, j),
+        (..., [0, 1, 1], j),
+    ):
+        np.testing.assert_array_equal(jnp.asarray(x)[index], x[index])
+        np.testing.assert_array_equal(weft.jit(lambda y, k=index: y[k])(x), x[index])
+        changed = x.copy()
+        changed[index] = -1
+        np.testing.assert_array_equal(jnp.asarray(x).at[index].set(-1), changed)

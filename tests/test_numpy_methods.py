@@ -8,12 +8,13 @@ import operator
 import numpy as np
 import pytest
 
+import weft
 import weft.numpy as jnp
 from weft.api import jit, make_jaxpr
 from weft.array import Array
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.trace import Tracer
-from weft.errors import ShapeError
+from weft.errors import DTypeError, ShapeError
 from weft.testing import exact_array
 
 X = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]], np.float32)
@@ -215,3 +216,26 @@ def test_methods_have_the_defaults_of_their_functions():
             assert parameter.default == theirs[parameter.name].default, (name, parameter.name)
             compared += 1
     assert compared > 80
+
+
+OPERATORS = "add sub mul truediv floordiv mod pow matmul lt le gt ge eq ne".split()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("other", [[1, 2], (1, 2), {1}, {}], ids=str)
+def test_operators_refuse_containers(name, other):
+    operation = getattr(operator, name)
+    for x in (jnp.array([1, 2]), jnp.array(2)):  # a list times an integer would be repeated
+        for call in (lambda x=x: operation(x, other), lambda x=x: operation(other, x)):
+            with pytest.raises(TypeError, match="takes arrays or numbers, not a"):
+                call()
+
+
+def test_narrow_integers_as_booleans_and_their_extremes():
+    x = jnp.array([0, 3, -2], jnp.int4)
+    np.testing.assert_array_equal(x.astype(bool), [False, True, True])
+    np.testing.assert_array_equal(weft.jit(lambda y: y.astype(bool))(x), [False, True, True])
+    assert x.round(1).dtype == jnp.int4
+    for name in ("max", "min"):
+        with pytest.raises(DTypeError, match=f"{name} does not take"):
+            getattr(x, name)()

@@ -169,7 +169,7 @@ def test_what_is_no_array_is_refused(bad):
         jnp.sin(bad)
 
 
-@pytest.mark.parametrize("bad", [[1, 2], None, "a", object()])
+@pytest.mark.parametrize("bad", [None, "a", object()])
 def test_operators_leave_what_they_do_not_know_to_python(bad):
     x = jnp.ones(2)
     with pytest.raises(TypeError, match="unsupported operand"):

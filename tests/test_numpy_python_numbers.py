@@ -165,14 +165,16 @@ WIDE = {
     "dot": lambda x, n: jnp.dot(n, x)[1],
     "polyadd": lambda x, n: jnp.polyadd(x, n)[-1] - 1,
     "sum": lambda x, n: jnp.sum(x[:1], initial=n),
+    "clip": lambda x, n: jnp.clip(x + n, 0, n)[1],
+    "block": lambda x, n: jnp.block([[x, n]])[0, 2],
+    "r_": lambda x, n: jnp.r_[x, n][2],
+    "c_": lambda x, n: jnp.c_[x[:1], n][0, 1],
 }
 
 
 @pytest.mark.parametrize("name", WIDE)
 @pytest.mark.parametrize("number", [0.1, 2**40 + 1])
 def test_a_number_beside_64_bits_is_not_rounded_to_32_first(name: str, number: Any) -> None:
-    if "array" in name and isinstance(number, int):
-        pytest.skip("a list asks for no width: the error says to give a dtype")
     dtype = np.float64 if isinstance(number, float) else np.int64
     x = jnp.arange(2, dtype=dtype)
     for function in (WIDE[name], weft.jit(WIDE[name], static_argnums=1)):
@@ -187,3 +189,70 @@ def test_a_number_is_found_among_elements_of_64_bits() -> None:
     assert int(jnp.searchsorted(x, 0.1, side="right")) == 1
     assert int(jnp.searchsorted(x, 0.2)) == 1
     assert int(jnp.digitize(0.1, x)) == 1
+
+
+# Parameters that are numbers beside samples x of 64 bits.
+PARAMETERS = {
+    "trapezoid dx": lambda x, n: jnp.trapezoid(x, dx=n),
+    "trapezoid x": lambda x, n: jnp.trapezoid(x, n * np.arange(4)),
+    "gradient": lambda x, n: jnp.gradient(x, n),
+    "gradient at points": lambda x, n: jnp.gradient(x, n * np.arange(4.0)),
+    "unwrap period": lambda x, n: jnp.unwrap(9 * x, period=n),
+    "unwrap discont": lambda x, n: jnp.unwrap(x, discont=n, period=0.05),
+    "interp period": lambda x, n: jnp.interp(x, jnp.sort(x), x, period=n),
+    "interp ends": lambda x, n: jnp.interp(9 * x, jnp.sort(x), x, left=n, right=-n),
+    "interp values": lambda x, n: jnp.interp(x, jnp.sort(x), n * np.arange(4)),
+    "quantile": lambda x, n: jnp.quantile(x, n),
+    "percentiles": lambda x, n: jnp.percentile(x, n * np.arange(1, 4)),
+    "convolve": lambda x, n: jnp.convolve(x, n * np.arange(1, 4)),
+    "correlate": lambda x, n: jnp.correlate(n * np.arange(1, 4), x),
+    "polyfit": lambda x, n: jnp.polyfit(x, n * np.arange(4), 1),
+    "put": lambda x, n: jnp.put(x, np.array([0, 1]), n * np.arange(1, 3), inplace=False),
+    "place": lambda x, n: jnp.place(x, x > 0, n * np.arange(1, 3), inplace=False),
+    "insert": lambda x, n: jnp.insert(x, 1, n * np.arange(1, 3)),
+    "pad": lambda x, n: jnp.pad(x, 1, constant_values=n * np.ones(())),
+    "ediff1d": lambda x, n: jnp.ediff1d(x, to_end=n * np.ones(2)),
+    "diff": lambda x, n: jnp.diff(x, prepend=n * np.ones(2)),
+    "fill_diagonal": lambda x, n: jnp.fill_diagonal(x[:, None] + x, n * np.ones(4), inplace=False),
+    "solve": lambda x, n: jnp.linalg.solve(x[:, None] ** np.arange(4), n * np.arange(4)),
+    "lstsq": lambda x, n: jnp.linalg.lstsq(x[:, None] ** np.arange(2), n * np.arange(4))[0],
+}
+
+
+@pytest.mark.parametrize("scalar", [float, np.float64])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_beside_64_bits_are_not_rounded_to_32(name: str, scalar: Any) -> None:
+    x, n = jnp.asarray([0.1, 0.7, 0.3, 1.3], jnp.float64), scalar(0.1)
+    function = PARAMETERS[name]
+    with weft.enable_x64():
+        expected = tree.leaves(function(x, n))
+    for call in (lambda: function(x, n), lambda: weft.jit(lambda y: function(y, n))(x)):
+        for one, other in zip(tree.leaves(call()), expected, strict=True):
+            assert one.dtype == other.dtype == np.float64
+            np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [c for c in CALLS if c.module.startswith("weft.numpy")],
+    ids=lambda c: f"{c.module.removeprefix('weft.')}.{c.name}",
+)
+def test_the_default_width_rounds_nothing_that_meets_64_bits(call: Valid) -> None:
+    def widened(value: Any) -> Any:
+        wide = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        return jnp.asarray(value.astype(np.float64), np.float64) if wide else value
+
+    for i, given in enumerate(call.args):
+        if widened(given) is given:
+            continue
+        for instead in (0.1, np.float64(0.1), given * 1.1):
+            args = [instead if i == j else widened(x) for j, x in enumerate(call.args)]
+            found = outcome(call, args, call.kwargs)
+            with weft.enable_x64():
+                expected = outcome(call, args, call.kwargs)
+            if isinstance(found, Exception) or isinstance(expected, Exception):
+                assert type(found) is type(expected)
+                continue
+            for one, other in zip(found, expected, strict=True):
+                if one.dtype == other.dtype == np.float64:
+                    np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)

@@ -23,7 +23,10 @@ __all__ = ["MODULES", "NO_ARRAYS", "Valid", "functions", "valid_calls"]
 
 @dataclasses.dataclass(frozen=True)
 class Valid:
-    """A call that works: positional arguments and keywords of the function of that name."""
+    """A call that works: positional arguments and keywords of the function of that name.
+
+    A method is named by its class, and takes its object first.
+    """
 
     module: str
     name: str
@@ -34,7 +37,10 @@ class Valid:
 
     @property
     def function(self) -> Callable[..., Any]:
-        return getattr(importlib.import_module(self.module), self.name)
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found
 
     @property
     def signature(self) -> inspect.Signature:

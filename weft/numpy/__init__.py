@@ -36,6 +36,7 @@ from weft.numpy.choosing import (
     select,
     where,
 )
+from weft.numpy.clipping import clip
 from weft.numpy.closeness import (
     allclose,
     array_equal,
@@ -228,6 +229,7 @@ from weft.numpy.elementwise import (
     subtract,
     true_divide,
 )
+from weft.numpy.grids import fromfunction, meshgrid
 from weft.numpy.inspection import (
     array_repr,
     array_str,
@@ -342,12 +344,10 @@ from weft.numpy.quantiles import (
 from weft.numpy.ranges import (
     arange,
     eye,
-    fromfunction,
     geomspace,
     identity,
     linspace,
     logspace,
-    meshgrid,
     tri,
     tril,
     triu,
@@ -371,7 +371,6 @@ from weft.numpy.representation import (
     angle,
     around,
     ceil,
-    clip,
     conj,
     conjugate,
     copysign,

@@ -24,6 +24,7 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.ops.convert import convert_element_type
+from weft.ops.flags import check_flag
 from weft.ops.shape import broadcast_in_dim, canonical_axes, canonical_axis
 
 __all__ = [
@@ -57,15 +58,18 @@ __all__ = [
 ]
 
 
-def check_arrays(operation: str, *values: Any) -> None:
-    """Raises WeftTypeError naming the first argument that is no array and no number."""
+def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
+    """Raises WeftTypeError naming the first argument that is no array and no number.
+
+    argument: the name of the one value, where its place says little to the user.
+    """
     for position, value in enumerate(values):
         if getattr(value, "type", None) is not None:
             continue
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
-                raise _no_numbers(operation, dtype, position)
+                raise _no_numbers(operation, dtype, argument or f"argument {position}")
             check_unmasked(value, operation)
             continue
         if not isinstance(value, (list, tuple, str, set, dict)) and value is not None:
@@ -76,13 +80,14 @@ def check_arrays(operation: str, *values: Any) -> None:
             else:
                 continue
         fix = None
+        which = argument or f"argument {position}"
         if isinstance(value, (list, tuple)):
-            fix = Fix("array", "convert it: weft.numpy.array(x)", {"argument": position})
+            name = argument if argument.isidentifier() else "x"
+            fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": position})
         raise WeftTypeError(
-            f"{operation} takes arrays or numbers, not a {type(value).__name__} "
-            f"(argument {position})",
+            f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})",
             operation=operation,
-            got=f"{value!r:.80} of class {type(value).__name__} as argument {position}",
+            got=f"{value!r:.80} of class {type(value).__name__} as {which}",
             wanted="an array, a NumPy array or a number",
             fix=fix,
         )
@@ -119,9 +124,9 @@ def check_fits(operation: str, value: Any, dtype: Any) -> None:
 _FLOAT = np.dtype(float)
 
 
-def _no_numbers(operation: str, dtype: Any, position: int) -> WeftTypeError:
+def _no_numbers(operation: str, dtype: Any, which: str) -> WeftTypeError:
     return WeftTypeError(
-        f"{operation}: a NumPy array of dtype {dtype} holds no numbers (argument {position})",
+        f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})",
         operation=operation,
         got=f"dtype {dtype}",
         wanted="a numeric or boolean dtype",
@@ -251,27 +256,6 @@ def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: s
             got=f"{argument}={value!r:.80}",
             wanted=" or ".join(map(repr, choices)),
         )
-
-
-def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
-    """Raises WeftTypeError where a flag is neither true nor false (nor None, where that is taken).
-
-    Every object of Python is true or false; that the text "no" is true is nobody's wish.
-    """
-    if value is False or value is True or (none and value is None):
-        return
-    if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
-        return
-    if getattr(value, "shape", None) == () and getattr(value, "dtype", None) == np.bool_:
-        bool(value)  # raises for a traced value: what is computed depends on the flag
-        return
-    raise WeftTypeError(
-        f"{operation}: {argument} is True or False",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted="True, False or None" if none else "True or False",
-        fix=Fix("flag", f"pass {argument}=True or {argument}=False", {"argument": argument}),
-    )
 
 
 def check_fill(fill_value: Any, size: Any, operation: str) -> None:

@@ -21,6 +21,7 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
+    check_arrays,
     check_fill,
     check_fits,
     check_number,
@@ -279,6 +280,10 @@ def extract(
     >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
+    if isinstance(condition, (list, tuple)):
+        condition = np.asarray(condition)
+    condition = operand("extract", condition)
+    check_arrays("extract", arr)
     return compress(
         reshape(condition, (type_of(condition).size,)), arr, size=size, fill_value=fill_value
     )

@@ -197,8 +197,8 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
     _collect(value, leaves)
     if all(isinstance(leaf, (bool, int, float, complex, np.generic)) for leaf in leaves):
         return _from_numbers(value, leaves, dtype)
-    parts = [_make(item, dtype) for item in value]
-    types = [type_of(part) for part in parts]
+    parts = [_unmade(item) if dtype is None else _make(item, dtype) for item in value]
+    types = [part if type(part) is ArrayType else type_of(part) for part in parts]
     shape = types[0].shape
     if any(of.shape != shape for of in types):
         raise ShapeError(
@@ -213,13 +213,32 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
         )
     for leaf in leaves:
         check_fits("array", leaf, dtype)
-    if dtype in _WIDE:  # Numbers and NumPy arrays at once, as the default width would round them.
-        parts = [
-            part if hasattr(item, "type") else _make(item, dtype)
-            for item, part in zip(value, parts, strict=True)
-        ]
+    # Numbers and NumPy arrays at once, as the default width would round them or not hold them.
+    parts = [
+        part
+        if hasattr(item, "type") or not (dtype in _WIDE or type(part) is ArrayType)
+        else _make(item, dtype)
+        for item, part in zip(value, parts, strict=True)
+    ]
     rows = [broadcast_in_dim(_in_dtype(x, dtype), (1, *shape), _from_one(shape)) for x in parts]
     return concatenate(rows, 0)
+
+
+def _unmade(item: Any) -> Any:
+    """A part of a list as an array; of integers alone, which may fit in what they meet only, the
+    type."""
+    leaves: list[Any] = []
+    if isinstance(item, (list, tuple)):
+        _collect(item, leaves)
+    elif type(item) is int:
+        leaves.append(item)
+    if not leaves or any(type(leaf) is not int for leaf in leaves):
+        return _make(item, None)
+    try:
+        shape = np.shape(item)
+    except ValueError:
+        return _make(item, None)  # raises
+    return ArrayType(shape, dtypes.default_int(), True)
 
 
 def _from_one(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -217,7 +217,7 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
             wanted="inplace=False",
             fix=Fix("inplace", "pass inplace=False and use the result", {"inplace": False}),
         )
-    a, val = operands("fill_diagonal", a, val)
+    a, _ = operands("fill_diagonal", a, val)
     of = type_of(a)
     val = number_for("fill_diagonal", val, of.dtype)
     if of.ndim < 2 or (of.ndim > 2 and len(set(of.shape)) > 1):

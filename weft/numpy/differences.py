@@ -15,6 +15,7 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     broadcasted,
+    check_arrays,
     convert,
     inexact,
     integer_of,
@@ -28,7 +29,7 @@ from weft.numpy.creation import asarray, full
 from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import preferred_dtype
-from weft.numpy.promotion import number_for
+from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
 from weft.ops.arithmetic import abs as abs_
@@ -83,7 +84,8 @@ def diff(
     for value, first in ((prepend, True), (append, False)):
         if value is None:
             continue
-        value = number_for("diff", operand("diff", value), of.dtype)
+        check_arrays("diff", value)
+        value = number_for("diff", value, of.dtype)
         if not type_of(value).ndim:
             one = tuple(1 if d == place else s for d, s in enumerate(of.shape))
             value = broadcasted(value, one)
@@ -107,7 +109,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     parts = [found]
     for value, first in ((to_begin, True), (to_end, False)):
         if value is not None:
-            value = number_for("ediff1d", operand("ediff1d", value), type_of(ary).dtype)
+            check_arrays("ediff1d", value)
+            value = number_for("ediff1d", value, type_of(ary).dtype)
             flat = reshape(convert(value, type_of(ary).dtype), (type_of(value).size,))
             parts = [flat, *parts] if first else [*parts, flat]
     return concatenate(parts) if len(parts) > 1 else found
@@ -128,13 +131,15 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     Array([0., 1., 1., 2.], dtype=float32)
     """
     given = [period] if discont is None else [period, discont]
-    p, *given = operands("unwrap", p, *given)
+    check_arrays("unwrap", p, *given)
+    p, period = meeting("unwrap", p, period)
     of = type_of(p)
-    if any(type_of(x).dtype in dtypes.COMPLEX for x in (p, *given)):
+    types = [canonical_type(x) for x in (p, *given)]
+    if any(t.dtype in dtypes.COMPLEX for t in types):
         raise DTypeError(
             "unwrap takes real numbers",
             operation="unwrap",
-            got=", ".join(str(type_of(x)) for x in (p, *given)),
+            got=", ".join(map(str, types)),
             wanted="a real dtype",
             fix=Fix("part", "take the angle first: weft.numpy.angle(x)", {}),
         )
@@ -148,7 +153,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     p, period = promoted("unwrap", p, period)
     if not of.shape[place]:
         return asarray(p)
-    return _unwrap(p, period, *given[1:], axis=place)
+    rest = [number_for("unwrap", x, type_of(p).dtype) for x in given[1:]]
+    return _unwrap(p, period, *rest, axis=place)
 
 
 @compiled
@@ -231,7 +237,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     >>> jnp.gradient(jnp.array([1.0, 4.0, 9.0]))
     Array([3., 4., 5.], dtype=float32)
     """
-    f, *given = operands("gradient", f, *varargs)
+    f, *_ = operands("gradient", f, *varargs)
+    given = [number_for("gradient", step, inexact(type_of(f).dtype)) for step in varargs]
     if edge_order not in (None, 1):
         why = "the slopes at the edges are those between two samples"
         fix = "leave it out, or replace the first and last slopes by ones of higher order"
@@ -289,7 +296,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     Array(2., dtype=float32)
     """
     step = dx if x is None else x
-    y, step = operands("trapezoid", y, step)
+    y, step = meeting("trapezoid", y, step)
     of = type_of(y)
     place = axis_of(axis, of.ndim, "trapezoid")
     if x is not None and type_of(x).ndim == 1 and type_of(x).shape[0] != of.shape[place]:
@@ -342,7 +349,7 @@ def _convolve(a: Any, v: Any, *, mode: str, turned: bool, precision: Any, prefer
 
 
 def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
-    a, v = operands(name, a, v)
+    a, v = meeting(name, a, v)
     left, right = type_of(a), type_of(v)
     if left.ndim != 1 or right.ndim != 1 or not left.size or not right.size:
         raise ShapeError(

@@ -4,6 +4,7 @@ functions about dtypes and promotion.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -212,7 +213,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
     return (of.dtype if hasattr(value, "type") else dtypes.canonical(of.dtype)), of.weak_type
 
 
-def result_type(*args: Any) -> Any:
+def result_type(*args: Any) -> np.dtype[Any]:
     """The dtype in which arrays, numbers and dtypes meet. Python numbers yield to the others.
 
     >>> result_type(np.int8, 1.0), result_type("bfloat16", 2)
@@ -228,7 +229,7 @@ def result_type(*args: Any) -> Any:
     return dtypes.promote(*[_pair(value) for value in args])[0]
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> Any:
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> builtins.bool:
     """Whether NumPy would convert one dtype to another under a rule of casting.
 
     >>> can_cast("int8", "int16"), can_cast("float32", "int32")
@@ -248,7 +249,7 @@ _KINDS: dict[str, Any] = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
+def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     """Whether a dtype is of a kind: one of the Array API's names, a dtype, or a tuple of those.
 
     >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))

@@ -301,7 +301,9 @@ def _check_optimize(operation: str, optimize: Any) -> None:
         check_choice(optimize, _METHODS, operation, "optimize")
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "greedy") -> Any:
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: Any = "greedy"
+) -> tuple[list[Any], str]:
     """The order in which `einsum` would contract, as (list of steps, description).
 
     >>> steps, _ = einsum_path("ij,jk,k->i", np.ones((2, 3)), np.ones((3, 4)), np.ones(4))

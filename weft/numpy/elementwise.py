@@ -443,20 +443,37 @@ def _power_of_integers(x: Any, y: Any) -> Any:
 
 
 def _wrapped_power(x: Any, y: Any) -> Any:
-    """The power for exponents that are not negative.
+    """The power for exponents that are not negative, modulo 2**n for n bits.
 
-    The powers of an odd number never become 0: every bit of the exponent counts.
+    The lowest k bits of the exponent by repeated squaring. For odd x, b = x**(2**k) is 1 + d with a
+    d that 2**(k + 2) divides (Knuth, The Art of Computer Programming 2, section 3.2.1.2), so that
+    of the binomial series of b**h all but the first four terms vanish, where h is the rest of the
+    exponent. The powers of an even x vanish themselves where there is such a rest.
     """
     if _signed(y):
         y = lax.max(y, constant(0, y))
+    dtype = type_of(y).dtype
+    count = dtypes.iinfo(dtype).bits
+    low = count // 4 - 2 if count > 16 else count.bit_length() - 1
     result, base = filled(1, x), x
-    # All bits in one program. A loop that stops at the last bit in use would be faster for 64 bits,
-    # but loops would have to be loaded with the package.
-    for i in range(8 * type_of(y).dtype.itemsize - (1 if _signed(y) else 0)):
+    for i in range(low):
         bit = lax.ne(bits.bitwise_and(y, constant(1 << i, y)), constant(0, y))
         result = select(bit, lax.mul(result, base), result)
         base = lax.mul(base, base)
-    return result
+    zero, one = constant(0, x), constant(1, x)
+    rest = bits.shift_right_logical(y, constant(low, y))
+    d = lax.sub(base, one)
+    # The number whose product with 3 is 1, modulo 2**count.
+    inverse = (1 - (1 << count)) // 3 if _signed(x) else (1 + (2 << count)) // 3
+    # h (h - 1) / 2 without a number beyond the dtype, and that times (h - 2) / 3.
+    half, other = bits.shift_right_logical(rest, one), lax.sub(rest, one)
+    second = lax.mul(half, bits.bitwise_or(other, one))
+    third = lax.mul(lax.mul(second, lax.sub(rest, constant(2, x))), constant(inverse, x))
+    series = lax.add(second, lax.mul(d, third))
+    series = lax.add(one, lax.mul(d, lax.add(rest, lax.mul(d, series))))
+    odd = lax.ne(bits.bitwise_and(x, one), zero)
+    vanishes = bits.bitwise_and(bits.bitwise_not(odd), lax.ne(rest, zero))
+    return select(vanishes, filled(0, x), select(odd, lax.mul(result, series), result))
 
 
 def _signed(x: Any) -> bool:

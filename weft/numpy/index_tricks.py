@@ -14,9 +14,11 @@ from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.numpy.arguments import axis_of, promoted
 from weft.numpy.creation import array, asarray
 from weft.numpy.dtypes import result_type
+from weft.numpy.grids import meshgrid
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.manipulation import moveaxis
-from weft.numpy.ranges import arange, linspace, meshgrid
+from weft.numpy.promotion import meeting
+from weft.numpy.ranges import arange, linspace
 from weft.ops.shape import reshape
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
@@ -98,7 +100,12 @@ class _Joined:
                 got=repr(key),
                 wanted="at least one array, number or slice",
             )
-        made = [self._part(part, ndmin, place) for part in parts]
+        # Python numbers and NumPy arrays at once in what they meet, where that is wide.
+        values = meeting(self._name, *map(self._value, parts))
+        made = [
+            (self._spread(value, ndmin, place), _is_number(part))
+            for value, part in zip(values, parts, strict=True)
+        ]
         arrays = [x for x, number in made if not number]
         if arrays:  # Python numbers take the dtype of the arrays beside them
             dtype = result_type(*[x for x, _ in made])
@@ -125,8 +132,8 @@ class _Joined:
             defaults[2] = -1
         return defaults[0], defaults[1], defaults[2]
 
-    def _part(self, part: Any, ndmin: int, place: int) -> tuple[Any, bool]:
-        """An array of at least `ndmin` dimensions, and whether it was a Python number."""
+    def _value(self, part: Any) -> Any:
+        """An array or a number for what a part is written as."""
         if isinstance(part, str):
             raise WeftTypeError(
                 f"{self._name}: a text stands in front only",
@@ -134,22 +141,27 @@ class _Joined:
                 got=repr(part),
                 wanted="arrays, numbers and slices",
             )
-        number = isinstance(part, (bool, int, float, complex)) and not isinstance(part, np.generic)
-        value = _values(self._name, part) if isinstance(part, slice) else part
-        value = array(value) if isinstance(value, (list, tuple)) else value
+        if isinstance(part, slice):
+            return _values(self._name, part)
+        return array(part) if isinstance(part, (list, tuple)) else part
+
+    def _spread(self, value: Any, ndmin: int, place: int) -> Any:
+        """An array of at least `ndmin` dimensions."""
         rank = type_of(value).ndim
         if not rank:
-            return reshape(asarray(value), (1,) * max(ndmin, 1)), number
+            return reshape(asarray(value), (1,) * max(ndmin, 1))
         if rank >= ndmin:
-            return asarray(value), False
+            return asarray(value)
         # The old dimensions stand where `place` says, new ones of length 1 around them.
         missing = ndmin - rank
         first = place if place >= 0 else place + missing + 1
         value = reshape(asarray(value), (*(1,) * missing, *type_of(value).shape))
         target = range(first, first + rank)
-        return moveaxis(
-            value, list(range(missing, ndmin)), list(map(operator.index, target))
-        ), False
+        return moveaxis(value, list(range(missing, ndmin)), list(map(operator.index, target)))
+
+
+def _is_number(part: Any) -> bool:
+    return isinstance(part, (bool, int, float, complex)) and not isinstance(part, np.generic)
 
 
 r_ = _Joined("r_", 0, 1, -1)

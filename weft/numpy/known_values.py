@@ -141,7 +141,7 @@ def common_type(*arrays: Any) -> type:
     return kind
 
 
-def min_scalar_type(a: Any) -> Any:
+def min_scalar_type(a: Any) -> np.dtype[Any]:
     """The smallest dtype that holds a number, or for an array with dimensions its own dtype.
 
     Raises ConcretizationError for a traced array without dimensions, whose value is not known.

@@ -15,7 +15,14 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import broadcasted, convert, inexact, integer_of, operand, operands
+from weft.numpy.arguments import (
+    broadcasted,
+    check_arrays,
+    convert,
+    inexact,
+    integer_of,
+    operand,
+)
 from weft.numpy.compiled import compiled
 from weft.numpy.manipulation import as_operand
 from weft.numpy.promotion import number_for
@@ -129,7 +136,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         name = _OPTIONS[mode][0]
         rows = _pairs(kwargs.get(name, 0), of.ndim, name)
         values = [v for row in rows for v in row]
-        values = [number_for("pad", x, of.dtype) for x in operands("pad", *values)]
+        check_arrays("pad", *values)
+        values = [number_for("pad", x, of.dtype) for x in values]
         return (_constant if mode == "constant" else _ramp)(array, *values, widths=widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)] and mode != "empty":
         raise WeftValueError(

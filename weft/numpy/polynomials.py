@@ -24,7 +24,6 @@ from weft.numpy.arguments import (
     inexact,
     integer_of,
     operand,
-    operands,
     promoted,
 )
 from weft.numpy.compiled import compiled
@@ -557,7 +556,7 @@ def polyfit(
     x = _vector("polyfit", x, "x")
     given = (y,) if w is None else (y, w)
     y, *more = [asarray(v) if isinstance(v, (list, tuple)) else v for v in given]
-    y, *more = operands("polyfit", y, *more)
+    x, y, *more = meeting("polyfit", x, y, *more)
     _check_points(order, type_of(x), type_of(y), type_of(more[0]) if more else None)
     x, y, *more = promoted("polyfit", x, y, *more)
     dtype = inexact(type_of(x).dtype)

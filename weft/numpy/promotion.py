@@ -16,7 +16,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
-from weft.core.types import ArrayType, check_unmasked, type_of
+from weft.core.types import ArrayType, check_unmasked, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.numpy.arguments import check_arrays, check_fits, does_not_fit, inexact, operands
 from weft.numpy.compiled import compiled
@@ -27,6 +27,7 @@ from weft.typing import ArrayLike
 
 __all__ = [
     "Binary",
+    "CONTAINERS",
     "BinaryUfunc",
     "Unary",
     "UnaryUfunc",
@@ -51,6 +52,7 @@ _settings = config.settings
 _NUMBERS = (bool, int, float, complex)
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}
+CONTAINERS = frozenset({list, tuple, set, dict})
 _WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128})
 
 
@@ -104,11 +106,16 @@ def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
 
 
 def number_for(operation: str, value: Any, dtype: Any) -> Any:
-    """A Python number in the dtype that it is to take, where the default width would round it or
-    not hold it; anything else as it is.
+    """A Python number, a NumPy scalar or a NumPy array in the dtype that it is to take, where the
+    default width would round it or not hold it; anything else as it is.
 
     Raises OverflowError for an integer beyond an integer dtype.
     """
+    if isinstance(value, (np.ndarray, np.generic)):
+        given = value.dtype
+        if dtype in _WIDE and given in dtypes.ANY and _RANK[given.kind] <= _RANK[dtype.kind]:
+            return _made(value, dtype, operation)
+        return user_value(value)
     if type(value) not in _NUMBERS or dtype not in dtypes.NUMERIC:
         return value
     check_fits(operation, value, dtype)
@@ -430,6 +437,9 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
                 try:
                     check_arrays(plans.operation.name, x1, x2)
                 except WeftTypeError:
+                    # Left to a list, a product would repeat it, and `==` be false.
+                    if type(x1) in CONTAINERS or type(x2) in CONTAINERS:
+                        raise
                     return unknown
             plan = plans.make(x1, x2)
         return plan(x1, x2)

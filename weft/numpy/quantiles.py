@@ -29,6 +29,7 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled import compiled
 from weft.numpy.creation import full
 from weft.numpy.nan_reductions import is_nan
+from weft.numpy.promotion import number_for
 from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
@@ -300,7 +301,10 @@ def _fraction(
 ) -> Any:
     refuse_out(name, out)
     _check_fractions(name, q, scale)
-    a, q = operands(name, a, q)
+    a, given = operands(name, a, q)
+    if type_of(a).dtype in dtypes.REAL:
+        given = number_for(name, q, inexact(type_of(a).dtype))
+    q = given
     check_flag(overwrite_input, name, "overwrite_input")
     if overwrite_input:
         why = "arrays do not change in place"

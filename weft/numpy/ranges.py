@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -26,14 +25,12 @@ from weft.numpy.arguments import (
     check_flag,
     inexact,
     integer_of,
-    not_taken,
     promoted,
-    shape_of,
 )
 from weft.numpy.compiled import compiled, is_eager
 from weft.numpy.creation import _SMALL, _placed
 from weft.numpy.elementwise import constant, filled
-from weft.numpy.promotion import as_operand, meeting
+from weft.numpy.promotion import as_operand, canonical_type, meeting
 from weft.numpy.repeated import repeated
 from weft.ops import arithmetic as lax
 from weft.ops import powers, rounding
@@ -46,12 +43,10 @@ from weft.typing import ArrayLike
 __all__ = [
     "arange",
     "eye",
-    "fromfunction",
     "geomspace",
     "identity",
     "linspace",
     "logspace",
-    "meshgrid",
     "tri",
     "tril",
     "triu",
@@ -83,15 +78,16 @@ def _static(value: Any, argument: str) -> Any:
             )
         value = known
     check_arrays("arange", value)
-    if isinstance(value, complex) or type_of(value).dtype in dtypes.COMPLEX:
+    of = canonical_type(value)
+    if of.dtype in dtypes.COMPLEX:
         raise WeftValueError(
             "arange takes no complex numbers", operation="arange", got=f"{argument}={value!r}"
         )
-    if type_of(value).shape:
+    if of.shape:
         raise ShapeError(
             "arange takes numbers, not arrays with dimensions",
             operation="arange",
-            got=f"{argument}: {type_of(value)}",
+            got=f"{argument}: {of}",
             wanted="a number",
         )
     return value
@@ -104,7 +100,7 @@ def _range_dtype(values: list[Any]) -> Any:
     """The dtype in which the numbers meet: Python numbers ask for no width."""
     pairs = []
     for value in values:
-        of = type_of(value)
+        of = canonical_type(value)
         known = hasattr(value, "type") or not isinstance(value, np.generic)
         pairs.append((of.dtype if known else dtypes.canonical(of.dtype), of.weak_type))
     dtype = dtypes.promote(*pairs)[0]
@@ -143,7 +139,23 @@ def arange(
         first, last, by = (x.item() if hasattr(x, "item") else x for x in (first, last, by))
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0")
+    _check_finite(start=first, stop=last, step=by)
     return _placed(_range(first, last, by, wanted), device)
+
+
+def _check_finite(**numbers: Any) -> None:
+    """Raises WeftValueError for a range that is NaN or endless."""
+    for name, value in numbers.items():
+        # An infinite step ends the range after the first number.
+        endless = math.isinf(value) and name != "step" if isinstance(value, float) else False
+        if endless or value != value:
+            raise WeftValueError(
+                f"arange: {name} is {value}, so that there is no last number",
+                operation="arange",
+                got=", ".join(f"{key}={x!r}" for key, x in numbers.items()),
+                wanted="finite numbers",
+                fix=Fix("linspace", "for a number of values use weft.numpy.linspace", {}),
+            )
 
 
 def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
@@ -614,76 +626,3 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
            [0., 1.]], dtype=float32)
     """
     return _triangle_of(m, k, lower=False)
-
-
-# ---- grids -------------------------------------------------------------------------------------
-
-
-def meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
-) -> list[Array]:
-    """Arrays of coordinates of a grid from the coordinates along each dimension.
-
-    indexing: "xy" (the first two dimensions exchanged) or "ij"; sparse: lengths of 1 where an array
-    does not vary. Raises ValueError for another indexing.
-
-    >>> x, y = meshgrid(np.arange(2), np.arange(3))
-    >>> x.shape
-    (3, 2)
-    """
-    check_flag(sparse, "meshgrid", "sparse")
-    check_flag(copy, "meshgrid", "copy")
-    if indexing not in ("xy", "ij"):
-        raise WeftValueError(
-            "meshgrid: indexing is 'xy' or 'ij'",
-            operation="meshgrid",
-            got=f"indexing={indexing!r}",
-            wanted="'xy' or 'ij'",
-        )
-    if not copy:
-        why = "arrays do not share memory"
-        fix = "leave it out; sparse=True makes arrays that are as small as views"
-        raise not_taken("meshgrid", "copy", copy, why, fix, True)
-    vectors = [as_operand("meshgrid", x) for x in xi]
-    if any(type_of(x).ndim > 1 for x in vectors):
-        raise ShapeError(
-            "meshgrid takes arrays of one dimension",
-            operation="meshgrid",
-            got=", ".join(str(type_of(x)) for x in vectors),
-            wanted="at most one dimension each",
-        )
-    places = list(range(len(vectors)))
-    if indexing == "xy" and len(places) > 1:
-        places[:2] = 1, 0
-    shape = [0] * len(places)
-    for x, place in zip(vectors, places, strict=True):
-        shape[place] = type_of(x).size
-    out = []
-    for x, place in zip(vectors, places, strict=True):
-        lengths = [1] * len(shape) if sparse else list(shape)
-        lengths[place] = shape[place]
-        out.append(broadcast_in_dim(x, tuple(lengths), (place,) if type_of(x).ndim else ()))
-    return out
-
-
-def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
-) -> Any:
-    """The values of a function on the indices of an array of the given shape.
-
-    The function is called once, with one array of indices per dimension.
-
-    >>> fromfunction(lambda i, j: i + j, (2, 2), dtype="int32")
-    Array([[0, 1],
-           [1, 2]], dtype=int32)
-    """
-    lengths = shape_of(shape, "fromfunction")
-    wanted = dtypes.parse(dtype)
-    return function(
-        *[_indices(shape=lengths, dimension=d, dtype=wanted) for d in range(len(lengths))], **kwargs
-    )
-
-
-@compiled
-def _indices(*, shape: tuple[int, ...], dimension: int, dtype: Any) -> Any:
-    return broadcasted_iota(dtype, shape, dimension)

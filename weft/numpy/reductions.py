@@ -296,6 +296,14 @@ def _extreme(
     refuse_out(name, out)
     a = operand(name, a)
     of = type_of(a)
+    if of.dtype in dtypes.NARROW:
+        raise DTypeError(
+            f"{name} does not take operands of dtype {dtypes.short_name(of.dtype)}",
+            operation=name,
+            got=str(of),
+            wanted="a dtype in which is computed",
+            fix=Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {}),
+        )
     axes = axes_of(axis, of.ndim, name)
     if initial is None:
         if where is not None:

@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, scalar_array
-from weft.core.types import ArrayType, type_of
+from weft.array import Array
+from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
-from weft.numpy.arguments import broadcasted, check_flag, inexact, not_taken, refuse_out
+from weft.numpy.arguments import (
+    broadcasted,
+    check_flag,
+    inexact,
+    not_taken,
+    refuse_out,
+)
 from weft.numpy.compiled import compiled
-from weft.numpy.elementwise import constant, filled, maximum, minimum, same, together
+from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import (
     BinaryUfunc,
     Unary,
@@ -40,7 +46,6 @@ __all__ = [
     "angle",
     "around",
     "ceil",
-    "clip",
     "conj",
     "conjugate",
     "copysign",
@@ -199,7 +204,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
             wanted="an integer that is known while tracing",
         ) from None
     dtype = type_of(a).dtype
-    if dtype in WHOLE:
+    if dtype in WHOLE or dtype in dtypes.NARROW_INTEGER:
         if decimals >= 0 or dtype in BOOLEAN:
             return same(a)
         return _round_integer(a, decimals=decimals)
@@ -353,43 +358,6 @@ def _replace(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 @compiled
 def _replace_constants(x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     return _replace.function(x, *(constant(value, x) for value in (nan, posinf, neginf)))
-
-
-# ---- bounds ------------------------------------------------------------------------------------
-
-
-@compiled
-def _between(x: Any, low: Any, high: Any) -> Any:
-    return lax.min(high, lax.max(low, x))
-
-
-@repeated
-def clip(arr: ArrayLike, /, min: Any = None, max: Any = None) -> Array:
-    """The elements held between two bounds, either of which may be None.
-
-    Where the bounds cross, the upper one holds. Raises DTypeError for complex numbers.
-
-    >>> clip(np.array([1, 5, 9]), 2, 6)
-    Array([2, 5, 6], dtype=int32)
-    """
-    if type(arr) is Array and arr.dtype in FLOATING and type(min) is type(max) is float:
-        return _between(
-            arr, *[scalar_array(bound, ArrayType((), arr.dtype)) for bound in (min, max)]
-        )
-    for value in (arr, min, max):
-        if value is not None and type_of(as_operand("clip", value)).dtype in COMPLEX:
-            raise DTypeError(
-                "clip takes no complex numbers, which have no order",
-                operation="clip",
-                got=str(type_of(value)),
-                wanted="real numbers",
-                fix=Fix("real", "clip the real and the imaginary part on their own", {}),
-            )
-    if min is not None:
-        arr = maximum(min, arr)
-    if max is not None:
-        arr = minimum(max, arr)
-    return same(as_operand("clip", arr))
 
 
 # ---- sign and exponent -------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from weft.numpy.arguments import (
 from weft.numpy.choosing import index_dtype
 from weft.numpy.compiled import compiled
 from weft.numpy.nan_reductions import is_nan, without_nan
-from weft.numpy.promotion import meeting
+from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import kept
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
@@ -353,7 +353,9 @@ def interp(
     >>> jnp.interp(jnp.array([0.5, 5.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 20.0]))
     Array([15., 20.], dtype=float32)
     """
-    x, xp, fp = operands("interp", x, xp, fp)
+    given_values = fp
+    *_, fp = operands("interp", x, xp, fp)
+    x, xp = meeting("interp", x, xp)
     if type_of(xp).shape != type_of(fp).shape or type_of(xp).ndim != 1 or not type_of(xp).size:
         raise ShapeError(
             "interp takes xp and fp of one dimension and of one length, which is not 0",
@@ -373,4 +375,12 @@ def interp(
             fix=Fix("period", "leave it out for points that do not repeat", {"period": None}),
         )
     given = tuple(end is not None for end in ends)
-    return _interp(x, xp, fp, *[end for end in ends if end is not None], given=given)
+    dtype = inexact(dtypes.promote_types(type_of(x).dtype, type_of(xp).dtype))
+    values = inexact(dtypes.promote_types(type_of(fp).dtype, dtype))
+    fp = number_for("interp", given_values, values)
+    kept = [
+        number_for("interp", end, of)
+        for end, of in zip(ends, (values, values, dtype), strict=True)
+        if end is not None
+    ]
+    return _interp(x, xp, fp, *kept, given=given)

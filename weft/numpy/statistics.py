@@ -11,7 +11,7 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
+from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     broadcasted,
     check_flag,
@@ -30,6 +30,7 @@ from weft.numpy.compiled import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, static_array
 from weft.numpy.nan_reductions import is_nan
+from weft.numpy.promotion import meeting
 from weft.numpy.searching import searchsorted
 from weft.ops import slicing
 from weft.ops.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
@@ -227,9 +228,21 @@ def bincount(
     """
     x = operand("bincount", x)
     of = type_of(x)
-    if of.ndim != 1 or of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
+    if of.dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
+        raise DTypeError(
+            f"bincount takes integers, not {dtypes.short_name(of.dtype)}",
+            operation="bincount",
+            got=f"x: {of}",
+            wanted="an integer dtype",
+            fix=Fix("convert", "convert it: x.astype('int32')", {"dtype": "int32"}),
+        )
+    if of.ndim != 1:
         raise ShapeError(
-            "bincount takes integers in one dimension", operation="bincount", got=str(of)
+            "bincount takes one dimension",
+            operation="bincount",
+            got=f"x: {of}",
+            wanted="shape (n,)",
+            fix=Fix("ravel", "flatten it: x.reshape(-1)", {}),
         )
     if length is None:
         value = known(x, "bincount", "pass length=, the length of the result")
@@ -515,7 +528,7 @@ def histogram2d(
            [0., 1.]], dtype=float32)
     """
     check_flag(density, "histogram2d", "density", none=True)
-    x, y = operands("histogram2d", x, y)
+    x, y = meeting("histogram2d", x, y)
     if type_of(x).ndim != 1 or type_of(x).shape != type_of(y).shape:
         raise ShapeError(
             "histogram2d takes x and y of one dimension and length", operation="histogram2d"

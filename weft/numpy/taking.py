@@ -301,7 +301,7 @@ def put_along_axis(
     """
     check_flag(inplace, "put_along_axis", "inplace")
     _not_in_place("put_along_axis", inplace)
-    arr, indices, values = operands("put_along_axis", arr, indices, values)
+    arr, indices, _ = operands("put_along_axis", arr, indices, values)
     _check_integers("put_along_axis", indices)
     of = type_of(arr)
     values = number_for("put_along_axis", values, of.dtype)
@@ -351,7 +351,7 @@ def put(
     """
     check_flag(inplace, "put", "inplace")
     _not_in_place("put", inplace)
-    a, ind, v = operands("put", a, ind, v)
+    a, ind, _ = operands("put", a, ind, v)
     v = number_for("put", v, type_of(a).dtype)
     _check_integers("put", ind)
     if not type_of(a).size or not type_of(v).size or not type_of(ind).size:
@@ -380,6 +380,6 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     """
     check_flag(inplace, "place", "inplace")
     _not_in_place("place", inplace)
-    arr, mask, vals = operands("place", arr, mask, vals)
+    arr, mask, _ = operands("place", arr, mask, vals)
     vals = number_for("place", vals, type_of(arr).dtype)
     return _place(arr, mask, vals)

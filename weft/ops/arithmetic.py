@@ -13,8 +13,10 @@ from weft import dtypes
 from weft.array import Array
 from weft.core.rules import Zero
 from weft.core.types import type_of
-from weft.ops.branch_cuts import signed
+from weft.ops import branch_cuts, complex_elementary
+from weft.ops.branch_cuts import mended, signed
 from weft.ops.complex import conj, real
+from weft.ops.complex_elementary import by_parts
 from weft.ops.convert import convert_element_type
 from weft.ops.families import comparison, nary, operands, unary
 from weft.ops.rounding import floor
@@ -240,11 +242,12 @@ def sign_jvp(t: Any, ans: Any, x: Any) -> Any:
 def sign_lower(context: Any, x: Any) -> Any:
     type = context.in_types[0]
     if type.dtype not in dtypes.UNSIGNED:
-        return stablehlo.op1("stablehlo.sign", [x], stablehlo.array_type_to_ir(type))
+        return _signed_sign(context, x)
     zero, one = (stablehlo.full(v, type.shape, type.dtype) for v in (0, 1))
     return stablehlo.select(stablehlo.compare(x, zero, "EQ"), zero, one)
 
 
+_signed_sign = mended(stablehlo.sign, branch_cuts.sign_mended)
 sign_p = unary("sign", accepts=dtypes.NUMERIC, jvp=sign_jvp, lower=sign_lower)
 
 
@@ -267,7 +270,7 @@ abs_p = unary(
     "abs",
     accepts=dtypes.SIGNED | dtypes.INEXACT,
     jvp=abs_jvp,
-    lower="stablehlo.abs",
+    lower=mended(stablehlo.abs_, branch_cuts.log_mended),
     result_dtype=dtypes.to_real,
 )
 
@@ -306,7 +309,7 @@ exp_p = unary(
     "exp",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, ans),
-    lower="stablehlo.exponential",
+    lower=by_parts(stablehlo.exponential, complex_elementary.exp),
 )
 
 
@@ -319,7 +322,12 @@ def log(x: ArrayLike) -> Array:
     return log_p.bind(x)
 
 
-log_p = unary("log", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: div(t, x), lower="stablehlo.log")
+log_p = unary(
+    "log",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, x),
+    lower=mended(stablehlo.log, branch_cuts.log_mended),
+)
 
 
 def sin(x: ArrayLike) -> Array:
@@ -332,7 +340,10 @@ def sin(x: ArrayLike) -> Array:
 
 
 sin_p = unary(
-    "sin", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: mul(t, cos(x)), lower="stablehlo.sine"
+    "sin",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, cos(x)),
+    lower=by_parts(stablehlo.sine, complex_elementary.sin),
 )
 
 
@@ -349,7 +360,7 @@ cos_p = unary(
     "cos",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: neg(mul(t, sin(x))),
-    lower="stablehlo.cosine",
+    lower=by_parts(stablehlo.cosine, complex_elementary.cos),
 )
 
 
@@ -366,7 +377,7 @@ tanh_p = unary(
     "tanh",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, sub(scalar(1, ans), mul(ans, ans))),
-    lower="stablehlo.tanh",
+    lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
 )
 
 
@@ -383,7 +394,7 @@ sqrt_p = unary(
     "sqrt",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
-    lower=signed(stablehlo.sqrt, "imag"),
+    lower=signed(stablehlo.sqrt, "imag", branch_cuts.sqrt_mended),
 )
 
 

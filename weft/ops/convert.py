@@ -101,7 +101,11 @@ def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_typ
         zero = stablehlo.full(0, type.shape, dtypes.to_real(new_dtype))
         return stablehlo.complex_(part, zero)
     elif new_dtype == dtypes.bool_ and type.dtype != dtypes.bool_:
-        return stablehlo.compare(x, stablehlo.full(0, type.shape, type.dtype), "NE")
+        dtype = type.dtype
+        if dtype in dtypes.NARROW_INTEGER:  # which XLA does not compare
+            dtype = dtypes.int32
+            x = stablehlo.convert(x, dtype)
+        return stablehlo.compare(x, stablehlo.full(0, type.shape, dtype), "NE")
     return stablehlo.convert(x, new_dtype)
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from weft import dtypes
 from weft.array import Array
 from weft.core.types import type_of
-from weft.ops import formulas
+from weft.ops import branch_cuts, complex_elementary, formulas
 from weft.ops.arithmetic import add, div, mul, neg, scalar, sub
-from weft.ops.branch_cuts import signed
+from weft.ops.branch_cuts import mended, signed
 from weft.ops.complex import complex as complex_of
 from weft.ops.complex import imag, real
+from weft.ops.complex_elementary import by_parts
 from weft.ops.families import nary, operands, unary
 from weft.ops.formulas import Term, lowered, where
 from weft.ops.powers import rsqrt
@@ -71,13 +72,15 @@ def exp2(x: ArrayLike) -> Array:
 def exp2_lower(context: Any, x: Any) -> Any:
     out = context.out_types[0]
     if out.dtype in dtypes.COMPLEX:
-        # Not as a product of complex numbers, which is NaN where a part is infinite.
-        rate = stablehlo.full(math.log(2), out.shape, dtypes.to_real(out.dtype))
-        scaled = [stablehlo.multiply(part(x), rate) for part in (stablehlo.real, stablehlo.imag)]
-        return stablehlo.exponential(stablehlo.complex_(*scaled))
+        return _complex_exp2(context, x)
     return stablehlo.power(stablehlo.full(2, out.shape, out.dtype), x)
 
 
+# Not as a product of complex numbers, which is NaN where a part is infinite.
+_complex_exp2 = by_parts(
+    stablehlo.exponential,
+    lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2)),
+)
 exp2_p = unary(
     "exp2",
     accepts=dtypes.INEXACT,
@@ -99,7 +102,7 @@ expm1_p = unary(
     "expm1",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, add(ans, one(ans))),
-    lower=emit_with(stablehlo.exponential_minus_one),
+    lower=by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
 )
 
 
@@ -114,11 +117,12 @@ def log1p(x: ArrayLike) -> Array:
 
 def log1p_lower(context: Any, x: Any) -> Any:
     if context.out_types[0].dtype in dtypes.COMPLEX:
-        return stablehlo.log_plus_one(x)
+        return _complex_log1p(context, x)
     return _real_log1p(context, x)
 
 
 _real_log1p = lowered(formulas.log1p)
+_complex_log1p = mended(stablehlo.log_plus_one, branch_cuts.log_mended)
 log1p_p = unary(
     "log1p",
     accepts=dtypes.INEXACT,
@@ -160,7 +164,7 @@ tan_p = unary(
     "tan",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, add(one(ans), mul(ans, ans))),
-    lower=emit_with(stablehlo.tan),
+    lower=by_parts(stablehlo.tan, complex_elementary.tan),
 )
 
 
@@ -199,7 +203,7 @@ asin_p = unary(
     "asin",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
-    lower=signed(stablehlo.asin, "imag"),
+    lower=signed(stablehlo.asin, "imag", branch_cuts.asin_mended),
 )
 
 
@@ -216,7 +220,7 @@ acos_p = unary(
     "acos",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
-    lower=signed(stablehlo.acos, "imag"),
+    lower=signed(stablehlo.acos, "imag", branch_cuts.acos_mended),
 )
 
 
@@ -233,7 +237,7 @@ atan_p = unary(
     "atan",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: div(t, add(one(x), mul(x, x))),
-    lower=signed(stablehlo.atan, "both"),
+    lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended),
 )
 
 
@@ -278,7 +282,7 @@ sinh_p = unary(
     "sinh",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, cosh(x)),
-    lower=emit_with(stablehlo.sinh),
+    lower=by_parts(stablehlo.sinh, complex_elementary.sinh),
 )
 
 
@@ -295,7 +299,7 @@ cosh_p = unary(
     "cosh",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, sinh(x)),
-    lower=emit_with(stablehlo.cosh),
+    lower=by_parts(stablehlo.cosh, complex_elementary.cosh),
 )
 
 
@@ -312,7 +316,7 @@ asinh_p = unary(
     "asinh",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
-    lower=signed(stablehlo.asinh, "real"),
+    lower=signed(stablehlo.asinh, "real", branch_cuts.asinh_mended),
 )
 
 
@@ -329,7 +333,7 @@ acosh_p = unary(
     "acosh",
     accepts=dtypes.INEXACT,
     jvp=lambda t, ans, x: mul(t, mul(rsqrt(shifted(x, -1)), rsqrt(shifted(x, 1)))),
-    lower=signed(stablehlo.acosh, "imag"),
+    lower=signed(stablehlo.acosh, "imag", branch_cuts.acosh_mended),
 )
 
 
@@ -358,7 +362,7 @@ def atanh_lower(context: Any, x: Any) -> Any:
     return _signed_atanh(context, x)
 
 
-_signed_atanh = signed(stablehlo.atanh, "both")
+_signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.atanh_mended)
 atanh_p = unary(
     "atanh",
     accepts=dtypes.INEXACT,

@@ -12,7 +12,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
 from weft.ops.arithmetic import div, eq, log, mul, scalar, sub
 from weft.ops.bits import bitwise_and
-from weft.ops.branch_cuts import signed
+from weft.ops.branch_cuts import mended, reciprocal_mended, signed
 from weft.ops.convert import convert_element_type
 from weft.ops.declare import primitive
 from weft.ops.families import (
@@ -119,9 +119,15 @@ def integer_pow_lower(context: Any, x: Any, *, y: int) -> Any:
     one = stablehlo.full(1, type.shape, type.dtype)
     if result is None:
         return one
-    return result if y > 0 else stablehlo.divide(one, result)
+    return result if y > 0 else _inverse(context, result)
 
 
+def _divide_one(x: Any) -> Any:
+    one = stablehlo.full(1, tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type))
+    return stablehlo.divide(one, x)
+
+
+_inverse = mended(_divide_one, reciprocal_mended)
 _integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC)
 
 

@@ -1,0 +1,88 @@
+"""Grids: coordinates along each dimension, spread over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from weft import dtypes
+from weft.array import Array
+from weft.core.types import type_of
+from weft.errors import ShapeError, WeftValueError
+from weft.numpy.arguments import check_flag, not_taken, shape_of
+from weft.numpy.compiled import compiled
+from weft.numpy.promotion import as_operand
+from weft.ops.creation import broadcasted_iota
+from weft.ops.shape import broadcast_in_dim
+
+__all__ = ["fromfunction", "meshgrid"]
+
+R = TypeVar("R")
+
+
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
+    """Arrays of coordinates of a grid from the coordinates along each dimension.
+
+    indexing: "xy" (the first two dimensions exchanged) or "ij"; sparse: lengths of 1 where an array
+    does not vary. Raises ValueError for another indexing.
+
+    >>> x, y = meshgrid(np.arange(2), np.arange(3))
+    >>> x.shape
+    (3, 2)
+    """
+    check_flag(sparse, "meshgrid", "sparse")
+    check_flag(copy, "meshgrid", "copy")
+    if indexing not in ("xy", "ij"):
+        raise WeftValueError(
+            "meshgrid: indexing is 'xy' or 'ij'",
+            operation="meshgrid",
+            got=f"indexing={indexing!r}",
+            wanted="'xy' or 'ij'",
+        )
+    if not copy:
+        why = "arrays do not share memory"
+        fix = "leave it out; sparse=True makes arrays that are as small as views"
+        raise not_taken("meshgrid", "copy", copy, why, fix, True)
+    vectors = [as_operand("meshgrid", x) for x in xi]
+    if any(type_of(x).ndim > 1 for x in vectors):
+        raise ShapeError(
+            "meshgrid takes arrays of one dimension",
+            operation="meshgrid",
+            got=", ".join(str(type_of(x)) for x in vectors),
+            wanted="at most one dimension each",
+        )
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(places) > 1:
+        places[:2] = 1, 0
+    shape = [0] * len(places)
+    for x, place in zip(vectors, places, strict=True):
+        shape[place] = type_of(x).size
+    out = []
+    for x, place in zip(vectors, places, strict=True):
+        lengths = [1] * len(shape) if sparse else list(shape)
+        lengths[place] = shape[place]
+        out.append(broadcast_in_dim(x, tuple(lengths), (place,) if type_of(x).ndim else ()))
+    return out
+
+
+def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, **kwargs: Any) -> R:
+    """The values of a function on the indices of an array of the given shape.
+
+    The function is called once, with one array of indices per dimension.
+
+    >>> fromfunction(lambda i, j: i + j, (2, 2), dtype="int32")
+    Array([[0, 1],
+           [1, 2]], dtype=int32)
+    """
+    lengths = shape_of(shape, "fromfunction")
+    wanted = dtypes.parse(dtype)
+    return function(
+        *[_indices(shape=lengths, dimension=d, dtype=wanted) for d in range(len(lengths))], **kwargs
+    )
+
+
+@compiled
+def _indices(*, shape: tuple[int, ...], dimension: int, dtype: Any) -> Any:
+    return broadcasted_iota(dtype, shape, dimension)
