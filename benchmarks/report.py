@@ -152,6 +152,11 @@ def _preference(metric):
     return next(i for i, word in enumerate(order) if word in metric), len(metric)
 
 
+def machines(data):
+    """The machines on which the cases were measured."""
+    return " and ".join(dict.fromkeys(record["machine"] for record in data["cases"].values()))
+
+
 def render(data):
     """The whole report as Markdown."""
     a, b = data["libraries"]["A"], data["libraries"].get("B", "")
@@ -159,7 +164,7 @@ def render(data):
     lines = [
         f"# {b} beside {a}" if b else f"# {a}",
         "",
-        f"Measured on {data['machine']}. Every figure is the median over fresh processes that",
+        f"Measured on {machines(data)}. Every figure is the median over fresh processes that",
         "take turns between the two libraries; a ratio below 1 says that the second is faster or",
         "smaller (for GB/s, above 1). `make bench` writes this page; the goals stand in",
         "benchmarks/goals.py.",
@@ -178,7 +183,8 @@ def render(data):
             continue
         loads = ", ".join(f"{load:g}" for load in record["busy_elsewhere"].values())
         versions = "; ".join(record["versions"].values())
-        lines += [f"{record['date']}: {versions}. Cores kept busy by others: {loads}.", ""]
+        where = f"{record['date']}, {record['machine']}"
+        lines += [f"{where}: {versions}. Cores kept busy by others: {loads}.", ""]
         metrics = list(record["metrics"])
         metrics += [m for m in _failed_parts(record) if m not in metrics]
         lines += table(header, [row(f"{name}.{m}", m or "(all)", m, record) for m in metrics])
@@ -198,11 +204,10 @@ def keep(path, case, record, libraries):
     """Puts the record of one case into PATH.json and writes PATH.md anew."""
     file = pathlib.Path(path + ".json")
     data = json.loads(file.read_text()) if file.exists() else {}
-    here = machine()
-    if data.get("machine") != here or data.get("libraries") != libraries:
-        # Figures of another machine or of other libraries say nothing beside these.
-        data = {"machine": here, "libraries": libraries, "cases": {}}
-    data["cases"][case] = _rounded(record)
+    if data.get("libraries") != libraries:  # Figures of others say nothing beside these.
+        data = {"libraries": libraries, "cases": {}}
+    # The figures of a case are compared with one another only, so each may have its machine.
+    data["cases"][case] = _rounded({"machine": machine(), **record})
     text = json.dumps(data, indent=1)
     # One line for the figures of one library, so that a new run is a readable change.
     text = re.sub(r"\{[^{}]*\}", lambda found: " ".join(found.group().split()), text)
@@ -235,7 +240,7 @@ def update_readme(data):
     a, b = data["libraries"]["A"], data["libraries"].get("B", "")
     dates = sorted(record["date"] for record in data["cases"].values())
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    lines = ["", f"{data['machine']}; {when}.", ""]
+    lines = ["", f"{machines(data)}; {when}.", ""]
     lines += summary(data, ["what", "unit", a, b, f"{b} / {a}", "goal", ""])
     readme.write_text(before + begin + "\n".join(lines) + "\n\n" + end + after, encoding="utf-8")
 

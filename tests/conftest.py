@@ -40,13 +40,30 @@ hypothesis.settings.load_profile(os.environ.get("WEFT_HYPOTHESIS_PROFILE", "dev"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `gpu` are skipped on a machine without an NVIDIA GPU."""
+    """Their order, and which are skipped: those marked `gpu` where there is no NVIDIA GPU."""
+    items[:] = row_by_row(items)
     if pathlib.Path("/dev/nvidiactl").exists():
         return
     skip = pytest.mark.skip(reason="needs an NVIDIA GPU, and this machine has none")
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(skip)
+
+
+def row_by_row(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests of a module in the order of the rows of its table, where each has a `row`.
+
+    Most of their time goes into compiling, and what one property of a row has had compiled serves
+    the others as long as it is remembered.
+    """
+    first: dict[tuple[str, str], int] = {}
+    places = []
+    for number, item in enumerate(items):
+        row = item.callspec.params.get("row") if hasattr(item, "callspec") else None
+        name = getattr(row, "name", None)
+        module = item.nodeid.partition("::")[0]
+        places.append(number if name is None else first.setdefault((module, name), number))
+    return [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

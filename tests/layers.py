@@ -110,6 +110,10 @@ LAYER_OF = {
     "weft.profiler": "facade",
 }
 
+# What only a type checker imports, in `if TYPE_CHECKING`: `weft.tree` says in annotations that a
+# tree of arrays stays one, and knows nothing of arrays when it runs.
+FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
+
 # Modules of weft.numpy that are layers of their own (linalg, fft) are shown by its `__init__`, so
 # that file alone looks up instead of down: it is a facade over the chapters beside it.
 PACKAGE_FACADES = {"weft.numpy": "facade", "weft.ops": "facade", "weft.scipy": "facade"}
@@ -132,6 +136,17 @@ def layer_of(module: str) -> str | None:
         if found is not None:
             return found
     return LAYER_OF["weft"] if module == "weft" else None
+
+
+def lines_for_type_checkers(tree: ast.Module) -> set[int]:
+    """The lines of a file that stand in `if TYPE_CHECKING`."""
+    return {
+        line
+        for statement in tree.body
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"
+        for inner in statement.body
+        for line in range(inner.lineno, (inner.end_lineno or inner.lineno) + 1)
+    }
 
 
 def imports_of(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[Import]:

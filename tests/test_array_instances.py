@@ -51,11 +51,25 @@ def custom_jvp(function):
     return made
 
 
+def custom_vjp(function):
+    made = weft.custom_vjp(function)
+    made.defvjp(lambda x: (function(x), x), lambda x, ct: (function(x) * ct,))
+    return made
+
+
+def carried(loop):
+    return lambda function: lambda x: loop(function, x)
+
+
 TRANSFORMATIONS = {
     "none": lambda f: f,
     "jit": weft.jit,
     "grad": lambda f: weft.grad(lambda x: f(x).sum()),
     "jvp": lambda f: lambda x: weft.jvp(f, (x,), (x,)),
+    "value_and_grad": lambda f: weft.value_and_grad(lambda x: f(x).sum()),
+    "vjp": lambda f: lambda x: weft.vjp(f, x)[1](x),
+    "jacfwd": weft.jacfwd,
+    "jacrev": weft.jacrev,
     "linearize": lambda f: lambda x: weft.linearize(f, x),
     "vmap": weft.vmap,
     "checkpoint": weft.checkpoint,
@@ -64,6 +78,19 @@ TRANSFORMATIONS = {
     "linear_transpose": lambda f: lambda x: weft.linear_transpose(f, x)(x),
     "cond": cond,
     "scan": scan,
+    "switch": lambda f: lambda x: weft.lax.switch(1, [f, f], x),
+    "while_loop": carried(lambda f, x: weft.lax.while_loop(lambda x: x[0] < 9.0, f, x)),
+    "fori_loop": carried(lambda f, x: weft.lax.fori_loop(0, 3, lambda i, x: f(x), x)),
+    "map": carried(lambda f, x: weft.lax.map(f, x)),
+    "associative_scan": lambda f: weft.jit(
+        lambda x: weft.lax.associative_scan(lambda a, b: f(a) + b, x)
+    ),
+    "custom_linear_solve": carried(
+        lambda f, x: weft.lax.custom_linear_solve(f, x, lambda f, b: b / 2.0, symmetric=True)
+    ),
+    "custom_vjp": lambda f: weft.grad(lambda x: custom_vjp(f)(x).sum()),
+    "export": lambda f: lambda x: weft.export.export(weft.jit(f))(x),
+    "pmap": lambda f: lambda x: weft.pmap(f, devices=weft.devices()[:2])(x.reshape(2, 2)),
     "custom_jvp": lambda f: weft.grad(lambda x: custom_jvp(f)(x).sum()),
     "shard_map": sharded,
     "jit of shard_map": lambda f: weft.jit(sharded(f)),
@@ -93,11 +120,61 @@ def test_what_a_transformed_function_sees_is_an_array(name):
     assert seen
     for value in seen:
         # The rule of a custom derivative sees the values themselves.
-        assert name in ("none", "custom_jvp") or isinstance(value, Tracer)
+        assert name in ("none", "custom_jvp", "custom_vjp") or isinstance(value, Tracer)
         assert isinstance(value, weft.Array)
         assert issubclass(type(value), weft.Array)
         assert kind(value) == "array"
         assert not isinstance(value, (np.ndarray, float))
+
+
+KEYS = {
+    "none": lambda f, keys: f(keys),
+    "jit": lambda f, keys: weft.jit(f)(keys),
+    "vmap": lambda f, keys: weft.vmap(f)(keys),
+    "scan": lambda f, keys: weft.lax.scan(lambda c, key: (c, f(key)), 0, keys),
+    "cond": lambda f, keys: weft.lax.cond(keys.shape[0] > 1, f, lambda keys: f(keys), keys),
+    "grad": lambda f, keys: weft.grad(lambda x, keys: f(keys).sum() * x)(1.0, keys),
+    "shard_map": lambda f, keys: sharded(f)(keys),
+    "make_jaxpr": lambda f, keys: weft.make_jaxpr(f)(keys),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_random_keys_are_arrays(name):
+    seen = []
+
+    def bits(keys):
+        seen.append(keys)
+        return weft.random.key_data(keys).astype("float32")
+
+    KEYS[name](bits, weft.random.split(weft.random.key(0), 2))
+    assert seen
+    for value in seen:
+        assert isinstance(value, weft.Array)
+        assert kind(value) == "array"
+        assert weft.dtypes.is_extended(value.dtype)
+
+
+@pytest.mark.parametrize("name", ["jit", "vmap", "shard_map", "grad"])
+@pytest.mark.parametrize("number", [1.0, np.float32(1.0), np.ones(2, np.float32)])
+def test_what_goes_into_a_transformation_becomes_an_array(name, number):
+    seen = []
+
+    def function(x, given):
+        seen.append(given)
+        return (x * given).sum() if name == "grad" else x * given
+
+    ones, whole, split = wnp.ones(2), weft.P(), weft.P("i")
+    numbers = np.ones(2, np.float32) * number
+    {
+        "jit": lambda: weft.jit(function)(ones, number),
+        "vmap": lambda: weft.vmap(function)(ones, numbers),
+        "grad": lambda: weft.grad(function, argnums=(0, 1))(ones, number),
+        "shard_map": lambda: weft.shard_map(
+            function, mesh=MESH, in_specs=(split, whole), out_specs=split
+        )(ones, np.float32(1.0)),
+    }[name]()
+    assert [kind(value) for value in seen] == ["array"]
 
 
 def test_what_is_no_array():

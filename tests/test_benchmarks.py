@@ -31,6 +31,7 @@ def run(*arguments):
 def record(metrics, failures):
     return {
         "date": "2026-01-01",
+        "machine": "a machine",
         "versions": {"A": "jax 1", "B": "weft 1"},
         "busy_elsewhere": {"A": 0.0, "B": 0.0},
         "metrics": metrics,
@@ -47,7 +48,7 @@ def report(tmp_path):
     """Renders cases of a made-up run and answers with the rows of its tables, by first cell."""
 
     def render(cases):
-        kept = {"machine": "a machine", "libraries": {"A": "jax", "B": "weft"}, "cases": cases}
+        kept = {"libraries": {"A": "jax", "B": "weft"}, "cases": cases}
         (tmp_path / "results.json").write_text(json.dumps(kept))
         run(FOLDER / "report.py", tmp_path / "results")
         text = (tmp_path / "results.md").read_text(encoding="utf-8")

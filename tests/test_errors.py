@@ -288,7 +288,7 @@ PLAIN = {
     "config.py", "debugging.py", "source.py", "control/block_values.py",
     "control/custom_arguments.py", "control/custom_calls.py", "control/custom_pullback.py",
     "control/custom_vjp.py", "core/array_value.py", "core/jaxpr.py", "core/shape_struct.py",
-    "core/trace.py", "exporting/container.py", "numpy/indexing.py", "runtime/portable.py",
+    "core/trace.py", "exporting/container.py", "numpy/getitem.py", "runtime/portable.py",
     "runtime/xla_shardings.py", "sharding/layout.py", "sharding/mesh.py", "tree_nodes.py",
 }  # fmt: skip
 

@@ -27,10 +27,13 @@ def imports(path):
 
 def weft_imports(path):
     """(line, module of weft) for every import of weft's own modules in a file."""
+    allowed = layers.FOR_TYPE_CHECKERS.get(module_name(path))
+    unseen = layers.lines_for_type_checkers(parse(path)) if allowed else set()
     for found in imports(path):
         if found.module == "weft" or found.module.startswith("weft."):
             for target in layers.targets(found, KNOWN):
-                yield found.line, target
+                if not (target == allowed and found.line in unseen):
+                    yield found.line, target
 
 
 def report(problems):
@@ -215,6 +218,13 @@ def test_an_import_that_points_up_is_found(module, needed):
 )
 def test_an_import_that_points_down_is_allowed(module, needed):
     assert layers.upward(module, needed) is None
+
+
+def test_lines_for_type_checkers_are_found():
+    text = (
+        "import a\nif TYPE_CHECKING:\n    import b\n    from c import (\n        d)\nelse:\n    x"
+    )
+    assert layers.lines_for_type_checkers(tree(text)) == {3, 4, 5}
 
 
 def test_a_new_top_level_module_is_unknown():

@@ -46,6 +46,12 @@ def narrow(row):
     return dtypes.float32 if dtypes.float32 in row.accepts else row.dtypes[0]
 
 
+def hosts_of(row, dtype):
+    """Operands for the values of an operation. Those that ask for other properties of the same
+    values take them too, so that one program serves them all."""
+    return row.host_operands(dtype, shapes=[(64,)] * len(row.args) if row.elementwise else None)
+
+
 def reference(row, hosts):
     with np.errstate(all="ignore"):
         return row.reference(*map(widened, hosts), **row.params)
@@ -65,9 +71,8 @@ def compare(row, hosts):
 
 @every(lambda row: row.reference is not None)
 def test_values(row):
-    shapes = [(64,)] * len(row.args) if row.elementwise else None
     for dtype in row.dtypes:
-        compare(row, row.host_operands(dtype, shapes=shapes))
+        compare(row, hosts_of(row, dtype))
 
 
 @every(lambda row: row.property_of is not None)
@@ -230,13 +235,13 @@ def test_vmap(row):
 
 @every()
 def test_jit(row):
-    check_jit(row.call, row.operands(narrow(row)))
+    check_jit(row.call, list(map(exact_array, hosts_of(row, narrow(row)))))
 
 
 @every()
 def test_types(row):
     for dtype in {narrow(row), row.dtypes[0], row.dtypes[-1]}:
-        check_types(row.call, row.operands(dtype))
+        check_types(row.call, list(map(exact_array, hosts_of(row, dtype))))
 
 
 @every(lambda row: row.weak is not None)

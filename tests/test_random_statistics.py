@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 import weft.numpy as wnp
 from generators import IMPLEMENTATIONS
-from weft import random
+from weft import config, random
 from weft.batching import vmap
+from weft.random.tails import tail_number
 
 N = 20_000
 # With fixed keys a test either passes for good or fails for good; at this level one of a thousand
@@ -210,3 +212,22 @@ def test_moments_of_narrow_numbers(key):
         assert set(np.unique(drawn / step % 1)) == {0.0}
         assert drawn.mean() == pytest.approx(0.5 - step / 2, abs=5 * np.sqrt(1 / 12 / N))
         assert drawn.var() == pytest.approx(1 / 12, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(1.001, np.inf), (1.001, 1.002), (1.5, 3), (3, 3.01), (9.5, 10.5), (30, 31), (50, np.inf)],
+)
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 3e-7), ("float64", 1e-14)])
+def test_numbers_in_a_tail_stand_at_their_quantile(low, high, dtype, rtol):
+    # Nearer to 1 the rounding of 1 - chance decides about the last digits of the quantile.
+    chance = np.append(np.linspace(0, 0.9, 200), 2.0**-20).astype(dtype)
+    of = chance.dtype.type
+    low, high = of(low), of(high)
+    with config.enable_x64():
+        got = tail_number(*(wnp.array(x) for x in (low, high, chance)))
+    assert got.dtype == dtype
+    tails = scipy.special.log_ndtr([-np.float64(low), -np.float64(high)])
+    between = np.log1p(chance.astype(np.float64) * np.expm1(tails[1] - tails[0]))
+    wanted = -scipy.special.ndtri_exp(tails[0] + between)
+    np.testing.assert_allclose(got, wanted, rtol=rtol)

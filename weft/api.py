@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Literal, Never, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -335,6 +335,13 @@ def _place(value: Any) -> tuple[Any, Any]:
     return None, None
 
 
+# Only a function that returns `Any` passes for one that never returns.
+@overload
+def eval_shape(fun: Callable[..., Never], *args: Any, **kwargs: Any) -> Any: ...
+@overload
+def eval_shape(fun: Callable[..., Array], *args: Any, **kwargs: Any) -> ShapeDtypeStruct: ...
+@overload
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
 

@@ -35,6 +35,7 @@ from weft.gradient_arguments import (
     partial_function,
     vector,
 )
+from weft.numpy.promotion import UnaryUfunc
 from weft.ops.convert import convert_element_type
 from weft.ops.shape import broadcast_in_dim_p
 from weft.ops.tangents import instantiate
@@ -42,6 +43,7 @@ from weft.transforms.jvp import jvp_flat
 from weft.transforms.linearize import linear_program, linearize_flat
 from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.transforms.transpose import backward_pass
+from weft.typing import ArrayLike, TreeOfArrays
 
 __all__ = [
     "grad",
@@ -59,6 +61,8 @@ Aux = TypeVar("Aux")
 # The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
 T = TypeVar("T", bound=Any)
 S = TypeVar("S", bound=Any)
+Tree = TypeVar("Tree", bound=TreeOfArrays)
+Tree2 = TypeVar("Tree2", bound=TreeOfArrays)
 
 
 def concrete(value: Any) -> Any:
@@ -337,6 +341,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
 
 @overload
+def vjp(fun: Callable[[Tree], R], primal: Tree, /) -> tuple[R, Callable[[Any], tuple[Tree]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Tree, Tree2], R], primal: Tree, other: Tree2, /
+) -> tuple[R, Callable[[Any], tuple[Tree, Tree2]]]: ...
+@overload
 def vjp(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
     fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
@@ -414,9 +424,18 @@ def vjp_with_aux(
 
 # ---- grad --------------------------------------------------------------------------------------
 # A type checker takes the gradient for a value of the type that the function declares for its
-# argument: a tree of gradients is one of the same classes.
+# argument: a tree of gradients is one of the same classes. Only of a ufunc, which takes whatever
+# serves as an array, is more known.
 
 
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # a ufunc is a function, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[ArrayLike], tuple[Array, Array]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
     fun: Callable[Concatenate[T, P], R],
@@ -425,6 +444,14 @@ def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any 
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
+    fun: Callable[Concatenate[S, T, P], R],
+    argnums: Literal[1],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[R, T]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # pairs are sequences, too
     fun: Callable[Concatenate[S, T, P], R],
@@ -449,6 +476,14 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[..., tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
 def value_and_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -494,12 +529,28 @@ def value_and_grad(
 
 @overload
 def grad(
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def grad(
     fun: Callable[Concatenate[T, P], Any],
     argnums: Literal[0] = 0,
     has_aux: Literal[False] = False,
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[S, T, P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], T]: ...
 @overload
 def grad(
     fun: Callable[Concatenate[S, T, P], Any],
@@ -532,7 +583,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]: ...
+) -> Any: ...
 def grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -560,6 +611,14 @@ def grad(
 # ---- linear_transpose --------------------------------------------------------------------------
 
 
+@overload
+def linear_transpose(
+    fun: Callable[[Tree], Any], primal: Tree, /
+) -> Callable[[Any], tuple[Tree]]: ...
+@overload
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any
+) -> Callable[[Any], tuple[Any, ...]]: ...
 @api_boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a function that is linear in all its arguments.

@@ -31,6 +31,7 @@ __all__ = [
     "INTEGER",
     "NARROW",
     "NARROW_FLOATING",
+    "NARROW_INTEGER",
     "NUMERIC",
     "ORDERED",
     "REAL",
@@ -556,7 +557,7 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
     )
 
 
-def promote_types(a: Any, b: Any) -> DType:
+def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype in which arrays of dtypes `a` and `b` meet.
 
     `int`, `float` and `complex` stand for Python numbers, which are weakly typed.
@@ -590,7 +591,7 @@ def _kind_rank(dtype: DType) -> int:
 # Ranges and related types
 
 
-def finfo(dtype_like: Any) -> Any:
+def finfo(dtype_like: Any) -> ml_dtypes.finfo:
     """The limits of a floating-point or complex dtype, bfloat16 included.
 
     Raises DTypeError for a dtype of another kind.
@@ -611,7 +612,7 @@ def finfo(dtype_like: Any) -> Any:
     return ml_dtypes.finfo(dtype)
 
 
-def iinfo(dtype_like: Any) -> Any:
+def iinfo(dtype_like: Any) -> ml_dtypes.iinfo:
     """The limits of an integer dtype, int4 and uint4 included.
 
     Raises DTypeError for a dtype of another kind.

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, Concatenate, Literal, Never, ParamSpec, TypeVar, overload
 
 import numpy as np
 
 from weft import dtypes, tree
-from weft.array import put
+from weft.array import Array, put
 from weft.autodiff import flat_function, vjp_with_aux
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, api_boundary
 from weft.gradient_arguments import argument_places, like, operands, partial_function
+from weft.numpy.promotion import UnaryUfunc
 from weft.ops.shape import move_dim, reshape, transpose
 from weft.ops.slicing import slice_in_dim
 from weft.ops.tangents import instantiate
 from weft.transforms.jvp import jvp_flat
 from weft.transforms.staging import function_name
 from weft.transforms.vmap import vmap_flat
+from weft.typing import ArrayLike
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
 P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
+T = TypeVar("T", bound=Any)
+S = TypeVar("S", bound=Any)
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
@@ -77,12 +84,81 @@ def _check_jacobian(
             )
 
 
+# What a type checker knows of a Jacobian: a function from an array has Jacobians that make the tree
+# of its results, a function to an array those that make the tree of its argument. Nothing is known
+# where the function returns `Any`: only such a one passes for a function that never returns.
+# The last signature matches nothing that the ones before it do not; it lets mypy say `Any` of the
+# Jacobian of a lambda, where it finds several that match, and not that it calls what has no types.
+@overload
+def jacfwd(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[T, P], Never],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], Any]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[T, P], Array],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[Array, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[Array, P], R]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[S, T, P], T]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[T, P], tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+@overload
 def jacfwd(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> Callable[P, Any]: ...
+@overload
+def jacfwd(  # type: ignore[overload-cannot-match]  # for lambdas
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
     """A function that computes the Jacobian of `fun` column by column, in forward mode.
 
     For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give
@@ -144,13 +220,86 @@ def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
     return trees[0] if isinstance(argnums, (int, np.integer)) else trees
 
 
+@overload
+def jacrev(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[T, P], Never],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], Any]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[T, P], Array],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[Array, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[Array, P], R]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], T]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[T, P], tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+@overload
 def jacrev(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[P, Any]:
+) -> Callable[P, Any]: ...
+@overload
+def jacrev(  # type: ignore[overload-cannot-match]  # for lambdas
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
     """A function that computes the Jacobian of `fun` row by row, in reverse mode.
 
     Shapes and trees as for `jacfwd`. Cheap where there are few results.
@@ -194,12 +343,47 @@ def jacrev(
 jacobian = jacrev
 
 
+@overload
+def hessian(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def hessian(
+    fun: Callable[Concatenate[T, P], Never],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], Any]: ...
+@overload
+def hessian(
+    fun: Callable[Concatenate[Array, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[Array, P], R]: ...
+@overload
 def hessian(
     fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[P, Any]:
+) -> Callable[P, Any]: ...
+@overload
+def hessian(  # type: ignore[overload-cannot-match]  # for lambdas
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
     """A function that computes the matrix of second derivatives of `fun`: `jacfwd` of `jacrev`.
 
     >>> import weft, weft.numpy as wnp

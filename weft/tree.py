@@ -15,7 +15,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar, overload
 
 from weft.errors import Fix, TreeError
 from weft.runtime import pytree
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         flatten_one_level_with_keys,
         registry,
     )
+    from weft.typing import Array, TreeOfAny, TreeOfArrays
 
 __all__ = [
     "DictKey",
@@ -101,6 +102,9 @@ __all__ = [
 ]
 
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
+
+R = TypeVar("R")
+Tree = TypeVar("Tree", bound="TreeOfArrays")
 
 _MISSING: Any = object()
 
@@ -231,6 +235,30 @@ def _explain_unsortable(tree: Any, is_leaf: IsLeaf, path: KeyPath = ()) -> None:
 # Functions over all leaves
 
 
+# A type checker takes the result for a tree of the same type where arrays become arrays. It knows
+# nothing of the result where it knows nothing of a leaf, or of what the function returns: only a
+# function that returns `Any` passes for one that never returns.
+@overload
+def map(f: Callable[..., Any], tree: TreeOfAny, *rest: Any, is_leaf: IsLeaf = None) -> Any: ...
+@overload
+def map(f: Callable[[Array], Never], tree: TreeOfArrays, *, is_leaf: None = None) -> Any: ...
+@overload
+def map(f: Callable[[Array], Array], tree: Tree, *, is_leaf: None = None) -> Tree: ...
+@overload
+def map(
+    f: Callable[..., Any], tree: Any, other: TreeOfAny, /, *, is_leaf: IsLeaf = None
+) -> Any: ...
+@overload
+def map(
+    f: Callable[[Array, Array], Never], tree: TreeOfArrays, other: TreeOfArrays, /, *,
+    is_leaf: None = None,
+) -> Any: ...  # fmt: skip
+@overload
+def map(
+    f: Callable[[Array, Array], Array], tree: Tree, other: TreeOfArrays, /, *, is_leaf: None = None
+) -> Tree: ...
+@overload
+def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any: ...
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Calls `f` on each leaf and returns the tree of the results.
 
@@ -319,6 +347,12 @@ def all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
     return builtins.all(leaves(tree, is_leaf))
 
 
+@overload
+def reduce(
+    function: Callable[[R, Any], R], tree: Any, initializer: R, is_leaf: IsLeaf = None
+) -> R: ...
+@overload
+def reduce(function: Callable[[R, R], R], tree: Any, *, is_leaf: IsLeaf = None) -> R: ...
 def reduce(
     function: Callable[[Any, Any], Any],
     tree: Any,
@@ -340,12 +374,12 @@ def reduce(
 
 
 def reduce_associative(
-    operation: Callable[[Any, Any], Any],
+    operation: Callable[[R, R], R],
     tree: Any,
     *,
-    identity: Any = _MISSING,
+    identity: R = _MISSING,
     is_leaf: IsLeaf = None,
-) -> Any:
+) -> R:
     """Combines the leaves in pairs, round by round, so that few steps depend on each other.
 
     Raises TreeError for a tree without leaves and no `identity`.
@@ -361,7 +395,8 @@ def reduce_associative(
         last = values[-1:] if len(values) % 2 else []
         pairs = zip(values[0::2], values[1::2], strict=False)
         values = [operation(x, y) for x, y in pairs] + last
-    return values[0]
+    combined: R = values[0]
+    return combined
 
 
 def _require_leaves(operation: str, argument: str, values: list[Any]) -> None:

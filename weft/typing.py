@@ -12,7 +12,8 @@ Array(6., dtype=float32, weak_type=True)
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Never, Protocol, TypeAlias
 
 import numpy as np
 
@@ -50,3 +51,10 @@ ArrayLike: TypeAlias = (
 )
 
 DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any] | SupportsDType
+
+# What a checker knows to be a tree of arrays: lists, tuples (named ones too) and dicts of arrays.
+# Dataclasses are trees only where a program registers them, which no checker sees.
+TreeOfArrays: TypeAlias = "Array | None | Sequence[TreeOfArrays] | Mapping[Any, TreeOfArrays]"
+
+# A tree with leaves of which nothing is known: only `Any` serves as what no value is.
+TreeOfAny: TypeAlias = "Never | Sequence[TreeOfAny] | Mapping[Any, TreeOfAny]"

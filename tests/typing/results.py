@@ -7,7 +7,8 @@ import numpy as np
 import weft
 import weft.numpy as wnp
 from weft import lax, random
-from weft.scipy import linalg, special, stats
+from weft.scipy import interpolate, linalg, sparse, special, stats
+from weft.scipy.spatial.transform import Rotation
 from weft.typing import Array
 
 x = wnp.ones(3)
@@ -67,6 +68,13 @@ reveal_type(lax.associative_scan(wnp.add, x))  # T: Array
 reveal_type(lax.associative_scan(lambda a, b: (a[0], b[1]), (x, x)))  # T: tuple[Array, Array]
 reveal_type(lax.custom_root(step, x, lambda f, x: step(x), lambda g, y: y))  # T: Array
 
+reveal_type(lax.custom_linear_solve(step, x, lambda f, b: b, symmetric=True))  # T: Array
+reveal_type(lax.custom_linear_solve(step_of_two, (x, x), lambda f, b: b))  # T: tuple[Array, Array]
+reveal_type(lax.custom_linear_solve(step, x, lambda f, b: (b, 1), has_aux=True))  # T: Any
+reveal_type(lax.reduce(x, 0.0, lax.add, (0,)))  # T: Array
+reveal_type(lax.reduce((x, x), (0.0, 0.0), lambda a, b: a, (0,)))  # T: tuple[Array, Array]
+reveal_type(lax.reduce_window(x, 0.0, lax.add, (2,)))  # T: Array
+
 # ---- trees of arrays keep their type -----------------------------------------------------------
 
 reveal_type(lax.psum(1, "i"))  # T: int
@@ -120,6 +128,21 @@ reveal_type(special.gammaln(x))  # T: Array
 reveal_type(special.sici(x))  # T: tuple[Array, Array]
 reveal_type(special.logsumexp(x, return_sign=True))  # T: tuple[Array, Array]
 reveal_type(stats.norm.logpdf(x, scale=2.0))  # T: Array
+reveal_type(sparse.linalg.cg(step, x))  # T: tuple[Array, None]
+reveal_type(sparse.linalg.gmres(wnp.eye(3), np.ones(3), restart=3)[0])  # T: Array
+reveal_type(sparse.linalg.cg(lambda t: t, {"a": x})[0])  # T: dict[str, Array]
+reveal_type(sparse.linalg.bicgstab(lambda s: s, State(x, x))[0].speed)  # T: Array
+reveal_type(stats.gaussian_kde(x)(x))  # T: Array
+reveal_type(Rotation.from_quat(wnp.ones(4)).as_matrix())  # T: Array
+reveal_type(interpolate.RegularGridInterpolator((x,), x)(x))  # T: Array
+reveal_type(wnp.can_cast("int8", "int16"))  # T: bool
+reveal_type(wnp.isdtype(x.dtype, "integral"))  # T: bool
+reveal_type(wnp.iinfo("int8").max)  # T: int
+reveal_type(wnp.result_type(x, 1.0))  # T: dtype[Any]
+reveal_type(wnp.promote_types("int8", "int16"))  # T: dtype[Any]
+reveal_type(wnp.fromfunction(wnp.add, (2, 2)))  # T: Array
+reveal_type(wnp.einsum_path("ij,jk", x, x)[1])  # T: str
+sparse.linalg.cg(step, x, tolerance=1e-3)  # E: call-overload, reportCallIssue
 wnp.unique(x, return_count=True)  # E: call-overload, reportCallIssue
 wnp.average(x, weight=x)  # E: call-overload, reportCallIssue
 stats.norm.logpdf(x, deviation=2.0)  # E: call-arg, reportCallIssue

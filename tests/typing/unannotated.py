@@ -18,7 +18,7 @@ def loss(params, x, scale=1.0):
 reveal_type(weft.jit(loss)(params, x))  # T: Any
 reveal_type(weft.grad(loss)(params, x))  # T: Any
 reveal_type(weft.jit(weft.grad(loss))(params, x, 2.0))  # T: Any
-reveal_type(weft.vjp(loss, params, x)[1](1.0))  # T: tuple[Any, ...]
+reveal_type(weft.vjp(loss, params, x)[1](1.0))  # T: Any, tuple[dict[str, Array], Array]
 reveal_type(weft.grad(lambda p: p["w"].sum())(params))  # T: Any
 reveal_type(weft.grad(lambda p: loss(p, x))(params))  # T: Any
 reveal_type(weft.jit(weft.grad(lambda p: p["w"].sum()))(params))  # T: Any

@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -71,8 +71,11 @@ from weft.transforms.programs import run_program
 from weft.transforms.staging import function_name, trace_to_jaxpr
 from weft.transforms.varying import retype_together
 from weft.transforms.vmap import vmap_jaxpr
+from weft.typing import ArrayLike
 
 __all__ = ["reduce", "reduce_window"]
+
+Tree = TypeVar("Tree")
 
 Computation = Callable[[Any, Any], Any]
 
@@ -251,6 +254,22 @@ def apply_elementwise(jaxpr: Jaxpr, left: Sequence[Any], right: Sequence[Any]) -
 # ---- over axes ---------------------------------------------------------------------------------
 
 
+@overload
+def reduce(
+    operands: ArrayLike,
+    init_values: Any,
+    computation: Computation,
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Array: ...
+@overload
+def reduce(
+    operands: Tree,
+    init_values: Any,
+    computation: Computation,
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Tree: ...
 def reduce(
     operands: Any,
     init_values: Any,
@@ -406,6 +425,28 @@ primitive(reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, low
 # ---- over windows ------------------------------------------------------------------------------
 
 
+@overload
+def reduce_window(
+    operand: ArrayLike,
+    init_value: Any,
+    computation: Computation,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Array: ...
+@overload
+def reduce_window(
+    operand: Tree,
+    init_value: Any,
+    computation: Computation,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Tree: ...
 def reduce_window(
     operand: Any,
     init_value: Any,
