@@ -55,12 +55,12 @@ MOVING = sorted((p for p in rules.on_host), key=lambda p: p.name)
 @pytest.mark.parametrize("primitive", MOVING, ids=lambda p: p.name)
 def test_a_rule_does_what_the_program_does(primitive, compiled):
     moved = 0
-    for applied in examples(primitive.name):
+    for applied in examples(primitive.name)[:12]:
         args = [as_array(x) for x in applied.example.args]
         params = applied.example.params
         if any(is_extended(x.type.dtype) for x in args):
             continue
-        weft.clear_caches()
+        primitive.eager_cache.clear()
         del compiled[:]
         got = bottom_trace().process_primitive(primitive, args, params)
         if compiled:  # it is too large

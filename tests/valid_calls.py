@@ -183,7 +183,7 @@ def _numpy() -> Any:
         new="stack expand_dims",
         lists="poly:seq_of_zeros polyadd:a1,a2 polyder:p polydiv:u,v polyfit:x,y polyint:p "
         "polymul:a1,a2 polysub:a1,a2 polyval:p,x roots:p trim_zeros:filt vander:x packbits:a "
-        "unpackbits:a compress:condition apply_along_axis:arr apply_over_axes:a "
+        "unpackbits:a compress:condition extract:condition apply_along_axis:arr apply_over_axes:a "
         "ascontiguousarray:a ix_:args",
     )  # fmt: skip
     names = functions("weft.numpy")

@@ -77,6 +77,12 @@ def quotient(x: Any, y: Any) -> Any:
     return div(x, choose(nothing, 1.0, y))
 
 
+def one_less(count: Any, border: Any) -> Any:
+    """The count less 1 on the border of the support; off it, where nobody asks, one whose
+    probability has finite slopes."""
+    return choose(border, plus(count, -1.0), 1.0)
+
+
 def times_inner(ans: Any, border: Any, slope: Callable[[Any], Any], place: Any) -> Any:
     """ans * slope(place) off the border of the support, 0 on it."""
     return choose(border, 0.0, mul(ans, slope(choose(border, 0.5, place))))
@@ -85,14 +91,15 @@ def times_inner(ans: Any, border: Any, slope: Callable[[Any], Any], place: Any) 
 # ---- logarithms less digamma -------------------------------------------------------------------
 
 # B(2k) / (2k), DLMF 5.11.2.
-_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
-_LARGE = 10.0
+_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
 
 
 def log_less_digamma_formula(x: Term) -> Term:
     """log(x) - digamma(x) for x > 0."""
-    large = x >= _LARGE
-    inverse = 1.0 / where(large, x, _LARGE)
+    # From where the series has all digits.
+    least = 10.0 if x.dtype == dtypes.float64 else 3.0
+    large = x >= least
+    inverse = 1.0 / where(large, x, least)
     square = inverse * inverse
     series = 0.5 * inverse + square * polynomial(square, _BERNOULLI)
     safe = where(large, 1.0, x)
@@ -135,8 +142,8 @@ def poisson_jvp_mean(t: Any, ans: Any, x: Any, mean: Any) -> Any:
     border = at_ends(mean)
     inner = choose(border, 1.0, mean)
     slope = mul(ans, div(sub(x, inner), inner))
-    limit = sub(poisson_p.bind(plus(x, -1.0), mean), ans)
-    return mul(t, choose(border, limit, slope))
+    fewer = poisson_p.bind(one_less(x, border), mean)
+    return mul(t, choose(border, sub(fewer, ans), slope))
 
 
 poisson_p = nary(
@@ -289,7 +296,10 @@ def binomial_jvp_rest(t: Any, ans: Any, x: Any, rest: Any, p: Any) -> Any:
 def binomial_jvp_p(t: Any, ans: Any, x: Any, rest: Any, p: Any) -> Any:
     border = on_border(p)
     slope = mul(ans, power_slope(x, rest, choose(border, 0.5, p)))
-    fewer = binomial_p.bind(plus(x, -1.0), rest, p), binomial_p.bind(x, plus(rest, -1.0), p)
+    fewer = (
+        binomial_p.bind(one_less(x, border), rest, p),
+        binomial_p.bind(x, one_less(rest, border), p),
+    )
     return mul(t, choose(border, mul(add(x, rest), sub(*fewer)), slope))
 
 

@@ -117,7 +117,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise regularised incomplete beta function I_x(a, b), for x between 0 and 1.
 
     >>> lax.betainc(np.array(1.0), np.array(2.0), np.array(0.5))
-    Array(0.75000006, dtype=float32)
+    Array(0.75, dtype=float32)
     """
     return betainc_p.bind(*operands("betainc", a, b, x))
 

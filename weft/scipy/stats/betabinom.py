@@ -47,7 +47,7 @@ def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     """The logarithm of the probability of k; minus infinity where that is 0.
 
     >>> logpmf(1, 3, 2.0, 2.0)
-    Array(-1.2039717, dtype=float32, weak_type=True)
+    Array(-1.2039728, dtype=float32, weak_type=True)
     """
     return _log_probability(k, n, a, b, loc)
 

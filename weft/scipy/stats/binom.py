@@ -33,7 +33,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     """The logarithm of the probability of k; minus infinity where that is 0.
 
     >>> logpmf(1, 3, 0.5)
-    Array(-0.9808285, dtype=float32, weak_type=True)
+    Array(-0.98082924, dtype=float32, weak_type=True)
     """
     return _probability(log_binomial_p, -math.inf, k, n, p, loc)
 
@@ -43,6 +43,6 @@ def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     """The probability of k.
 
     >>> pmf(np.array([0, 1, 3]), 1, 0.25)
-    Array([0.7500002 , 0.25000006, 0.        ], dtype=float32)
+    Array([0.75, 0.25, 0.  ], dtype=float32)
     """
     return _probability(binomial_p, 0.0, k, n, p, loc)

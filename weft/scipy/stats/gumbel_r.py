@@ -11,14 +11,17 @@ from typing import Any
 import weft.numpy as jnp
 from weft.array import Array
 from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import log1mexp, probability, standard, valid
+from weft.scipy.stats.families import inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 
 def _log_density(x: Any, loc: Any, scale: Any) -> Any:
     y = standard(x, loc, scale)
-    return valid(scale > 0, -(y + jnp.exp(-y)) - jnp.log(scale))
+    lost = y == -jnp.inf  # where both terms are infinite
+    y = inside(lost, y, 0.0)
+    found = jnp.where(lost, -jnp.inf, -(y + jnp.exp(-y)))
+    return valid(scale > 0, found - jnp.log(scale))
 
 
 def _log_below(x: Any, loc: Any, scale: Any) -> Any:
