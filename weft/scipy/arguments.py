@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,12 +26,15 @@ def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> N
     """Raises WeftValueError unless an argument has one of a few values."""
     if type(value) is type(names[0]) and value in names:
         return
+    texts = isinstance(value, str) and isinstance(names[0], str)
+    near = difflib.get_close_matches(value, names, 1) if texts else []
+    name = (near or names)[0]
     raise WeftValueError(
         f"{operation}: there is no {argument} {value!r:.80}",
         operation=operation,
         got=f"{argument}={value!r:.80}",
         wanted=", ".join(repr(name) for name in names),
-        fix=Fix(argument, f"pass {argument}={names[0]!r}", {argument: names[0]}),
+        fix=Fix(argument, f"pass {argument}={name!r}", {argument: name}),
     )
 
 
