@@ -74,7 +74,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if "weft" not in sys.modules or os.environ.get("WEFT_TEST_OPTIMIZED") == "1":
         return
     # Not imported at the top: the tests choose weft's settings before.
-    compiling: Any = importlib.import_module("weft.runtime.pjrt_compile")
+    compiling: Any = importlib.import_module("weft.runtime.backends.pjrt_executable")
     native_options = compiling.native_options
 
     def quick_options(options: Any, devices: Any) -> Any:

@@ -8,93 +8,93 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Mapping
 
-# From the bottom up. A module imports from layers below its own and from its own; the graph of all
-# imports has no cycle. Modules of layers with the same height do not import one another.
-HEIGHT = {
-    "leaves": 0,
-    "sharding": 1,
-    "core": 2,
-    "runtime": 2,
-    "array": 3,
-    "ops": 4,
-    "transforms": 5,
-    "control": 6,
-    "numpy": 7,
-    "linalg": 8,
-    "fft": 8,
-    "random": 9,
-    "nn": 10,
-    "scipy": 11,
-    "api": 12,
-    "tools": 13,
-    "testing": 13,
-    "facade": 14,
-}
+# From the bottom up: the floors, each with its rooms. A module imports from floors below its own
+# and from its own room; the graph of all imports has no cycle. Rooms on one floor do not import one
+# another. docs/architecture.md says what each is.
+FLOORS = (
+    ("base", "config", "jaxlib"),
+    ("errors", "function_keys"),
+    ("dtypes", "sharding", "tree", "stablehlo"),
+    ("backends",),
+    ("core", "runtime"),
+    ("ops", "arrays", "profiler"),
+    ("ops.structural",),
+    ("ops.elementwise", "lowering"),
+    ("ops.indexing",),
+    ("ops.products", "ops.reductions"),
+    ("ops.collectives", "ops.linalg"),
+    ("interpreters",),
+    ("tracing", "callbacks"),
+    ("control_flow", "custom_derivatives", "spmd"),
+    ("dispatch", "define", "ffi", "numpy"),
+    ("numpy.linalg", "random", "image", "api"),
+    ("nn", "export", "debug", "testing"),
+    ("scipy",),
+    ("solvers",),
+    ("builtin",),
+    ("facade",),
+)
+HEIGHT = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+# Rooms that know nothing of one another though one stands below: what a jaxpr is, and what runs
+# one.
+STRANGERS = frozenset({("core", "stablehlo"), ("core", "backends")})
 
 # The longest matching name decides. A new top-level module has to be given its place here first.
 LAYER_OF = {
-    "weft.util": "leaves",
-    "weft.version": "leaves",
-    "weft.errors": "leaves",
-    "weft.config": "leaves",
-    "weft.caches": "leaves",
-    "weft.source": "leaves",
-    "weft.time_spent": "leaves",
-    "weft.dtypes": "leaves",
-    "weft.tree": "leaves",
-    "weft.tree_nodes": "leaves",
-    "weft.tree_difference": "leaves",
-    "weft.function_keys": "leaves",
-    "weft.pretty": "leaves",
-    # The pytree registry is jaxlib's, so it lives behind the seam and needs nothing else of it.
-    "weft.runtime.pytree": "leaves",
-    "weft.runtime.lazy": "leaves",
-    "weft.runtime.pending": "leaves",
+    "weft.base": "base",
+    "weft.version": "base",
+    "weft.config": "config",
+    "weft.errors": "errors",
+    "weft.dtypes": "dtypes",
+    "weft.tree": "tree",
+    "weft.function_keys": "function_keys",
     "weft.sharding": "sharding",
     "weft.core": "core",
+    # The pytree registry is jaxlib's, so it lives behind the seam and needs nothing else of it.
+    "weft.runtime.jaxlib": "jaxlib",
+    "weft.runtime.stablehlo": "stablehlo",
+    "weft.runtime.backends": "backends",
     "weft.runtime": "runtime",
-    "weft.array": "array",
-    "weft.typing": "array",
-    "weft.array_shards": "array",
-    "weft.array_layouts": "array",
+    "weft.arrays": "arrays",
+    "weft.typing": "arrays",
     "weft.ops": "ops",
-    "weft.transforms": "transforms",
-    "weft.control": "control",
+    "weft.ops.structural": "ops.structural",
+    "weft.ops.elementwise": "ops.elementwise",
+    "weft.ops.indexing": "ops.indexing",
+    "weft.ops.products": "ops.products",
+    "weft.ops.reductions": "ops.reductions",
+    "weft.ops.collectives": "ops.collectives",
+    "weft.ops.linalg": "ops.linalg",
+    "weft.lowering": "lowering",
+    "weft.interpreters": "interpreters",
+    "weft.tracing": "tracing",
+    "weft.callbacks": "callbacks",
+    "weft.control_flow": "control_flow",
+    "weft.custom_derivatives": "custom_derivatives",
+    "weft.spmd": "spmd",
+    "weft.dispatch": "dispatch",
+    "weft.define": "define",
     "weft.numpy": "numpy",
-    "weft.linalg": "linalg",
-    "weft.numpy.linalg": "linalg",
-    "weft.fft": "fft",
-    "weft.numpy.fft": "fft",
-    "weft.nn": "nn",
+    "weft.numpy.linalg": "numpy.linalg",
     "weft.random": "random",
-    "weft.image": "nn",
+    "weft.image": "image",
+    "weft.api": "api",
+    "weft.nn": "nn",
     "weft.scipy": "scipy",
     # Written with derivatives of the user's functions.
-    "weft.scipy.optimize": "api",
-    "weft.scipy.sparse": "api",
-    "weft.api": "api",
-    "weft.autodiff": "api",
-    "weft.gradient_arguments": "api",
-    "weft.batching": "api",
-    "weft.shard_mapping": "api",
-    "weft.casts": "api",
-    "weft.exporting": "api",
-    "weft.parallel_map": "api",
-    "weft.jacobian": "api",
-    "weft.custom_gradients": "api",
-    "weft.implicit": "api",
-    "weft.profiling": "api",
-    "weft.debugging": "api",
-    "weft.meshes": "api",
-    "weft.primitives": "api",
-    "weft.placing": "api",
-    "weft.pictures": "api",
-    "weft.tools": "tools",
-    "weft.launch": "tools",
+    "weft.scipy.optimize": "solvers",
+    "weft.scipy.sparse": "solvers",
+    # What users import of these is shown by their `__init__`: see PACKAGE_FACADES.
+    "weft.debug": "debug",
+    "weft.export": "export",
+    "weft.ffi": "ffi",
+    "weft.profiler": "profiler",
     "weft.testing": "testing",
-    "weft.extending": "testing",
+    "weft.extend.builtin": "builtin",
     # Facades: what users import; names only.
     "weft": "facade",
     "weft.lax": "facade",
@@ -103,20 +103,42 @@ LAYER_OF = {
     "weft.experimental": "facade",
     "weft.tree_util": "facade",
     "weft.layout": "facade",
-    "weft.debug": "facade",
-    "weft.distributed": "facade",
-    "weft.export": "facade",
-    "weft.ffi": "facade",
-    "weft.profiler": "facade",
 }
 
 # What only a type checker imports, in `if TYPE_CHECKING`: `weft.tree` says in annotations that a
 # tree of arrays stays one, and knows nothing of arrays when it runs.
 FOR_TYPE_CHECKERS = {"weft.tree": "weft.typing"}
 
-# Modules of weft.numpy that are layers of their own (linalg, fft) are shown by its `__init__`, so
-# that file alone looks up instead of down: it is a facade over the chapters beside it.
-PACKAGE_FACADES = {"weft.numpy": "facade", "weft.ops": "facade", "weft.scipy": "facade"}
+# The `__init__` of these shows names of modules beside and below it, and of layers above: it is a
+# facade over its own package, and holds names only.
+PACKAGE_FACADES = dict.fromkeys(
+    (
+        "weft.debug",
+        "weft.export",
+        "weft.ffi",
+        "weft.numpy",
+        "weft.numpy.linalg",
+        "weft.ops",
+        "weft.profiler",
+        "weft.scipy",
+        "weft.testing",
+    ),
+    "facade",
+)
+
+# Imports by name that close a cycle: (who asks, for what), with the reason.
+LAZY_CYCLES = {
+    ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
+        "methods such as `reduce` are made of functions that are ufuncs themselves"
+    ),
+}
+
+# Packages whose `__init__` hands out stand-ins for modules that are loaded on first use,
+# `name = LazyModule("weft.…")`: an import of such a name is an import of its module.
+HANDING_OUT = ("weft.runtime",)
+
+
+NOTHING: Mapping[str, Mapping[str, str]] = types.MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,18 +190,38 @@ def imports_of(tree: ast.AST, module: str, is_package: bool = False) -> Iterator
 
 def _dynamic_import(node: ast.Call) -> Iterator[Import]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if name in ("import_module", "__import__") and node.args:
+    if name in ("import_module", "__import__", "LazyModule", "LazyFunctions") and node.args:
         target = node.args[0]
         if isinstance(target, ast.Constant) and isinstance(target.value, str):
             yield Import(target.value, node.lineno)
 
 
-def targets(found: Import, known: frozenset[str]) -> Iterator[str]:
-    """The modules an import needs: `from weft.core import types` needs weft.core.types."""
-    inner = [f"{found.module}.{name}" for name in found.names]
+def handed_out(tree: ast.Module) -> dict[str, str]:
+    """The names that an `__init__` gives to modules which are loaded when they are first used."""
+    return {
+        node.targets[0].id: found.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if isinstance(node.value, ast.Call)
+        for found in _dynamic_import(node.value)
+    }
+
+
+def targets(
+    found: Import, known: frozenset[str], handed: Mapping[str, Mapping[str, str]] = NOTHING
+) -> Iterator[str]:
+    """The modules an import needs: `from weft.core import types` needs weft.core.types.
+
+    `handed` has, per package that hands out modules, their names: of an import of such a name the
+    module behind it is needed.
+    """
+    names = handed.get(found.module, {})
+    lazily = [names[name] for name in found.names if name in names]
+    inner = [f"{found.module}.{name}" for name in found.names if name not in names]
     submodules = [name for name in inner if name in known]
+    yield from lazily
     yield from submodules
-    if not found.names or len(submodules) < len(found.names):
+    if not found.names or len(submodules) < len(inner):
         yield found.module
 
 
@@ -193,6 +235,8 @@ def upward(module: str, needed: str) -> str | None:
         return None
     if theirs == "facade":
         return f"{needed} is a facade, which nothing inside imports"
+    if (mine, theirs) in STRANGERS:
+        return f"{mine} knows nothing of {theirs}"
     if HEIGHT[mine] == HEIGHT[theirs]:
         return f"{mine} and {theirs} are siblings"
     if HEIGHT[mine] < HEIGHT[theirs]:

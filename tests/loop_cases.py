@@ -11,8 +11,8 @@ import weft.numpy as jnp
 from weft import tree
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, eval_jaxpr, jaxprs_in
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.partial import partial_eval_jaxpr
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 
 
 def close(got, wanted, rtol=1e-5, atol=1e-6):

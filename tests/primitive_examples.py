@@ -21,7 +21,7 @@ from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.extend import Example
-from weft.primitives import primitives
+from weft.extend.builtin import primitives
 from weft.testing import exact_array
 
 # Where derivatives do not exist, or weft does not claim to have them.

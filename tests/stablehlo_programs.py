@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.runtime import buffers, compile, stablehlo
-from weft.runtime.backend import CompileOptions
+from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.stablehlo import Module
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

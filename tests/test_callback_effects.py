@@ -14,15 +14,15 @@ import weft
 import weft.numpy as wnp
 from callback_cases import SCALAR, WAYS, Boom, Log, Struct, fail
 from weft import debug, errors
-from weft.control.callbacks import effects_barrier, io_callback, pure_callback
+from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
 from weft.core.check import check_jaxpr
 from weft.core.effects import IO, ORDERED_DEBUG, ORDERED_IO, any_ordered
 from weft.core.jaxpr import Jaxpr
-from weft.runtime import host_callbacks
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.lower import lower_to_module
-from weft.transforms.partial import partial_eval_jaxpr
-from weft.transforms.programs import compile_program, run_program
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.lowering.executables import compile_program, run_program
+from weft.lowering.module import lower_to_module
+from weft.runtime.backends import host_callbacks
 
 pytestmark = pytest.mark.fast
 

@@ -10,9 +10,9 @@ import weft
 import weft.numpy as wnp
 from callback_cases import SCALAR, WAYS, Log, Struct
 from weft import errors
-from weft.control.callbacks import io_callback, pure_callback
+from weft.callbacks.primitives import io_callback, pure_callback
 from weft.experimental import io_callback as experimental_io_callback
-from weft.transforms.lower import lower_to_module
+from weft.lowering.module import lower_to_module
 
 pytestmark = pytest.mark.fast
 

@@ -11,7 +11,7 @@ import weft
 import weft.numpy as wnp
 from callback_cases import SCALAR, WAYS, Boom, Log
 from weft import errors
-from weft.control.callbacks import io_callback, pure_callback
+from weft.callbacks.primitives import io_callback, pure_callback
 
 pytestmark = pytest.mark.fast
 

@@ -10,7 +10,7 @@ import pytest
 
 import primitive_examples
 from weft.extend import check_primitive
-from weft.primitives import primitives
+from weft.extend.builtin import primitives
 
 # One of each family, and what has rules of its own that are easily wrong.
 QUICK = (

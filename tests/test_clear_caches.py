@@ -12,10 +12,11 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from weft import caches, lax
+from weft import lax
+from weft.base import program_caches
+from weft.base.timing import spent
 from weft.extend.core import Primitive, define_primitive
-from weft.runtime.pjrt_compile import JaxlibExecutable
-from weft.time_spent import spent
+from weft.runtime.backends.pjrt_executable import JaxlibExecutable
 
 pytestmark = pytest.mark.fast
 
@@ -146,11 +147,11 @@ def test_no_cache_keeps_a_program():
 
 def test_dead_holders_are_let_go():
     f = weft.jit(lambda x: x)
-    before = len(caches._holders)
+    before = len(program_caches._holders)
     g = [weft.jit(lambda x: x) for _ in range(10)]
-    assert len(caches._holders) == before + 10
+    assert len(program_caches._holders) == before + 10
     del g
-    assert len(caches._holders) == before
+    assert len(program_caches._holders) == before
     assert f(1) == 1
     assert isinstance(Primitive("unused"), Primitive)
 

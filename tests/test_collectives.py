@@ -8,20 +8,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.api import jit, make_jaxpr
-from weft.autodiff import grad, jvp, linearize, vjp
-from weft.batching import vmap
+from weft.api.autodiff import grad, jvp, linearize, vjp
+from weft.api.jit import jit, make_jaxpr
+from weft.api.vmap import vmap
 from weft.core.axes import extend_axis
 from weft.core.types import ArrayType
 from weft.errors import AxisError, ShapeError, UnboundAxisError, WeftValueError
-from weft.ops.arithmetic import add, div, mul, sin
-from weft.ops.collective_movement import all_gather, all_to_all, psum_scatter
-from weft.ops.collective_permutation import ppermute, pshuffle
-from weft.ops.collectives import axis_index, pmax, pmean, pmin, psum
-from weft.ops.named_axes import axis_size
-from weft.ops.shape import reduce_sum
-from weft.transforms.staging import trace_to_jaxpr
-from weft.transforms.transpose import transpose_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.transpose import transpose_jaxpr
+from weft.ops.collectives.all_reduce import axis_index, pmax, pmean, pmin, psum
+from weft.ops.collectives.movement import all_gather, all_to_all, psum_scatter
+from weft.ops.collectives.named_axes import axis_size
+from weft.ops.collectives.permutation import ppermute, pshuffle
+from weft.ops.elementwise.arithmetic import add, div, mul, sin
+from weft.ops.structural.shape import reduce_sum
 
 X = np.linspace(-1, 2, 4, dtype=np.float32)
 XY = np.linspace(-1, 2, 6, dtype=np.float32).reshape(2, 3)

@@ -14,9 +14,9 @@ from weft import lax
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr, jaxprs_in
 from weft.errors import TreeError, WeftTypeError, WeftValueError
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing import check_grads
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.partial import partial_eval_jaxpr
 
 
 def close(got, wanted, rtol=1e-5, atol=1e-6):

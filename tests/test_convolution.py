@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from weft import dtypes
 from weft.errors import ShapeError, WeftValueError
-from weft.ops import convolution_forms as forms
-from weft.ops.convolution import (
+from weft.ops.products import convolution_forms as forms
+from weft.ops.products.convolution import (
     ConvDimensionNumbers,
     conv_dimension_numbers,
     conv_general_dilated,
     conv_shape_tuple,
 )
-from weft.ops.padding_sizes import padtype_to_pads
+from weft.ops.structural.padding_sizes import padtype_to_pads
 from weft.testing import check_grads, check_vmap, exact_array
 
 

@@ -10,9 +10,9 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.control.custom_arguments import SymbolicZero
-from weft.control.custom_vjp import CustomVJPPrimal
 from weft.core.check import check_jaxpr
+from weft.custom_derivatives.custom_function import SymbolicZero
+from weft.custom_derivatives.custom_vjp import CustomVJPPrimal
 from weft.errors import (
     DTypeError,
     LeakedTracerError,

@@ -14,7 +14,7 @@ from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.extend.core import Primitive
-from weft.transforms.dce import dce_jaxpr
+from weft.interpreters.dce import dce_jaxpr
 
 F32 = ArrayType((), np.float32)
 

@@ -14,15 +14,15 @@ import pytest
 import weft
 import weft.numpy as wnp
 from weft import config, errors
+from weft.callbacks.primitives import io_callback
 from weft.config import debug_infs, debug_nans
-from weft.control.callbacks import io_callback
-from weft.control.custom_jvp import custom_jvp
-from weft.control.custom_vjp import custom_vjp
-from weft.control.loops import scan
-from weft.control.remat import checkpoint
-from weft.control.while_loop import fori_loop, while_loop
+from weft.control_flow.checkpoint import checkpoint
+from weft.control_flow.loops import scan
+from weft.control_flow.while_loop import fori_loop, while_loop
+from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.custom_derivatives.custom_vjp import custom_vjp
 from weft.errors import NonFiniteError
-from weft.profiling import named_scope
+from weft.profiler.session import named_scope
 from weft.runtime import stablehlo
 
 pytestmark = pytest.mark.fast

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.ops import densities
+from weft.ops.elementwise import densities
 from weft.scipy import special, stats
 from weft.testing import check_grads
 

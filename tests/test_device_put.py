@@ -11,6 +11,11 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as wnp
+from weft.api.device_put import (
+    device_put,
+    make_array_from_callback,
+    make_array_from_single_device_arrays,
+)
 from weft.errors import (
     AxisError,
     DeletedArrayError,
@@ -19,11 +24,6 @@ from weft.errors import (
     TreeError,
     WeftTypeError,
     WeftValueError,
-)
-from weft.placing import (
-    device_put,
-    make_array_from_callback,
-    make_array_from_single_device_arrays,
 )
 from weft.sharding import (
     AbstractMesh,

@@ -10,17 +10,17 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.array import as_array, to_layout
-from weft.control.jit import eager_program, jit_program
+from weft.arrays.array import as_array, to_layout
+from weft.control_flow.jit_primitive import eager_program, jit_program
 from weft.core.types import type_of
 from weft.function_keys import function_key
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.lowering.eval_trace import one_operation
+from weft.lowering.executables import LITTLE, run_program
 from weft.numpy.repeated import repeated
-from weft.ops.arithmetic import add, sqrt, tanh_p
+from weft.ops.elementwise.arithmetic import add, sqrt, tanh_p
 from weft.random.sampler import _is_exact
 from weft.sharding import Layout
-from weft.transforms.eval import one_operation
-from weft.transforms.programs import LITTLE, run_program
-from weft.transforms.staging import trace_to_jaxpr
 
 pytestmark = pytest.mark.fast
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from weft import dtypes
-from weft.api import jit, make_jaxpr
-from weft.autodiff import grad, jvp, linear_transpose, vjp
-from weft.batching import vmap
+from weft.api.autodiff import grad, jvp, linear_transpose, vjp
+from weft.api.jit import jit, make_jaxpr
+from weft.api.vmap import vmap
 from weft.core.types import type_of
 from weft.errors import (
     DTypeError,
@@ -19,7 +19,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.ops import (
+from weft.ops.elementwise import (
     arithmetic,
     bits,
     complex,
@@ -31,7 +31,7 @@ from weft.ops import (
     selection,
     special,
 )
-from weft.ops.shape import reduce_sum
+from weft.ops.structural.shape import reduce_sum
 from weft.testing import exact_array
 
 

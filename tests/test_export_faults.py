@@ -21,7 +21,7 @@ import weft.numpy as wnp
 from export_cases import MESH, F, Point, S, random
 from weft import export
 from weft.errors import WeftTypeError, WeftValueError
-from weft.runtime import mlir, portable
+from weft.runtime.stablehlo import mlir, portable_artifact
 from weft.sharding import NamedSharding, P
 
 pytestmark = pytest.mark.fast
@@ -155,7 +155,9 @@ def test_a_later_stablehlo_is_refused(data, version, match):
 
 def test_it_is_written_for_an_older_stablehlo(data):
     written = take_apart(data)[0]["programs"][0]["stablehlo_version"]
-    numbers = [tuple(map(int, v.split("."))) for v in (written, portable.current_version())]
+    numbers = [
+        tuple(map(int, v.split("."))) for v in (written, portable_artifact.current_version())
+    ]
     assert numbers[0] < numbers[1]
     assert f"StableHLO_v{written}".encode() in data
 
@@ -326,7 +328,9 @@ def test_types_beside_another_program_are_noticed_before_it_runs(data):
 def test_stablehlo_without_an_entry_point_is_noticed_before_it_runs():
     header, _ = take_apart(export.export(weft.jit(lambda: 1.5))().serialize())
     module = mlir.parse("module { func.func public @other() { return } }")
-    found = export.deserialize(put_together(header, [portable.portable_artifact(module)[0]]))
+    found = export.deserialize(
+        put_together(header, [portable_artifact.portable_artifact(module)[0]])
+    )
     with pytest.raises(WeftValueError, match="types that are written beside it"):
         found.call()
 

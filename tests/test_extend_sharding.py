@@ -15,7 +15,7 @@ import weft
 import weft.numpy as jnp
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.extend.sharding import XlaSharding, from_xla, to_xla
-from weft.runtime.native import hlo_library
+from weft.runtime.jaxlib.native import hlo_library
 from weft.sharding import (
     AbstractMesh,
     Mesh,

@@ -1,6 +1,6 @@
 """What weft's own operations and transformations are made of, packages outside it can import too.
 
-The names are collected from the source: everything that `ops/`, `transforms/` and `control/` import
+The names are collected from the source: everything that `ops/`, `interpreters/`, `control_flow/` … import
 from layers below theirs has to be an attribute of a public module. The other way round, everything
 in `weft.extend` is either such a name or stands in `FOR_OUTSIDE` with what it is for.
 """
@@ -36,17 +36,20 @@ from weft.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.fast
 
-MAKERS = ("ops", "transforms", "control")
+MAKERS = (
+    "ops", "interpreters", "lowering", "tracing", "control_flow", "custom_derivatives", "callbacks",
+    "ffi", "spmd", "define", "dispatch",
+)  # fmt: skip
 # Names or modules that stay inside, with the reason. A module stands for all of its names.
 INSIDE = {
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.check_marks": "how transformations of programs refuse marks that do not fit",
     "weft.core.rules.no_rule": "how registering refuses what is no function",
-    "weft.ops.extended.same_dim_vmap": "a rule that views of keys share",
-    "weft.ops.extended.view_lower": "a rule that views of keys share",
-    "weft.transforms.programs.LITTLE": "up to how many elements is_brief holds",
-    "weft.transforms.on_host.program_on_host": "which programs NumPy runs before they are compiled",
-    "weft.transforms.programs.is_brief": "which programs compile without optimization",
+    "weft.ops.structural.extended_dtypes.same_dim_vmap": "a rule that views of keys share",
+    "weft.ops.structural.extended_dtypes.view_lower": "a rule that views of keys share",
+    "weft.lowering.executables.LITTLE": "up to how many elements is_brief holds",
+    "weft.lowering.numpy_evaluation.program_on_host": "what NumPy runs before it is compiled",
+    "weft.lowering.executables.is_brief": "which programs compile without optimization",
     "weft.core.rule_results": "the checks that registering a rule puts around it",
     "weft.core.parameter_keys": "how the memos of primitives from outside tell parameters apart",
     "weft.core.trace.set_bottom": "called once, by the trace that evaluates",
@@ -56,16 +59,16 @@ INSIDE = {
     "weft.sharding.context": "the state behind `weft.use_mesh` and `weft.simulate`",
     "weft.sharding.current": "the state behind `weft.use_mesh`",
     "weft.sharding.mesh.AnyMesh": "what Mesh and AbstractMesh share",
-    "weft.time_spent": "weft's own account of the time that compiling takes",
-    "weft.tree_difference": "what messages say of two trees",
-    "weft.util": "helpers that have nothing to do with arrays",
-    "weft.transforms.eval.set_look": "how the search for a NaN hooks into evaluation",
+    "weft.base.timing": "weft's own account of the time that compiling takes",
+    "weft.tree.difference": "what messages say of two trees",
+    "weft.base.util": "helpers that have nothing to do with arrays",
+    "weft.lowering.eval_trace.set_look": "how the search for a NaN hooks into evaluation",
 }
 # What belongs to one operation of weft's own, and is imported by the modules that emit it or give
-# it another face (`control/reduction.py` emits windows, `jit` constrains its results).
+# it another face (`control_flow/reduction.py` emits windows, `jit` constrains its results).
 INSIDE |= dict.fromkeys(
-    ("weft.ops.dot.no_out_sharding", "weft.ops.reduce", "weft.ops.sharding_constraint",
-     "weft.ops.window"),
+    ("weft.ops.products.dot.no_out_sharding", "weft.ops.reductions.reduce",
+     "weft.ops.structural.sharding_constraint", "weft.ops.reductions.window"),
     "a part of one of weft's own operations",
 )  # fmt: skip
 # What weft itself does not import from below, with what it is for.

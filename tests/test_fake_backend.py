@@ -10,7 +10,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.extend.core import Primitive
 from weft.runtime import client
-from weft.runtime.fake import FakeBackend
+from weft.runtime.backends.fake import FakeBackend
 
 
 @pytest.fixture

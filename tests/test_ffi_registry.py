@@ -14,7 +14,7 @@ import weft.numpy as wnp
 from ffi_cases import Struct, call, kernels, noted
 from source_files import ROOT
 from weft import errors, export, ffi
-from weft.runtime import foreign_registry
+from weft.runtime.backends import ffi_registry
 
 pytestmark = pytest.mark.fast
 ffi_cases.needs(".c")
@@ -284,49 +284,49 @@ def test_a_plugin_gets_what_was_registered_before_and_after_it_is_loaded(plugin)
     library, path, platform = plugin
     before = library.handlers_given()
     stages = {"instantiate": code(LIBRARY.PlanInstantiate), "execute": code(LIBRARY.PlanExecute)}
-    foreign_registry.register("planned", platform, stages, 1)
+    ffi_registry.register("planned", platform, stages, 1)
     number, info = ctypes.c_int64(0), code(LIBRARY.PlanTypeInfo)
     info = ctypes.cast(LIBRARY.PlanTypeInfo, ctypes.CFUNCTYPE(ctypes.c_void_p))()
-    foreign_registry.register_type("Plan", platform, ctypes.addressof(number), info)
+    ffi_registry.register_type("Plan", platform, ctypes.addressof(number), info)
     assert library.handlers_given() == before and number.value == 0
-    foreign_registry.attach(platform, path)
+    ffi_registry.attach(platform, path)
     assert library.handlers_given() == before + 1 and number.value == 41
     given = [library.stage_given(i) for i in range(4)]
     assert given == [stages["instantiate"], None, None, stages["execute"]]
     assert library.last_version() == 1
     # The third word of XLA_FFI_TypeInfo is what destroys a value.
     assert library.deleter_given() == ctypes.c_void_p.from_address(info + 16).value
-    foreign_registry.attach(platform, path)  # another client of the same plugin
+    ffi_registry.attach(platform, path)  # another client of the same plugin
     assert library.handlers_given() == before + 1
-    foreign_registry.register("old", platform, {"execute": code(LIBRARY.OldTwice)}, 0)
+    ffi_registry.register("old", platform, {"execute": code(LIBRARY.OldTwice)}, 0)
     assert library.last_version() == 0
-    foreign_registry.register_type("Again", platform, ctypes.addressof(number), None)
+    ffi_registry.register_type("Again", platform, ctypes.addressof(number), None)
     assert library.last_type_id() == 41 and library.deleter_given() is None
 
 
 def test_what_a_plugin_refuses(plugin):
     library, path, platform = plugin
-    foreign_registry.attach(platform, path)
+    ffi_registry.attach(platform, path)
     number = ctypes.c_int64(0)
     with pytest.raises(errors.WeftError, match="handler of 'bad': this plugin takes nothing bad"):
-        foreign_registry.register("bad", platform, {"execute": code(LIBRARY.Same)}, 1)
-    assert not foreign_registry.registered("bad", platform)
+        ffi_registry.register("bad", platform, {"execute": code(LIBRARY.Same)}, 1)
+    assert not ffi_registry.registered("bad", platform)
     with pytest.raises(errors.WeftError, match="type 'bad': this plugin takes nothing bad"):
-        foreign_registry.register_type("bad", platform, ctypes.addressof(number), None)
+        ffi_registry.register_type("bad", platform, ctypes.addressof(number), None)
     assert number.value == 0 and library.errors_left() == 0
 
 
 def test_a_plugin_that_is_too_old(plugin, monkeypatch):
     library, path, platform = plugin
-    foreign_registry.register("early", platform, {"execute": code(LIBRARY.Same)}, 1)
+    ffi_registry.register("early", platform, {"execute": code(LIBRARY.Same)}, 1)
     library.without_extensions()
     try:
         with pytest.raises(errors.WeftError, match="has no way to register"):
-            foreign_registry.attach(platform, path)
+            ffi_registry.attach(platform, path)
         library.with_old_extensions()
         with pytest.raises(errors.WeftError, match="older than this way"):
-            foreign_registry.attach(platform, path)
+            ffi_registry.attach(platform, path)
     finally:
         library.with_extensions()
-    foreign_registry.attach(platform, path)
+    ffi_registry.attach(platform, path)
     assert library.stage_given(3) == code(LIBRARY.Same)

@@ -31,10 +31,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.control.trace_cache import TraceCache  # noqa: F401  (registers weft's classes)
 from weft.function_keys import (
     function_key,
 )
+from weft.tracing.trace_cache import TraceCache  # noqa: F401  (registers weft's classes)
 
 pytestmark = pytest.mark.fast
 

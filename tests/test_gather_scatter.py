@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import weft
 import weft.numpy as jnp
 from op_rows.indexing import gathered, scattered
-from weft.api import jit, make_jaxpr
-from weft.autodiff import grad, jvp, vjp
-from weft.batching import vmap
+from weft.api.autodiff import grad, jvp, vjp
+from weft.api.jit import jit, make_jaxpr
+from weft.api.vmap import vmap
 from weft.errors import (
     AxisError,
     DTypeError,
@@ -24,10 +24,11 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftValueError,
 )
-from weft.ops import creation, dynamic_slicing, extended, joining
-from weft.ops.arithmetic import mul
-from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from weft.ops.scatter import (
+from weft.ops.elementwise.arithmetic import mul
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing import creation, dynamic_slicing
+from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.indexing.scatter import (
     ScatterDimensionNumbers,
     scatter,
     scatter_add,
@@ -35,9 +36,9 @@ from weft.ops.scatter import (
     scatter_min,
     scatter_mul,
 )
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, transpose
-from weft.ops.slicing import slice_in_dim
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural import extended_dtypes, joining
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, transpose
 from weft.testing import check_grads, check_vmap, exact_array
 
 MODES = ["clip", "fill", "promise_in_bounds"]
@@ -220,12 +221,12 @@ def test_second_derivatives_of_a_scatter_of_duplicates():
 
 # ---- random keys -------------------------------------------------------------------------------
 
-KEYS = extended.KeyDType("of a test", (2,), None)
+KEYS = extended_dtypes.KeyDType("of a test", (2,), None)
 
 
 def keys_of(*shape):
     bits = np.arange(int(np.prod(shape)) * 2, dtype=np.uint32).reshape(*shape, 2)
-    return extended.wrap_key_bits(exact_array(bits), KEYS), bits
+    return extended_dtypes.wrap_key_bits(exact_array(bits), KEYS), bits
 
 
 def index_points(x):
@@ -270,24 +271,24 @@ def test_random_keys_move_whole(name):
     for call in (move, jit(move)):
         out = call(keys)
         assert out.dtype is KEYS
-        np.testing.assert_array_equal(host(extended.key_bits(out)), reference(bits))
+        np.testing.assert_array_equal(host(extended_dtypes.key_bits(out)), reference(bits))
 
 
 def test_random_keys_under_vmap():
     keys, bits = keys_of(3, 4)
     rows = np.array([2, 0, 3])
     out = vmap(lambda k, i: dynamic_slicing.dynamic_index_in_dim(k, i, keepdims=False))(keys, rows)
-    np.testing.assert_array_equal(host(extended.key_bits(out)), bits[np.arange(3), rows])
+    np.testing.assert_array_equal(host(extended_dtypes.key_bits(out)), bits[np.arange(3), rows])
     pairs = vmap(lambda k, i: dynamic_slicing.dynamic_slice(k, (i,), (2,)))(keys, rows)
     want = [row[min(i, 2) : min(i, 2) + 2] for row, i in zip(bits, rows, strict=True)]
-    np.testing.assert_array_equal(host(extended.key_bits(pairs)), want)
+    np.testing.assert_array_equal(host(extended_dtypes.key_bits(pairs)), want)
     update = joining.rev(keys, (1,))
     changed = vmap(lambda k, u, i: dynamic_slicing.dynamic_update_slice(k, u, (i,)))(
         keys, slice_in_dim(update, 0, 1, axis=1), rows
     )
     wanted = bits.copy()
     wanted[np.arange(3), rows] = bits[:, -1]
-    np.testing.assert_array_equal(host(extended.key_bits(changed)), wanted)
+    np.testing.assert_array_equal(host(extended_dtypes.key_bits(changed)), wanted)
 
 
 def test_keys_cannot_be_made_of_numbers():

@@ -8,15 +8,15 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft import source as sources
+from weft.base import source as sources
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.core.show import show_jaxpr
 from weft.core.types import ArrayType
 from weft.errors import JaxprError
 from weft.extend.core import Primitive
-from weft.ops.arithmetic import add_p, mul_p, sin_p
-from weft.ops.shape import reduce_sum_p
+from weft.ops.elementwise.arithmetic import add_p, mul_p, sin_p
+from weft.ops.structural.shape import reduce_sum_p
 
 F32 = ArrayType((), np.float32)
 I32 = ArrayType((), np.int32)

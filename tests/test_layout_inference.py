@@ -15,10 +15,7 @@ from weft import lax
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.reads import Read, Step, full_read, regrouped
 from weft.core.types import ArrayType
-from weft.sharding import Format, Layout, NamedSharding
-from weft.sharding import PartitionSpec as P
-from weft.transforms.kept_layouts import keep_layouts
-from weft.transforms.layout_inference import (
+from weft.lowering.layout_inference import (
     MARGIN,
     _Follower,
     explain,
@@ -26,6 +23,9 @@ from weft.transforms.layout_inference import (
     read_cost,
     reads_of,
 )
+from weft.lowering.loop_layouts import keep_layouts
+from weft.sharding import Format, Layout, NamedSharding
+from weft.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.fast
 

@@ -15,7 +15,7 @@ from weft.core.jaxpr import jaxprs_in
 from weft.errors import DTypeError, ShapeError, TreeError, WeftTypeError, WeftValueError
 from weft.extend.core import Primitive
 from weft.extend.interpreters import ad
-from weft.transforms.linearize import linearize_jaxpr
+from weft.interpreters.linearize import linearize_jaxpr
 
 
 def close(got, wanted, rtol=1e-5, atol=1e-6):

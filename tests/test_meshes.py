@@ -15,6 +15,7 @@ import weakref
 import numpy as np
 import pytest
 
+from weft.api.meshes import make_mesh
 from weft.core.types import type_of
 from weft.errors import (
     AxisError,
@@ -24,9 +25,8 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.function_keys import function_key
-from weft.meshes import make_mesh
 from weft.runtime import buffers, client, compile, stablehlo
-from weft.runtime.fake import FakeBackend, FakeDevice
+from weft.runtime.backends.fake import FakeBackend, FakeDevice
 from weft.sharding import (
     AbstractMesh,
     AxisType,
@@ -295,7 +295,7 @@ def test_make_mesh_with_more_devices_than_there_are():
     data = caught.value.fix.data
     assert "WEFT_NUM_CPU_DEVICES=24" in str(caught.value)
     assert make_mesh(data["axis_shapes"], ("i", "j")).axis_sizes == (8, 1)
-    program = "import weft.meshes as m; print(m.make_mesh((8, 3), ('i', 'j')))"
+    program = "import weft.api.meshes as m; print(m.make_mesh((8, 3), ('i', 'j')))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=os.environ | data["environment"],

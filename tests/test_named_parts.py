@@ -11,8 +11,8 @@ import types
 import numpy as np
 import pytest
 
-from weft.control.trace_cache import TraceCache  # noqa: F401  (registers weft's classes)
 from weft.function_keys import function_key, named_parts
+from weft.tracing.trace_cache import TraceCache  # noqa: F401  (registers weft's classes)
 
 pytestmark = pytest.mark.fast
 

@@ -9,10 +9,11 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from weft import errors, source
-from weft.control.loops import scan
+from weft import errors
+from weft.base import source
+from weft.control_flow.loops import scan
 from weft.core.jaxpr import eval_jaxpr
-from weft.profiling import named_scope
+from weft.profiler.session import named_scope
 
 pytestmark = pytest.mark.fast
 

@@ -10,9 +10,9 @@ import scipy.special
 
 import weft.numpy as jnp
 from weft import nn
-from weft.api import jit, make_jaxpr
-from weft.autodiff import grad, jvp
-from weft.batching import vmap
+from weft.api.autodiff import grad, jvp
+from weft.api.jit import jit, make_jaxpr
+from weft.api.vmap import vmap
 from weft.config import enable_x64
 from weft.errors import DTypeError, ShapeError, WeftTypeError, WeftValueError
 from weft.testing import check_grads, check_vmap, exact_array

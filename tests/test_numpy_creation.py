@@ -11,10 +11,10 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import config
-from weft.api import jit, make_jaxpr
-from weft.array import Array
-from weft.autodiff import grad
-from weft.batching import vmap
+from weft.api.autodiff import grad
+from weft.api.jit import jit, make_jaxpr
+from weft.api.vmap import vmap
+from weft.arrays.array import Array
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.testing import exact_array

@@ -10,7 +10,7 @@ import pytest
 
 import weft.numpy as jnp
 from weft import config, dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 
 NAMES = sorted(d.name for d in dtypes.ANY if d != np.bool_)
 

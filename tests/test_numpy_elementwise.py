@@ -14,9 +14,9 @@ import scipy.special
 import weft
 import weft.numpy as jnp
 from weft import dtypes
-from weft.api import jit
-from weft.autodiff import grad
-from weft.batching import vmap
+from weft.api.autodiff import grad
+from weft.api.jit import jit
+from weft.api.vmap import vmap
 from weft.errors import DTypeError, WeftTypeError
 from weft.testing import check_grads, check_vmap, exact_array
 

@@ -10,8 +10,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.api import jit, make_jaxpr
-from weft.array import Array
+from weft.api.jit import jit, make_jaxpr
+from weft.arrays.array import Array
 from weft.core.operators import ArrayOperators, implementations
 from weft.core.trace import Tracer
 from weft.errors import DTypeError, ShapeError

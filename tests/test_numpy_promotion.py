@@ -11,8 +11,8 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import config, dtypes
-from weft.api import make_jaxpr
-from weft.array import Array
+from weft.api.jit import make_jaxpr
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError, WeftTypeError
 from weft.testing import exact_array

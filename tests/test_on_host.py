@@ -16,7 +16,7 @@ import weft.numpy as jnp
 from compilations import counted_compilations
 from primitive_examples import examples
 from weft import lax
-from weft.array import as_array
+from weft.arrays.array import as_array
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.trace import bottom_trace
@@ -24,9 +24,9 @@ from weft.core.types import type_of
 from weft.dtypes import is_extended
 from weft.extend.interpreters import mlir
 from weft.layout import Format, Layout
-from weft.ops.slicing import pad_p
-from weft.transforms import on_host
-from weft.transforms.programs import LITTLE
+from weft.lowering import numpy_evaluation
+from weft.lowering.executables import LITTLE
+from weft.ops.indexing.slicing import pad_p
 
 pytestmark = pytest.mark.fast
 
@@ -194,7 +194,7 @@ def test_a_loop_over_prefixes_compiles_nothing(compiled):
 
 
 def test_what_comes_often_is_compiled_once(compiled, monkeypatch):
-    monkeypatch.setattr(on_host, "OFTEN", 5)
+    monkeypatch.setattr(numpy_evaluation, "OFTEN", 5)
     x = jnp.arange(12.0)
     for i in range(12):
         got = x.reshape(3, 4)
@@ -280,7 +280,7 @@ def test_with_results_looked_at(compiled):
 
 
 def test_a_rule_of_ones_own(compiled, monkeypatch):
-    monkeypatch.setattr(on_host, "OFTEN", 1)
+    monkeypatch.setattr(numpy_evaluation, "OFTEN", 1)
     doubled_p = Primitive("rows_twice")
     doubled_p.def_abstract_eval(lambda x: x.update(shape=(2 * x.shape[0], *x.shape[1:])))
     mlir.register_on_host(doubled_p, lambda x: np.concatenate([x, x]))

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from op_table import assert_within_ulps, rows, widened
-from weft import control, dtypes, ops, tree
-from weft.api import make_jaxpr
-from weft.autodiff import jvp, vjp
+from weft import control_flow, dtypes, ops, tree
+from weft.api.autodiff import jvp, vjp
+from weft.api.jit import make_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import type_of
@@ -288,7 +288,7 @@ EXEMPT = {
 
 def all_primitives():
     found = {}
-    for package in (ops, control):
+    for package in (ops, control_flow):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for value in vars(importlib.import_module(module.name)).values():
                 if isinstance(value, Primitive):
@@ -300,8 +300,8 @@ def all_primitives():
     "OP_CHAPTERS" in os.environ, reason="only some chapters of the table are loaded"
 )
 def test_every_primitive_has_a_row(monkeypatch):
-    """Watches what the rows bind and call: a primitive of `weft.ops` or `weft.control` that none of
-    them uses has no test."""
+    """Watches what the rows bind and call: a primitive of `weft.ops` or `weft.control_flow` that
+    none of them uses has no test."""
     bound = set()
 
     def watching(original):

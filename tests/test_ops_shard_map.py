@@ -13,7 +13,7 @@ import weft
 from op_table import rows
 from weft import dtypes, lax, shard_map, tree
 from weft.core.types import type_of
-from weft.ops.extended import is_key
+from weft.ops.structural.extended_dtypes import is_key
 from weft.sharding import PartitionSpec as P
 from weft.testing import assert_close, exact_array
 

@@ -12,7 +12,7 @@ import weft.numpy as jnp
 from weft import lax
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, eval_jaxpr, jaxprs_in
-from weft.transforms.partial import partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 
 TABLE = jnp.array([1.0, 2.0, 3.0])
 

@@ -13,8 +13,8 @@ from compilations import counted_compilations
 from weft import lax, random
 from weft.errors import WeftValueError
 from weft.lax import with_sharding_constraint
+from weft.lowering import executables
 from weft.sharding import Mesh, NamedSharding, P, TiledSharding
-from weft.transforms import programs
 
 DEVICES = np.array(weft.devices()[:8], object)
 MESH = Mesh(DEVICES.reshape(4, 2), ("i", "j"))
@@ -339,7 +339,7 @@ def test_what_is_closed_over_is_brought_once(monkeypatch):
     weights, moves = wnp.array(Y), []
     split = on(PLACES["rows"])
     monkeypatch.setattr(
-        programs, "to_place", lambda x, place: moves.append(place) or original(x, place)
+        executables, "to_place", lambda x, place: moves.append(place) or original(x, place)
     )
     f = weft.jit(lambda a: a @ weights + split)
     for _ in range(3):
@@ -348,13 +348,13 @@ def test_what_is_closed_over_is_brought_once(monkeypatch):
     close(weft.jit(lambda a: a + split)(Y), Y + X)
 
 
-original = programs.to_place
+original = executables.to_place
 
 
 def test_numbers_are_brought_once(monkeypatch):
     x, moves = on(PLACES["both"]), []
     monkeypatch.setattr(
-        programs, "to_place", lambda x, place: moves.append(place) or original(x, place)
+        executables, "to_place", lambda x, place: moves.append(place) or original(x, place)
     )
     for _ in range(3):
         close(x * 1.625, X * np.float32(1.625))

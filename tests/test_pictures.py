@@ -13,10 +13,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from weft.api.meshes import make_mesh
+from weft.debug.pictures import sharding_picture, visualize_array_sharding, visualize_sharding
 from weft.errors import ConcretizationError, ShapeError, WeftTypeError, WeftValueError
-from weft.meshes import make_mesh
-from weft.pictures import sharding_picture, visualize_array_sharding, visualize_sharding
-from weft.runtime.fake import FakeDevice
+from weft.runtime.backends.fake import FakeDevice
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, P, SingleDeviceSharding, TiledSharding
 
 pytestmark = pytest.mark.fast

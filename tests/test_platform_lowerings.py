@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from weft.core import rules
-from weft.ops import argreduce, cumulative, sorting, window
-from weft.ops.dot import dot_general, dot_general_p
+from weft.ops.products.dot import dot_general, dot_general_p
+from weft.ops.reductions import argreduce, cumulative, sorting, window
 from weft.testing import exact_array
 
 NUMBERS = np.random.default_rng(0).integers(-4, 5, (3, 9, 4)).astype(np.float64)

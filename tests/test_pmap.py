@@ -10,6 +10,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax, random
+from weft.api.pmap import pmap
 from weft.errors import (
     AxisError,
     ShapeError,
@@ -17,7 +18,6 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.parallel_map import pmap
 from weft.sharding import NamedSharding, PartitionSpec
 
 pytestmark = pytest.mark.fast

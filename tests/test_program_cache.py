@@ -16,8 +16,8 @@ import warnings
 import pytest
 
 from weft import config
-from weft.runtime import program_cache
-from weft.runtime.program_cache import ProgramCache
+from weft.runtime.backends import disk_cache
+from weft.runtime.backends.disk_cache import ProgramCache
 
 pytestmark = pytest.mark.fast
 
@@ -29,8 +29,8 @@ PAYLOAD = bytes(range(256)) * 3
 @pytest.fixture(autouse=True)
 def nothing_warned_yet(monkeypatch):
     """A process warns once of each kind of finding; each test is to see its own."""
-    monkeypatch.setattr(program_cache, "_warned", set())
-    monkeypatch.setattr(program_cache, "_opened", {})
+    monkeypatch.setattr(disk_cache, "_warned", set())
+    monkeypatch.setattr(disk_cache, "_opened", {})
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def entry(cache, key=KEY):
 
 
 def size_of(payload):
-    return len(program_cache._packed(KEY, MAKER, payload))
+    return len(disk_cache._packed(KEY, MAKER, payload))
 
 
 def unpredictable(count):
@@ -117,23 +117,23 @@ def refused(cache, match, maker=MAKER):
 
 
 def test_every_bit_matters():
-    data = program_cache._packed(KEY, MAKER, PAYLOAD)
-    assert program_cache._unpacked(KEY, MAKER, data) == PAYLOAD
+    data = disk_cache._packed(KEY, MAKER, PAYLOAD)
+    assert disk_cache._unpacked(KEY, MAKER, data) == PAYLOAD
     for position in range(len(data)):
         for bit in range(8):
             wrong = bytearray(data)
             wrong[position] ^= 1 << bit
-            with pytest.raises(program_cache._Unusable):
-                program_cache._unpacked(KEY, MAKER, bytes(wrong))
+            with pytest.raises(disk_cache._Unusable):
+                disk_cache._unpacked(KEY, MAKER, bytes(wrong))
 
 
 def test_every_byte_matters():
-    data = program_cache._packed(KEY, MAKER, PAYLOAD)
+    data = disk_cache._packed(KEY, MAKER, PAYLOAD)
     for length in range(len(data)):
-        with pytest.raises(program_cache._Unusable):
-            program_cache._unpacked(KEY, MAKER, data[:length])
-    with pytest.raises(program_cache._Unusable, match="too long"):
-        program_cache._unpacked(KEY, MAKER, data + b"\0")
+        with pytest.raises(disk_cache._Unusable):
+            disk_cache._unpacked(KEY, MAKER, data[:length])
+    with pytest.raises(disk_cache._Unusable, match="too long"):
+        disk_cache._unpacked(KEY, MAKER, data + b"\0")
 
 
 # Where the regions of an entry begin: magic, format, lengths, maker, key, digest, payload.
@@ -175,7 +175,7 @@ def test_an_entry_of_another_release_is_a_miss(cache):
 
 def test_an_entry_of_another_format_is_a_miss(cache, monkeypatch):
     with monkeypatch.context() as other:
-        other.setattr(program_cache, "FORMAT", program_cache.FORMAT + 1)
+        other.setattr(disk_cache, "FORMAT", disk_cache.FORMAT + 1)
         cache.store(KEY, MAKER, PAYLOAD)
     refused(cache, "another format")
 
@@ -303,7 +303,7 @@ def test_a_process_killed_while_it_writes(cache):
     # What it left counts until it is old enough to be nobody's work any more.
     cache.store(KEY, MAKER, PAYLOAD)
     assert cache.load(KEY, MAKER) == PAYLOAD
-    long_ago = time.time() - 2 * program_cache._ABANDONED_SECONDS
+    long_ago = time.time() - 2 * disk_cache._ABANDONED_SECONDS
     os.utime(os.path.join(cache.directory, left), (long_ago, long_ago))
     os.unlink(os.path.join(cache.directory, "size"))
     cache.store(OTHER, MAKER, PAYLOAD)
@@ -417,7 +417,7 @@ def test_a_forked_process_does_not_hold_the_lock(cache):
 
 
 def test_a_stopped_process_holds_nobody_up_for_ever(cache, monkeypatch):
-    monkeypatch.setattr(program_cache, "_LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(disk_cache, "_LOCK_SECONDS", 0.05)
     with open(os.path.join(cache.directory, "size"), "wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         cache.store(KEY, MAKER, PAYLOAD)
@@ -484,7 +484,7 @@ def test_eight_threads_at_once_keep_to_the_bound(tmp_path):
 
 def opened(path):
     with config.override(cache_dir=str(path)):
-        return program_cache.current()
+        return disk_cache.current()
 
 
 def test_a_directory_is_made_and_closed_to_others(tmp_path):
@@ -514,7 +514,7 @@ def test_a_directory_that_is_open_to_others_is_refused(tmp_path, inner, mode):
     # The warning says what mends it.
     command = str(caught[0].message).partition("close it with: ")[2].splitlines()[0]
     subprocess.run(command.split(), check=True)
-    program_cache._opened.clear()
+    disk_cache._opened.clear()
     assert opened(directory) is not None
 
 
@@ -568,8 +568,8 @@ def test_an_empty_setting_switches_it_off(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert opened("") is None
     with config.override(cache_dir=""):
-        assert program_cache.program_cache_info().directory is None
-        program_cache.clear_program_cache()
+        assert disk_cache.program_cache_info().directory is None
+        disk_cache.clear_program_cache()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -577,13 +577,13 @@ def test_an_empty_setting_switches_it_off(tmp_path, monkeypatch):
 def test_the_users_own_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert program_cache.default_directory() == str(tmp_path / "home" / ".cache" / "weft")
+    assert disk_cache.default_directory() == str(tmp_path / "home" / ".cache" / "weft")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
-    assert program_cache.default_directory() == str(tmp_path / "home" / ".cache" / "weft")
+    assert disk_cache.default_directory() == str(tmp_path / "home" / ".cache" / "weft")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert program_cache.default_directory() == str(tmp_path / "xdg" / "weft")
+    assert disk_cache.default_directory() == str(tmp_path / "xdg" / "weft")
     with config.override(cache_dir=None):
-        assert program_cache.current().directory == str(tmp_path / "xdg" / "weft" / "programs")
+        assert disk_cache.current().directory == str(tmp_path / "xdg" / "weft" / "programs")
 
 
 # ---- settings ------------------------------------------------------------------------------------

@@ -17,19 +17,20 @@ from stablehlo_programs import type_of
 from test_runtime import put
 from weft import config
 from weft.errors import DeletedArrayError
-from weft.runtime import buffers, client, compile, pjrt_cache, program_cache, stablehlo
-from weft.runtime import stablehlo_attributes as attributes
-from weft.runtime.backend import CompileOptions
-from weft.runtime.pjrt_compile import native_options
+from weft.runtime import buffers, client, compile, stablehlo
+from weft.runtime.backends import cache_keys, disk_cache
+from weft.runtime.backends.backend import CompileOptions
+from weft.runtime.backends.pjrt_executable import native_options
+from weft.runtime.stablehlo import attributes
 
 pytestmark = pytest.mark.fast
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(program_cache, "_warned", set())
+    monkeypatch.setattr(disk_cache, "_warned", set())
     with config.override(cache_dir=str(tmp_path)):
-        yield program_cache.current()
+        yield disk_cache.current()
 
 
 def doubled(x, line=1, donate=False, name="doubling"):
@@ -163,7 +164,7 @@ def test_what_xla_does_not_take_is_compiled_again(cache):
     compile.compile_module(doubled(x), CompileOptions(), [type_of(x)])
     (name,) = [n for n in os.listdir(cache.directory) if n.endswith(".program")]
     key = name.removesuffix(".program")
-    cache.store(key, pjrt_cache._MAKER, b"not a program")
+    cache.store(key, cache_keys._MAKER, b"not a program")
     with pytest.warns(RuntimeWarning, match="XLA does not take it"):
         executable = compile.compile_module(doubled(x), CompileOptions(), [type_of(x)])
     np.testing.assert_array_equal(buffers.to_numpy(executable.run([put(x)])[0]), 2 * x)
@@ -204,7 +205,7 @@ def test_an_option_that_xla_lacks_is_still_an_error(cache):
 def key_of(module, devices=None, threads=4, **options):
     devices = devices or client.devices()[:1]
     native = native_options(CompileOptions(**options), devices)
-    return pjrt_cache.program_key(client.backend().client, module, native, devices, threads)
+    return cache_keys.program_key(client.backend().client, module, native, devices, threads)
 
 
 def test_lines_are_no_part_of_a_key():
@@ -235,22 +236,22 @@ def test_everything_else_is_part_of_a_key(monkeypatch):
     }
     for name, (attribute, value) in changes.items():
         with monkeypatch.context() as other:
-            other.setattr(pjrt_cache, attribute, value)
-            pjrt_cache._surroundings.cache_clear()
+            other.setattr(cache_keys, attribute, value)
+            cache_keys._surroundings.cache_clear()
             found[name] = key_of(module)
     monkeypatch.setenv("XLA_SOMETHING", "1")
-    pjrt_cache._surroundings.cache_clear()
+    cache_keys._surroundings.cache_clear()
     found["environment"] = key_of(module)
     monkeypatch.delenv("XLA_SOMETHING")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", ".5")
-    pjrt_cache._surroundings.cache_clear()
+    cache_keys._surroundings.cache_clear()
     assert len(set(found.values())) == len(found)
     assert key_of(module) == found["the same"]  # what a client may take of memory changes nothing
 
 
 def test_a_processor_is_what_the_kernel_says_it_is():
-    text = pjrt_cache._processor()
-    assert text == pjrt_cache._processor() and sys.platform in text
+    text = cache_keys._processor()
+    assert text == cache_keys._processor() and sys.platform in text
     if os.path.exists("/proc/cpuinfo"):
         assert "MHz" not in text and re.search("flags|Features|isa", text)
 

@@ -13,9 +13,9 @@ import random_cases as cases
 import weft.lax as lax
 import weft.numpy as wnp
 from weft import config, random
-from weft.api import eval_shape, jit, make_jaxpr
-from weft.array import Array, put
-from weft.batching import vmap
+from weft.api.jit import eval_shape, jit, make_jaxpr
+from weft.api.vmap import vmap
+from weft.arrays.array import Array, put
 from weft.core.types import ArrayType
 from weft.random.generator import Generator, register
 from weft.random.threefry import THREEFRY, threefry_2x32

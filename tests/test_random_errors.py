@@ -7,7 +7,7 @@ import pytest
 
 import weft.numpy as wnp
 from weft import random
-from weft.api import jit
+from weft.api.jit import jit
 from weft.errors import DTypeError, ShapeError, WeftError, WeftTypeError, WeftValueError
 
 KEY = random.key(0)

@@ -14,7 +14,7 @@ import scipy.stats
 import weft.numpy as wnp
 from generators import IMPLEMENTATIONS
 from weft import config, random
-from weft.batching import vmap
+from weft.api.vmap import vmap
 from weft.random.tails import tail_number
 
 N = 20_000

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from weft import config, dtypes, lax, random
-from weft.api import jit, make_jaxpr
-from weft.autodiff import grad, vjp
+from weft.api.autodiff import grad, vjp
+from weft.api.jacobian import jacfwd, jacrev
+from weft.api.jit import jit, make_jaxpr
 from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
-from weft.jacobian import jacfwd, jacrev
-from weft.ops import window
+from weft.ops.reductions import window
 from weft.testing import exact_array
 
 TIES = exact_array(np.array([1.0, 1.0, 1.0, 0.0, 1.0, 2.0]))

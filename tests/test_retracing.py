@@ -16,7 +16,7 @@ import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
 from weft import lax
-from weft.control import jitted as jitted_module
+from weft.dispatch import jitted as jitted_module
 
 pytestmark = pytest.mark.fast
 

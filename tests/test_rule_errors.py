@@ -14,7 +14,7 @@ from weft.errors import JaxprError, MissingRuleError, ShapeError, WeftValueError
 from weft.extend.core import IO, ArrayType, Primitive, Zero, define_primitive
 from weft.extend.interpreters import ad, batching, mlir, partial_eval
 from weft.extend.interpreters.partial_eval import SplitEquation
-from weft.ops.arithmetic import add_p
+from weft.ops.elementwise.arithmetic import add_p
 
 pytestmark = pytest.mark.fast
 

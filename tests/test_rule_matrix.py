@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tools import rule_matrix
-from weft.control.defined import DefinedPrimitive
+from weft.define.declared_primitive import DefinedPrimitive
 from weft.extend.core import Primitive, define_primitive, primitives
 from weft.extend.interpreters import ad, mlir
-from weft.extending.checking import rule_sources
+from weft.testing.check_primitive import rule_sources
 
 pytestmark = pytest.mark.fast
 

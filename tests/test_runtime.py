@@ -16,10 +16,10 @@ import pytest
 from stablehlo_programs import Type, doubling, module_of, program, put, type_of
 from weft.errors import DeletedArrayError, WeftError, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client, compile, stablehlo
-from weft.runtime.backend import CompileOptions, DeviceLayout
-from weft.runtime.layouts import layout_mode
-from weft.runtime.pjrt import Distributed
-from weft.runtime.stablehlo_attributes import integer, to_attribute
+from weft.runtime.backends.backend import CompileOptions, DeviceLayout
+from weft.runtime.backends.pjrt import Distributed
+from weft.runtime.backends.xla_layouts import layout_mode
+from weft.runtime.stablehlo.attributes import integer, to_attribute
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -56,7 +56,7 @@ def test_a_gradient_loads_no_part_that_it_does_without():
         import sys, weft, weft.numpy as wnp
         assert weft.jit(weft.grad(lambda x: wnp.tanh(x @ x).sum()))(wnp.eye(3)).shape == (3, 3)
         names = ("jaxlib.mlir.dialects.chlo", "jaxlib.mlir.dialects.sdy", "opt_einsum",
-                 "weft.lax", "weft.control.scan", "weft.control.shard_map")
+                 "weft.lax", "weft.control_flow.scan", "weft.spmd.shard_map_primitive")
         print([name for name in names if name in sys.modules])
         from weft.extend.interpreters import mlir
         print(hasattr(mlir.hlo, "AddOp"), "AddOp" in dir(mlir.hlo))

@@ -8,8 +8,8 @@ import pytest
 from stablehlo_programs import Type, doubling, module_of, program, put, type_of
 from weft.errors import DeletedArrayError, WeftError, WeftTypeError
 from weft.runtime import buffers, client, compile, stablehlo
-from weft.runtime.backend import Backend, CompileOptions, DeviceLayout
-from weft.runtime.fake import FakeBackend
+from weft.runtime.backends.backend import Backend, CompileOptions, DeviceLayout
+from weft.runtime.backends.fake import FakeBackend
 
 
 def test_the_fake_records_programs_and_counts():

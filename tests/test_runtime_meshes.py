@@ -9,7 +9,7 @@ from stablehlo_programs import Type, doubling, type_of
 from test_runtime import fresh
 from weft.errors import DeletedArrayError
 from weft.runtime import buffers, client, compile, stablehlo
-from weft.runtime.backend import CompileOptions
+from weft.runtime.backends.backend import CompileOptions
 
 pytestmark = pytest.mark.fast
 

@@ -9,8 +9,8 @@ import weft
 import weft.numpy as jnp
 from loop_cases import check_every_split, check_every_use, close, equations, names
 from weft import lax
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.partial import partial_eval_jaxpr
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 
 pytestmark = pytest.mark.fast
 

@@ -10,10 +10,10 @@ import pytest
 import weft
 import weft.numpy as wnp
 from weft import lax, shard_map
-from weft.control import blocks
 from weft.errors import AxisError, UnboundAxisError, WeftValueError
 from weft.sharding import Mesh
 from weft.sharding import PartitionSpec as P
+from weft.spmd import eager
 
 X = np.linspace(-1.0, 2.0, 8, dtype=np.float32)
 PAIR = np.stack([X, 10 * X])
@@ -214,9 +214,9 @@ def test_means_of_numbers(mesh):
 
 def test_an_array_from_outside_is_taken_to_the_devices_once(mesh, monkeypatch):
     moved = []
-    to_place = blocks.to_place
+    to_place = eager.to_place
     monkeypatch.setattr(
-        blocks, "to_place", lambda array, *rest: moved.append(array) or to_place(array, *rest)
+        eager, "to_place", lambda array, *rest: moved.append(array) or to_place(array, *rest)
     )
     w = wnp.asarray(X[:2])
 

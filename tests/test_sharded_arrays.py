@@ -11,12 +11,12 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from weft.array import Array, as_stored, put, to_place
+from weft.api.device_put import device_put, make_array_from_single_device_arrays
+from weft.arrays.array import Array, as_stored, put, to_place
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError, ShapeError, WeftIndexError, WeftValueError
-from weft.placing import device_put, make_array_from_single_device_arrays
 from weft.runtime import buffers, client
-from weft.runtime.fake import FakeBackend
+from weft.runtime.backends.fake import FakeBackend
 from weft.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, TiledSharding
 
 pytestmark = pytest.mark.fast

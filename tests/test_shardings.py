@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft import tree
+from weft.api.meshes import make_mesh
 from weft.errors import AxisError, ShapeError, WeftTypeError, WeftValueError
-from weft.meshes import make_mesh
 from weft.runtime import client
 from weft.sharding import (
     AbstractMesh,

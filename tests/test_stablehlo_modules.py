@@ -22,7 +22,7 @@ from weft.runtime.stablehlo import (
     op,
     op1,
 )
-from weft.runtime.stablehlo_attributes import to_attribute
+from weft.runtime.stablehlo.attributes import to_attribute
 
 # ---- calls ---------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.layout import Format, Layout
-from weft.runtime.backend import MemoryStats
+from weft.runtime.backends.backend import MemoryStats
 from weft.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 pytestmark = pytest.mark.fast

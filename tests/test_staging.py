@@ -16,7 +16,7 @@ from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError, WeftTypeError
 from weft.extend.core import Primitive
-from weft.transforms.staging import StagingTracer, trace_to_jaxpr
+from weft.interpreters.staging import StagingTracer, trace_to_jaxpr
 
 F32 = ArrayType((), np.float32)
 

@@ -9,10 +9,10 @@ from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.types import type_of
-from weft.ops.arithmetic import cos, mul, neg, sin
 from weft.ops.declare import primitive, result_type
-from weft.ops.families import elementwise_vmap, unary
-from weft.ops.shape import reduce_sum
+from weft.ops.elementwise.arithmetic import cos, mul, neg, sin
+from weft.ops.elementwise.families import elementwise_vmap, unary
+from weft.ops.structural.shape import reduce_sum
 from weft.runtime import stablehlo
 from weft.testing import (
     assert_close,

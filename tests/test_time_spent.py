@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from weft.time_spent import charged, spent
+from weft.base.timing import charged, spent
 
 pytestmark = pytest.mark.fast
 

@@ -21,10 +21,10 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.core.types import ArrayType
 from weft.errors import WeftTypeError, WeftValueError
-from weft.transforms.staging import trace_to_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
 
 pytestmark = pytest.mark.fast
 

@@ -14,9 +14,9 @@ import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
 from weft import lax
-from weft.control.trace_cache import TraceCache, TracedBody, cached_trace
 from weft.function_keys import register_by_identity
-from weft.transforms.staging import trace_to_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
 
 pytestmark = pytest.mark.fast
 

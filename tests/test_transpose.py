@@ -12,7 +12,7 @@ from weft.core.check import check_jaxpr
 from weft.core.jaxpr import jaxprs_in
 from weft.core.rules import Zero
 from weft.errors import MissingRuleError, ShapeError, TreeError, WeftTypeError
-from weft.transforms.transpose import backward_pass, transpose_jaxpr
+from weft.interpreters.transpose import backward_pass, transpose_jaxpr
 
 
 def close(got, wanted, rtol=1e-5, atol=1e-6):

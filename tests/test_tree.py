@@ -17,7 +17,7 @@ from hypothesis import strategies
 from tree_samples import Box, Layer, Named, Options, Point, at_path, names, replaced, trees
 from weft import tree, tree_util
 from weft.errors import TreeError
-from weft.runtime import pytree
+from weft.runtime.jaxlib import pytree
 
 pytestmark = pytest.mark.fast
 

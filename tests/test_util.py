@@ -11,7 +11,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from source_files import ROOT
-from weft.util import collection_paused
+from weft.base.util import collection_paused
 
 pytestmark = pytest.mark.fast
 

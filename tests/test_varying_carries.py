@@ -10,7 +10,7 @@ from weft import lax
 from weft.core.axes import extend_axis
 from weft.core.check import check_jaxpr
 from weft.core.types import ArrayType
-from weft.transforms.staging import trace_to_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
 
 pytestmark = pytest.mark.fast
 

@@ -26,9 +26,9 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftTypeError,
 )
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing import check_grads
-from weft.transforms.dce import dce_jaxpr
-from weft.transforms.partial import partial_eval_jaxpr
 
 pytestmark = pytest.mark.fast
 

@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 from weft.extend.core import primitives
-from weft.extending.checking import rule_sources
+from weft.testing.check_primitive import rule_sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "extending" / "matrix.md"

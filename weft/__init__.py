@@ -8,16 +8,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from weft import config, dtypes, numpy, sharding, tree
-from weft.api import block_until_ready, device_get, eval_shape, jit, make_jaxpr, typeof
-from weft.array import Array
-from weft.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
-from weft.batching import vmap
+from weft.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+from weft.api.jacobian import hessian, jacfwd, jacobian, jacrev
+from weft.api.jit import block_until_ready, device_get, eval_shape, jit, make_jaxpr, typeof
+from weft.api.meshes import make_mesh
+from weft.api.vmap import vmap
+from weft.arrays.array import Array
 from weft.config import debug_infs, debug_key_reuse, debug_nans, enable_x64
-from weft.control import stages
 from weft.core.shape_struct import ShapeDtypeStruct
+from weft.dispatch import stages
 from weft.dtypes import float0
-from weft.jacobian import hessian, jacfwd, jacobian, jacrev
-from weft.meshes import make_mesh
 from weft.runtime.client import (
     default_backend,
     device_count,
@@ -50,23 +50,23 @@ if TYPE_CHECKING:
     from weft import scipy as scipy
     from weft import testing as testing
     from weft import typing as typing
-    from weft.caches import clear_caches
-    from weft.control import checkpoint_policies
-    from weft.control.callbacks import effects_barrier, io_callback, pure_callback
-    from weft.control.checkpoint_policies import checkpoint_name
-    from weft.control.custom_jvp import custom_jvp
-    from weft.control.custom_vjp import custom_vjp
-    from weft.control.remat import checkpoint
-    from weft.control.remat import checkpoint as remat
-    from weft.custom_gradients import closure_convert, custom_gradient
-    from weft.parallel_map import pmap
-    from weft.placing import (
+    from weft.api.custom_gradient import closure_convert, custom_gradient
+    from weft.api.device_put import (
         device_put,
         make_array_from_callback,
         make_array_from_single_device_arrays,
     )
-    from weft.profiling import named_scope
-    from weft.shard_mapping import shard_map
+    from weft.api.pmap import pmap
+    from weft.base.program_caches import clear_caches
+    from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
+    from weft.control_flow import checkpoint_policies
+    from weft.control_flow.checkpoint import checkpoint
+    from weft.control_flow.checkpoint import checkpoint as remat
+    from weft.control_flow.checkpoint_policies import checkpoint_name
+    from weft.custom_derivatives.custom_jvp import custom_jvp
+    from weft.custom_derivatives.custom_vjp import custom_vjp
+    from weft.profiler.session import named_scope
+    from weft.spmd.shard_map import shard_map
 
 
 __all__ = [
@@ -151,7 +151,7 @@ __all__ = [
 # Imported when they are first used, so that `import weft` stays cheap: modules, and where the names
 # stand that many programs do without.
 _LAZY_MODULES = {
-    "checkpoint_policies": "weft.control.checkpoint_policies",
+    "checkpoint_policies": "weft.control_flow.checkpoint_policies",
     "ad_checkpoint": "weft.ad_checkpoint",
     "debug": "weft.debug",
     "experimental": "weft.experimental",
@@ -171,22 +171,22 @@ _LAZY_MODULES = {
     "typing": "weft.typing",
 }
 _LAZY_NAMES = {
-    "checkpoint": "weft.control.remat",
-    "checkpoint_name": "weft.control.checkpoint_policies",
-    "clear_caches": "weft.caches",
-    "closure_convert": "weft.custom_gradients",
-    "custom_gradient": "weft.custom_gradients",
-    "custom_jvp": "weft.control.custom_jvp",
-    "custom_vjp": "weft.control.custom_vjp",
-    "device_put": "weft.placing",
-    "effects_barrier": "weft.control.callbacks",
-    "io_callback": "weft.control.callbacks",
-    "make_array_from_callback": "weft.placing",
-    "make_array_from_single_device_arrays": "weft.placing",
-    "named_scope": "weft.profiling",
-    "pmap": "weft.parallel_map",
-    "pure_callback": "weft.control.callbacks",
-    "shard_map": "weft.shard_mapping",
+    "checkpoint": "weft.control_flow.checkpoint",
+    "checkpoint_name": "weft.control_flow.checkpoint_policies",
+    "clear_caches": "weft.base.program_caches",
+    "closure_convert": "weft.api.custom_gradient",
+    "custom_gradient": "weft.api.custom_gradient",
+    "custom_jvp": "weft.custom_derivatives.custom_jvp",
+    "custom_vjp": "weft.custom_derivatives.custom_vjp",
+    "device_put": "weft.api.device_put",
+    "effects_barrier": "weft.callbacks.primitives",
+    "io_callback": "weft.callbacks.primitives",
+    "make_array_from_callback": "weft.api.device_put",
+    "make_array_from_single_device_arrays": "weft.api.device_put",
+    "named_scope": "weft.profiler.session",
+    "pmap": "weft.api.pmap",
+    "pure_callback": "weft.callbacks.primitives",
+    "shard_map": "weft.spmd.shard_map",
     "remat": "weft.ad_checkpoint",
 }
 

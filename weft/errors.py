@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from weft import config, source
+from weft import config
+from weft.base import source
 
 __all__ = [
     "ArrayProtocolError",
@@ -72,7 +73,7 @@ class WeftError(Exception):
     """An error in a user's program; the base class of all the errors that weft raises on purpose.
 
     `got` and `wanted` are any values (they are shown with `str`). `where` is the user's line: a
-    capture of `weft.source`, a text, or by default the line that is running now.
+    capture of `weft.base.source`, a text, or by default the line that is running now.
 
     >>> error = WeftError(
     ...     "the shapes differ",

@@ -14,20 +14,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import axes_of, check_arrays, check_flag, convert, inexact, shape_of
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.taking import take
-from weft.ops.arithmetic import abs as abs_
-from weft.ops.arithmetic import add, div, gt, le, lt, max, mul, sin, sub
-from weft.ops.bits import bitwise_and
-from weft.ops.creation import broadcasted_iota, full, iota, zeros_like_array
-from weft.ops.dot import canonical_precision, dot_general
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, max, mul, sin, sub
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota, full, iota, zeros_like_array
+from weft.ops.products.dot import canonical_precision, dot_general
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 

@@ -1,6 +1,6 @@
 """`weft.layout`: in which order devices hold the elements of arrays."""
 
-from weft.ops.layout_constraint import with_layout_constraint
+from weft.ops.structural.layout_constraint import with_layout_constraint
 from weft.sharding.layout import Format, Layout
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]

@@ -17,7 +17,7 @@ from typing import Any, Never, Protocol, TypeAlias
 
 import numpy as np
 
-from weft.array import Array
+from weft.arrays.array import Array
 
 __all__ = ["Array", "ArrayLike", "DTypeLike"]
 

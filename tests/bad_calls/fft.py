@@ -7,7 +7,7 @@ import numpy as np
 import weft.numpy as jnp
 from bad_calls import BadCall
 from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
-from weft.ops.fft import fft as fft_operation
+from weft.ops.products.fft import fft as fft_operation
 from weft.scipy import fft as scipy_fft
 from weft.testing import exact_array
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from op_table import Op, away, between, by_kind
 from weft import dtypes
-from weft.ops import arithmetic as lax
+from weft.ops.elementwise import arithmetic as lax
 
 
 def nonzero(generator, shape, dtype):

@@ -6,7 +6,7 @@ import numpy as np
 
 from op_table import Op, any_bits, integers
 from weft import dtypes
-from weft.ops import bits
+from weft.ops.elementwise import bits
 
 
 def width(x):

@@ -6,7 +6,8 @@ import numpy as np
 
 from op_table import Arg, Op, any_bits, away, between, integers, widened
 from weft import dtypes
-from weft.ops import complex, convert, rounding, selection, tangents
+from weft.ops.elementwise import complex, convert, rounding, selection
+from weft.ops.structural import tangents
 from weft.testing import exact_array
 
 R, C = dtypes.FLOATING, dtypes.COMPLEX

@@ -10,10 +10,8 @@ import numpy as np
 
 from op_table import Arg, Op, distinct
 from weft import dtypes
-from weft.batching import vmap
-from weft.ops import collective_movement as movement
-from weft.ops import collective_permutation as permutation
-from weft.ops import collectives
+from weft.api.vmap import vmap
+from weft.ops.collectives import all_reduce, movement, permutation
 
 PAIRS = [[0, 3], [2, 1]]  # groups of an axis of length 4, not in order
 
@@ -126,7 +124,7 @@ def scattered_parts(x, dimension):
 
 SUMS = {"ulps": 8, "floor": 4.0}
 N, ORDERED = dtypes.NUMERIC, dtypes.ORDERED
-psum, pmax, pmin = collectives.psum, collectives.pmax, collectives.pmin
+psum, pmax, pmin = all_reduce.psum, all_reduce.pmax, all_reduce.pmin
 gather, scatter, exchange = movement.all_gather, movement.psum_scatter, movement.all_to_all
 CYCLE, PARTIAL = [(0, 1), (1, 2), (2, 3), (3, 0)], [(0, 2), (3, 1)]
 
@@ -144,7 +142,7 @@ REDUCTIONS = [
     two("psum over two", psum, whole(total), N, **SUMS, refuses=False),
     row(
         "pmean",
-        over_one(collectives.pmean),
+        over_one(all_reduce.pmean),
         everywhere(np.mean),
         dtypes.INEXACT,
         ulps=16,

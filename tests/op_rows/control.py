@@ -1,4 +1,4 @@
-"""Rows of `weft.control`: operations with functions inside. References are loops of Python."""
+"""Rows of `weft.control_flow`: operations with functions inside. References are loops of Python."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import scipy.stats
 
 from op_table import Op, between
 from weft import dtypes
-from weft.ops import densities
+from weft.ops.elementwise import densities
 
 R = dtypes.FLOATING
 count = between(0.3, 9)

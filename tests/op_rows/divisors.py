@@ -6,6 +6,6 @@ import numpy as np
 
 from op_table import Op, between
 from weft import dtypes
-from weft.ops import divisors
+from weft.ops.elementwise import divisors
 
 ROWS = [Op(divisors.gcd, np.gcd, dtypes.INTEGER, arity=2, draw=between(-99, 99))]

@@ -7,7 +7,7 @@ import scipy.special
 
 from op_table import Arg, Op, away, between, by_kind, integers
 from weft import dtypes
-from weft.ops import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
 
 INEXACT, R = dtypes.INEXACT, dtypes.FLOATING
 inside = between(-0.9, 0.9)

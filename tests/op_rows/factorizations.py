@@ -13,9 +13,9 @@ import weft.numpy as wnp
 from op_rows.matrices import positive
 from op_table import Arg, Op, between
 from weft import dtypes
-from weft.linalg import polar
-from weft.ops import eig, eigh, householder, lu, qr, rank_updates, schur, svd, tridiagonal
-from weft.ops.matrices import ACCEPTED
+from weft.numpy.linalg import polar
+from weft.ops.linalg import eig, eigh, householder, lu, qr, rank_updates, schur, svd, tridiagonal
+from weft.ops.linalg.matrices import ACCEPTED
 from weft.testing import exact_array
 
 SINGLE = 2.0**8  # in units in the last place, of numbers around 1

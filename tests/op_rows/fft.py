@@ -6,7 +6,7 @@ import numpy as np
 
 from op_table import Arg, Op, between
 from weft import dtypes
-from weft.ops import fft
+from weft.ops.products import fft
 
 REAL = frozenset({dtypes.float32, dtypes.float64})
 COMPLEX = frozenset({dtypes.complex64, dtypes.complex128})

@@ -8,7 +8,7 @@ import numpy as np
 
 from op_table import Arg, Op, distinct, integers
 from weft import dtypes
-from weft.ops import dynamic_slicing, gather, scatter
+from weft.ops.indexing import dynamic_slicing, gather, scatter
 
 G, S = gather.GatherDimensionNumbers, scatter.ScatterDimensionNumbers
 FLOAT64 = np.dtype(np.float64)

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 
 from op_table import Arg, Op, between
-from weft.ops import cholesky, triangular_solve
-from weft.ops.matrices import ACCEPTED
+from weft.ops.linalg import cholesky, triangular_solve
+from weft.ops.linalg.matrices import ACCEPTED
 
 SINGLE = 2.0**7  # in units in the last place, of numbers around 1
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from op_table import Arg, Op, between
 from weft import dtypes
-from weft.ops import convolution, dot
+from weft.ops.products import convolution, dot
 
 # The sum of a few products of numbers below 3, in units in the last place of 8.
 SUMS = {"draw": between(-3, 3), "floor": 8, "elementwise": False}

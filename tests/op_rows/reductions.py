@@ -6,10 +6,10 @@ import numpy as np
 
 from op_table import Arg, Op, between, distinct, integers
 from weft import dtypes, lax
-from weft.control import reduction
-from weft.ops import argreduce, cumulative, reduce
-from weft.ops import window as window_ops
-from weft.ops.shape import reduce_sum
+from weft.control_flow import reduction
+from weft.ops.reductions import argreduce, cumulative, reduce
+from weft.ops.reductions import window as window_ops
+from weft.ops.structural.shape import reduce_sum
 
 SHAPE = (2, 3, 4)
 

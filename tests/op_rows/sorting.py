@@ -6,7 +6,7 @@ import numpy as np
 
 from op_table import Arg, Op, between, distinct, integers
 from weft import dtypes
-from weft.ops import sorting
+from weft.ops.reductions import sorting
 
 SHAPE = (3, 5)
 

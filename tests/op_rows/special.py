@@ -7,8 +7,14 @@ import scipy.special
 
 from op_table import Op, away, between, integers
 from weft import dtypes
-from weft.ops import special as lax
-from weft.ops.regularized import betainc, igamma, igamma_grad_a, igammac, random_gamma_grad
+from weft.ops.elementwise import special as lax
+from weft.ops.elementwise.regularized import (
+    betainc,
+    igamma,
+    igamma_grad_a,
+    igammac,
+    random_gamma_grad,
+)
 
 R = dtypes.FLOATING
 POLES = tuple(range(-6, 1))

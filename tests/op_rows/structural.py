@@ -7,7 +7,8 @@ import numpy as np
 from op_table import Arg, Op
 from weft import dtypes
 from weft.layout import Layout
-from weft.ops import creation, joining, layout_constraint, shape, slicing
+from weft.ops.indexing import creation, slicing
+from weft.ops.structural import joining, layout_constraint, shape
 
 
 def of_list(function):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import source as sources
+from weft.base import source as sources
 from weft.core.check import check_jaxpr, result_types
 from weft.core.jaxpr import Atom, ClosedJaxpr, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive

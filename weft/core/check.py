@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import config
-from weft import source as sources
+from weft.base import source as sources
 from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive

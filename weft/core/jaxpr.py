@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft import source as sources
+from weft.base import source as sources
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType

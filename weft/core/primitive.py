@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.caches import holds_programs
+from weft.base.program_caches import holds_programs
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
 from weft.core.parameter_keys import ParameterCache

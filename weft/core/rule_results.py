@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft import source as sources
+from weft.base import source as sources
 from weft.core import rules
 from weft.core.rules import LinearOperand, Zero
 from weft.core.trace import Tracer

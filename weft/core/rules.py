@@ -1,5 +1,5 @@
-"""The tables of rules, one per interpretation, keyed by primitive: data that `ops/` and `control/`
-fill and `transforms/` reads.
+"""The tables of rules, one per interpretation, keyed by primitive: data that `ops/` and others
+fill and `interpreters/` and `lowering/` read.
 
 Signatures (params are keyword arguments in every rule):
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft import source as sources
+from weft.base import source as sources
 from weft.core import jaxpr as jaxprs
 from weft.core.jaxpr import Atom, ClosedJaxpr, Equation, Jaxpr, Var
 

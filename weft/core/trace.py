@@ -12,7 +12,7 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft import source as sources
+from weft.base import source as sources
 from weft.core.holders import holders
 from weft.core.operators import ArrayOperators
 from weft.core.types import ArrayType, Typed

@@ -11,8 +11,8 @@ from weft.extend import (
     sharding,
     source,
 )
-from weft.extending.checking import check_primitive
-from weft.extending.report import Example, Report
+from weft.testing.check_primitive import check_primitive
+from weft.testing.report import Example, Report
 
 __all__ = [
     "Example",

@@ -1,6 +1,6 @@
 """Arrays at the bottom of every trace: making them, where they lie, and what their memory holds."""
 
-from weft.array import (
+from weft.arrays.array import (
     Array,
     Shard,
     array_of,
@@ -16,8 +16,8 @@ from weft.array import (
     to_layout,
     to_place,
 )
-from weft.array_layouts import layout_mode, stored_layout
-from weft.array_shards import join, parts_of, stored_type
+from weft.arrays.relayout import layout_mode, stored_layout
+from weft.arrays.shards import join, parts_of, stored_type
 
 __all__ = [
     "Array",

@@ -1,6 +1,5 @@
 """Primitives, types, programs and traces, for those who add to weft."""
 
-from weft.control.define import define_primitive
 from weft.core.array_value import ArrayValue, register_array_value
 from weft.core.axes import (
     BoundAxis,
@@ -52,20 +51,21 @@ from weft.core.trace import (
 )
 from weft.core.types import ArrayType, Typed, register_type_of, type_of, user_value
 from weft.core.types import ArrayType as ShapedArray
-from weft.ops.collectives import vary
-from weft.ops.declare import join_varying, linear_jvp, linear_operands, result_type
-from weft.ops.declare import primitive as declare
-from weft.ops.named_axes import check_silent, communication
-from weft.ops.shape import canonical_axes, canonical_axis, reduced_shape
-from weft.primitives import BuiltinPrimitives, primitives
-from weft.transforms.eval import EvalTrace, one_operation
-from weft.transforms.staging import (
+from weft.define.define_primitive import define_primitive
+from weft.extend.builtin import BuiltinPrimitives, primitives
+from weft.interpreters.staging import (
     StagingTrace,
     StagingTracer,
     function_name,
     implicit_cast,
     trace_to_jaxpr,
 )
+from weft.lowering.eval_trace import EvalTrace, one_operation
+from weft.ops.collectives.all_reduce import vary
+from weft.ops.collectives.named_axes import check_silent, communication
+from weft.ops.declare import join_varying, linear_jvp, linear_operands, result_type
+from weft.ops.declare import primitive as declare
+from weft.ops.structural.shape import canonical_axes, canonical_axis, reduced_shape
 
 __all__ = [
     "ArrayType",

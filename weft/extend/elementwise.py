@@ -1,6 +1,6 @@
 """Families of elementwise primitives: a primitive with all of its rules from one declaration."""
 
-from weft.ops.families import (
+from weft.ops.elementwise.families import (
     align,
     comparison,
     elementwise_lower,

@@ -1,15 +1,7 @@
 """Compiled programs: lowering and compiling a jaxpr, where it runs, and running it."""
 
-from weft.caches import holds_programs, on_clear
-from weft.transforms.known_shardings import known_formats
-from weft.transforms.places import (
-    joint_place,
-    operand_place,
-    operand_shardings,
-    outside_mesh,
-    same_devices,
-)
-from weft.transforms.programs import (
+from weft.base.program_caches import holds_programs, on_clear
+from weft.lowering.executables import (
     LoweredProgram,
     Program,
     compile_lowered,
@@ -17,6 +9,14 @@ from weft.transforms.programs import (
     explain_failure,
     lower_program,
     run_program,
+)
+from weft.lowering.known_shardings import known_formats
+from weft.lowering.placement import (
+    joint_place,
+    operand_place,
+    operand_shardings,
+    outside_mesh,
+    same_devices,
 )
 
 __all__ = [

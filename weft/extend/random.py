@@ -1,6 +1,13 @@
 """Random generators of one's own, the bits of keys, and the cipher behind the default generator."""
 
-from weft.ops.extended import KeyDType, is_key, key_bits, physical_type, through_bits, wrap_key_bits
+from weft.ops.structural.extended_dtypes import (
+    KeyDType,
+    is_key,
+    key_bits,
+    physical_type,
+    through_bits,
+    wrap_key_bits,
+)
 from weft.random.generator import Generator, define_generator, generator_named, register
 from weft.random.keys import key_data as unwrap
 from weft.random.keys import wrap_key_data as wrap

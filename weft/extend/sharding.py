@@ -1,5 +1,5 @@
 """How XLA says where an array lies, as plain data: from weft's shardings and back."""
 
-from weft.transforms.xla_shardings import XlaSharding, from_xla, to_xla
+from weft.lowering.xla_shardings import XlaSharding, from_xla, to_xla
 
 __all__ = ["XlaSharding", "from_xla", "to_xla"]

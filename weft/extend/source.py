@@ -1,6 +1,6 @@
 """The user's line and scope behind an operation, for errors and for programs."""
 
-from weft.source import (
+from weft.base.source import (
     Scope,
     Source,
     backward,

@@ -14,7 +14,7 @@ import sysconfig
 from collections.abc import Iterator
 from types import CodeType, ModuleType
 
-from weft import source
+from weft.base import source
 
 __all__ = ["CodeReads", "code_reads", "is_library_file", "is_library_module"]
 

@@ -17,15 +17,20 @@ weft.errors.DTypeError: add takes operands of one dtype
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from weft.control.associative_scan import associative_scan
-from weft.control.cond import cond, switch
-from weft.control.linear_solve import custom_linear_solve
-from weft.control.loops import map, scan
-from weft.control.reduction import reduce, reduce_window
-from weft.control.while_loop import fori_loop, while_loop
-from weft.implicit import custom_root
-from weft.ops.argreduce import argmax, argmin
-from weft.ops.arithmetic import (
+from weft.api.custom_root import custom_root
+from weft.control_flow.associative_scan import associative_scan
+from weft.control_flow.cond import cond, switch
+from weft.control_flow.linear_solve import custom_linear_solve
+from weft.control_flow.loops import map, scan
+from weft.control_flow.reduction import reduce, reduce_window
+from weft.control_flow.while_loop import fori_loop, while_loop
+from weft.ops.collectives.all_reduce import axis_index, pbroadcast, pcast, pmax, pmean, pmin, psum
+from weft.ops.collectives.all_reduce import pbroadcast as pvary
+from weft.ops.collectives.invariant import all_gather_invariant, pscatter
+from weft.ops.collectives.movement import all_gather, all_to_all, psum_scatter, pswapaxes
+from weft.ops.collectives.named_axes import axis_size
+from weft.ops.collectives.permutation import ppermute, pshuffle
+from weft.ops.elementwise.arithmetic import (
     abs,
     add,
     cos,
@@ -50,7 +55,7 @@ from weft.ops.arithmetic import (
     sub,
     tanh,
 )
-from weft.ops.bits import (
+from weft.ops.elementwise.bits import (
     bitwise_and,
     bitwise_not,
     bitwise_or,
@@ -61,46 +66,14 @@ from weft.ops.bits import (
     shift_right_arithmetic,
     shift_right_logical,
 )
-from weft.ops.collective_invariant import all_gather_invariant, pscatter
-from weft.ops.collective_movement import all_gather, all_to_all, psum_scatter, pswapaxes
-from weft.ops.collective_permutation import ppermute, pshuffle
-from weft.ops.collectives import axis_index, pbroadcast, pcast, pmax, pmean, pmin, psum
-from weft.ops.collectives import pbroadcast as pvary
-from weft.ops.complex import complex, conj, imag, real
-from weft.ops.convert import (
+from weft.ops.elementwise.complex import complex, conj, imag, real
+from weft.ops.elementwise.convert import (
     bitcast_convert_type,
     convert_element_type,
     reduce_precision,
     stop_gradient,
 )
-from weft.ops.convolution import (
-    ConvDimensionNumbers,
-    conv_dimension_numbers,
-    conv_general_dilated,
-    conv_general_permutations,
-    conv_shape_tuple,
-)
-from weft.ops.convolution_forms import (
-    conv,
-    conv_general_dilated_local,
-    conv_general_dilated_patches,
-    conv_transpose,
-    conv_with_general_padding,
-)
-from weft.ops.creation import broadcasted_iota, empty, full, full_like, iota, zeros_like_array
-from weft.ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
-from weft.ops.dot import DotDimensionNumbers, Precision, batch_matmul, dot, dot_general
-from weft.ops.dynamic_slicing import (
-    dynamic_index_in_dim,
-    dynamic_slice,
-    dynamic_slice_in_dim,
-    dynamic_update_index_in_dim,
-    dynamic_update_slice,
-    dynamic_update_slice_in_dim,
-    index_in_dim,
-    index_take,
-)
-from weft.ops.elementary import (
+from weft.ops.elementwise.elementary import (
     acos,
     acosh,
     asin,
@@ -116,46 +89,17 @@ from weft.ops.elementary import (
     sinh,
     tan,
 )
-from weft.ops.fft import FftType, fft
-from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from weft.ops.joining import (
-    broadcast_shapes,
-    broadcast_to_rank,
-    collapse,
-    concatenate,
-    rev,
-    split,
-    tile,
+from weft.ops.elementwise.powers import cbrt, integer_pow, pow, reciprocal, rsqrt
+from weft.ops.elementwise.regularized import (
+    betainc,
+    igamma,
+    igamma_grad_a,
+    igammac,
+    random_gamma_grad,
 )
-from weft.ops.named_axes import axis_size
-from weft.ops.padding_sizes import padtype_to_pads
-from weft.ops.powers import cbrt, integer_pow, pow, reciprocal, rsqrt
-from weft.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduce_prod, reduce_xor
-from weft.ops.regularized import betainc, igamma, igamma_grad_a, igammac, random_gamma_grad
-from weft.ops.rounding import RoundingMethod, ceil, floor, is_finite, nextafter, round
-from weft.ops.scatter import (
-    ScatterDimensionNumbers,
-    scatter,
-    scatter_add,
-    scatter_max,
-    scatter_min,
-    scatter_mul,
-    scatter_sub,
-)
-from weft.ops.selection import clamp, select, select_n
-from weft.ops.shape import (
-    broadcast,
-    broadcast_in_dim,
-    expand_dims,
-    reduce_sum,
-    reshape,
-    squeeze,
-    transpose,
-)
-from weft.ops.sharding_constraint import with_sharding_constraint
-from weft.ops.slicing import pad, slice, slice_in_dim
-from weft.ops.sorting import approx_max_k, approx_min_k, sort, sort_key_val, top_k
-from weft.ops.special import (
+from weft.ops.elementwise.rounding import RoundingMethod, ceil, floor, is_finite, nextafter, round
+from weft.ops.elementwise.selection import clamp, select, select_n
+from weft.ops.elementwise.special import (
     bessel_i0e,
     bessel_i1e,
     digamma,
@@ -166,6 +110,82 @@ from weft.ops.special import (
     polygamma,
     zeta,
 )
+from weft.ops.indexing.creation import (
+    broadcasted_iota,
+    empty,
+    full,
+    full_like,
+    iota,
+    zeros_like_array,
+)
+from weft.ops.indexing.dynamic_slicing import (
+    dynamic_index_in_dim,
+    dynamic_slice,
+    dynamic_slice_in_dim,
+    dynamic_update_index_in_dim,
+    dynamic_update_slice,
+    dynamic_update_slice_in_dim,
+    index_in_dim,
+    index_take,
+)
+from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.indexing.scatter import (
+    ScatterDimensionNumbers,
+    scatter,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
+)
+from weft.ops.indexing.slicing import pad, slice, slice_in_dim
+from weft.ops.products.convolution import (
+    ConvDimensionNumbers,
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_general_permutations,
+    conv_shape_tuple,
+)
+from weft.ops.products.convolution_forms import (
+    conv,
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    conv_transpose,
+    conv_with_general_padding,
+)
+from weft.ops.products.dot import DotDimensionNumbers, Precision, batch_matmul, dot, dot_general
+from weft.ops.products.fft import FftType, fft
+from weft.ops.reductions.argreduce import argmax, argmin
+from weft.ops.reductions.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum
+from weft.ops.reductions.reduce import (
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+    reduce_xor,
+)
+from weft.ops.reductions.sorting import approx_max_k, approx_min_k, sort, sort_key_val, top_k
+from weft.ops.structural.joining import (
+    broadcast_shapes,
+    broadcast_to_rank,
+    collapse,
+    concatenate,
+    rev,
+    split,
+    tile,
+)
+from weft.ops.structural.padding_sizes import padtype_to_pads
+from weft.ops.structural.shape import (
+    broadcast,
+    broadcast_in_dim,
+    expand_dims,
+    reduce_sum,
+    reshape,
+    squeeze,
+    transpose,
+)
+from weft.ops.structural.sharding_constraint import with_sharding_constraint
 
 if TYPE_CHECKING:
     from weft.lax import linalg

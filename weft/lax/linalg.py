@@ -4,18 +4,18 @@ Strict as `weft.lax` is; `weft.numpy.linalg` and `weft.scipy.linalg` promote and
 All dimensions but the last two are batch dimensions. On CPUs LAPACK computes them.
 """
 
-from weft.linalg.polar import qdwh
-from weft.ops.cholesky import cholesky
-from weft.ops.eig import EigImplementation, eig
-from weft.ops.eigh import EighImplementation, eigh
-from weft.ops.householder import householder_product, ormqr
-from weft.ops.lu import lu, lu_pivots_to_permutation
-from weft.ops.qr import qr
-from weft.ops.rank_updates import cholesky_update, symmetric_product
-from weft.ops.schur import hessenberg, schur
-from weft.ops.svd import SvdAlgorithm, svd
-from weft.ops.triangular_solve import triangular_solve
-from weft.ops.tridiagonal import tridiagonal, tridiagonal_solve
+from weft.numpy.linalg.polar import qdwh
+from weft.ops.linalg.cholesky import cholesky
+from weft.ops.linalg.eig import EigImplementation, eig
+from weft.ops.linalg.eigh import EighImplementation, eigh
+from weft.ops.linalg.householder import householder_product, ormqr
+from weft.ops.linalg.lu import lu, lu_pivots_to_permutation
+from weft.ops.linalg.qr import qr
+from weft.ops.linalg.rank_updates import cholesky_update, symmetric_product
+from weft.ops.linalg.schur import hessenberg, schur
+from weft.ops.linalg.svd import SvdAlgorithm, svd
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.ops.linalg.tridiagonal import tridiagonal, tridiagonal_solve
 
 __all__ = [
     "EigImplementation",

@@ -10,20 +10,20 @@ import math
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.numpy.arguments import axis_of, check_flag, inexact
 from weft.numpy.choosing import where
-from weft.numpy.compiled import Compiled, compiled
+from weft.numpy.compiled_functions import Compiled, compiled
 from weft.numpy.elementary import logaddexp, sqrt, tanh
 from weft.numpy.elementwise import add, constant, filled, multiply, same, square, true_divide
 from weft.numpy.promotion import Unary, as_operand, unary
-from weft.ops import arithmetic as lax
-from weft.ops import elementary, special
-from weft.ops.convert import convert_element_type
-from weft.ops.selection import select
-from weft.ops.slicing import slice_in_dim
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import elementary, special
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.slicing import slice_in_dim
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import check_arrays, check_flag, check_number, convert, integer_of
-from weft.numpy.compiled import compiled
-from weft.ops.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
-from weft.ops.bits import bitwise_and
-from weft.ops.convert import stop_gradient
-from weft.ops.creation import broadcasted_iota, full, zeros_like_array
-from weft.ops.dot import dot_general
-from weft.ops.reduce import reduce_max
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.numpy.compiled_functions import compiled
+from weft.ops.elementwise.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota, full, zeros_like_array
+from weft.ops.products.dot import dot_general
+from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 
 __all__ = ["dot_product_attention"]
 

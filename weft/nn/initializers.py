@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
 from weft.numpy.creation import full
@@ -21,8 +21,8 @@ from weft.numpy.creation import zeros as filled_with_zeros
 from weft.numpy.elementary import cos, log1p, sin, sqrt
 from weft.numpy.elementwise import multiply, negative
 from weft.numpy.manipulation import moveaxis, reshape
-from weft.ops.complex import complex as complex_
-from weft.random.checks import check_dtype, check_shape
+from weft.ops.elementwise.complex import complex as complex_
+from weft.random.sampler_arguments import check_dtype, check_shape
 
 __all__ = [
     "Initializer",

@@ -10,7 +10,7 @@ import math
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
@@ -23,20 +23,20 @@ from weft.numpy.arguments import (
     length_of,
     promoted,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
 from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over
-from weft.ops import arithmetic as lax
-from weft.ops import rounding
-from weft.ops.complex import real
-from weft.ops.convert import convert_element_type, stop_gradient
-from weft.ops.creation import broadcasted_iota
-from weft.ops.powers import rsqrt
-from weft.ops.reduce import reduce_max
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import rounding
+from weft.ops.elementwise.complex import real
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.powers import rsqrt
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.typing import ArrayLike
 
 __all__ = [

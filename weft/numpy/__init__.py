@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import e, euler_gamma, inf, nan, newaxis, pi
 from numpy.exceptions import ComplexWarning
 
-from weft.array import Array as ndarray
+from weft.arrays.array import Array as ndarray
 from weft.numpy.averages import average
 from weft.numpy.choosing import (
     argwhere,

@@ -23,9 +23,9 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.ops.convert import convert_element_type
+from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flags import check_flag
-from weft.ops.shape import broadcast_in_dim, canonical_axes, canonical_axis
+from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis
 
 __all__ = [
     "axes_of",

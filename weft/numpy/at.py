@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -26,7 +26,7 @@ from weft.numpy.arguments import (
     fill_unread,
     promoted,
 )
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.elementwise import power
 from weft.numpy.getitem import start_array
 from weft.numpy.indexing import (
@@ -40,15 +40,15 @@ from weft.numpy.indexing import (
 )
 from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.numpy.taking import INT32, take_axis
-from weft.ops.arithmetic import add as add_
-from weft.ops.arithmetic import div, mul, neg
-from weft.ops.arithmetic import max as max_
-from weft.ops.arithmetic import min as min_
-from weft.ops.creation import iota
-from weft.ops.dynamic_slicing import dynamic_slice, dynamic_update_slice
-from weft.ops.gather import GatherScatterMode
-from weft.ops.joining import rev
-from weft.ops.scatter import (
+from weft.ops.elementwise.arithmetic import add as add_
+from weft.ops.elementwise.arithmetic import div, mul, neg
+from weft.ops.elementwise.arithmetic import max as max_
+from weft.ops.elementwise.arithmetic import min as min_
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
+from weft.ops.indexing.gather import GatherScatterMode
+from weft.ops.indexing.scatter import (
     ScatterDimensionNumbers,
     scatter,
     scatter_add,
@@ -56,9 +56,9 @@ from weft.ops.scatter import (
     scatter_min,
     scatter_mul,
 )
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reshape
-from weft.ops.slicing import pad
+from weft.ops.indexing.slicing import pad
+from weft.ops.structural.joining import rev
+from weft.ops.structural.shape import broadcast_in_dim, reshape
 
 __all__ = ["At", "AtIndex", "at"]
 

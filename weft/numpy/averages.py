@@ -6,15 +6,15 @@ from math import prod as product
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import axes_of, broadcasted, check_flag, convert, inexact, operand
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.reductions import kept, mean
 from weft.numpy.repeated import repeated
-from weft.ops.arithmetic import div, mul
-from weft.ops.shape import broadcast_in_dim, reduce_sum, transpose
+from weft.ops.elementwise.arithmetic import div, mul
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 
 __all__ = ["average"]
 

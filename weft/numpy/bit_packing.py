@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import axis_of, convert, integer_of, operand
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
-from weft.ops.arithmetic import ne
-from weft.ops.bits import bitwise_and, shift_left, shift_right_logical
-from weft.ops.creation import broadcasted_iota
-from weft.ops.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
-from weft.ops.slicing import pad, slice_in_dim
+from weft.ops.elementwise.arithmetic import ne
+from weft.ops.elementwise.bits import bitwise_and, shift_left, shift_right_logical
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = ["packbits", "unpackbits"]

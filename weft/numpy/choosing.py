@@ -13,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
@@ -32,21 +32,21 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.joining import static_array
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import boolean
 from weft.numpy.taking import _take, take_axis, wrapped
-from weft.ops import slicing
-from weft.ops.arithmetic import div, eq, ge, rem, sub
-from weft.ops.arithmetic import max as larger
-from weft.ops.arithmetic import min as smaller
-from weft.ops.creation import iota
-from weft.ops.cumulative import cumsum
-from weft.ops.joining import concatenate
-from weft.ops.scatter import ScatterDimensionNumbers, scatter
-from weft.ops.selection import select as choose_elements
-from weft.ops.shape import broadcast_in_dim, reshape
+from weft.ops.elementwise.arithmetic import div, eq, ge, rem, sub
+from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.arithmetic import min as smaller
+from weft.ops.elementwise.selection import select as choose_elements
+from weft.ops.indexing import slicing
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.array import Array, scalar_array
+from weft.arrays.array import Array, scalar_array
 from weft.core.types import ArrayType
 from weft.dtypes import COMPLEX, FLOATING
 from weft.errors import DTypeError, Fix
 from weft.numpy.arguments import check_arrays
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import maximum, minimum, same
 from weft.numpy.promotion import as_operand, canonical_type
 from weft.numpy.repeated import repeated
-from weft.ops import arithmetic as lax
+from weft.ops.elementwise import arithmetic as lax
 from weft.typing import ArrayLike
 
 __all__ = ["clip"]

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, inexact, promoted
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, equal, together
 from weft.numpy.logic import logical_and, logical_or
 from weft.numpy.promotion import as_operand, meeting
 from weft.numpy.repeated import repeated
 from weft.numpy.representation import is_finite, isnan
-from weft.ops import arithmetic as lax
-from weft.ops import bits
-from weft.ops.convert import convert_element_type
-from weft.ops.reduce import reduce_and
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import bits
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.reductions.reduce import reduce_and
 from weft.typing import ArrayLike
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]

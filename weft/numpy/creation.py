@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array, put, signature_of, to_format
+from weft.arrays.array import Array, as_array, put, signature_of, to_format
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
-from weft.ops.convert import convert_element_type
-from weft.ops.joining import concatenate
-from weft.ops.layout_constraint import constrain_layout
-from weft.ops.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
-from weft.ops.sharding_constraint import as_format, constrain, unless_simulated
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.layout_constraint import constrain_layout
+from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
+from weft.ops.structural.sharding_constraint import as_format, constrain, unless_simulated
 from weft.runtime import buffers
 from weft.sharding import Layout, Sharding
 from weft.typing import ArrayLike

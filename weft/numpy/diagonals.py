@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import (
@@ -26,20 +26,20 @@ from weft.numpy.arguments import (
     shape_of,
 )
 from weft.numpy.choosing import known, nonzero
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import sum as sum_
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import wrapped
-from weft.ops.arithmetic import add, div, eq, lt, mul, rem
-from weft.ops.arithmetic import max as larger
-from weft.ops.arithmetic import min as smaller
-from weft.ops.bits import bitwise_and
-from weft.ops.creation import broadcasted_iota
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reshape, transpose
-from weft.ops.slicing import pad, slice_in_dim
+from weft.ops.elementwise.arithmetic import add, div, eq, lt, mul, rem
+from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.arithmetic import min as smaller
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -24,7 +24,7 @@ from weft.numpy.arguments import (
     operands,
     promoted,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray, full
 from weft.numpy.elementwise import floor_divide, less, remainder
 from weft.numpy.joining import concatenate
@@ -32,17 +32,17 @@ from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import canonical_type, meeting, number_for
 from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
-from weft.ops.arithmetic import abs as abs_
-from weft.ops.arithmetic import add, div, eq, mul, ne, neg, sub
-from weft.ops.bits import bitwise_and
-from weft.ops.complex import conj
-from weft.ops.convolution import conv_general_dilated
-from weft.ops.cumulative import cumsum
-from weft.ops.joining import concatenate as join
-from weft.ops.joining import rev
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
-from weft.ops.slicing import slice_in_dim
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import add, div, eq, mul, ne, neg, sub
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.complex import conj
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.products.convolution import conv_general_dilated
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.structural.joining import concatenate as join
+from weft.ops.structural.joining import rev
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", "unwrap"]

@@ -6,12 +6,12 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.types import type_of
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled, together
 from weft.numpy.promotion import BinaryUfunc, binary_ufunc
-from weft.ops import arithmetic as lax
-from weft.ops import divisors
-from weft.ops.selection import select
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import divisors
+from weft.ops.elementwise.selection import select
 
 __all__ = ["gcd", "lcm"]
 

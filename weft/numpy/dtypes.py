@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.dtypes import finfo, iinfo, issubdtype, promote_types
 from weft.errors import DTypeError, WeftTypeError, WeftValueError

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -24,16 +24,16 @@ from weft.numpy.arguments import (
     refuse_out,
     refuse_sharding,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.numpy.promotion import meeting
-from weft.ops.arithmetic import eq
-from weft.ops.creation import broadcasted_iota
-from weft.ops.dot import dot_general
-from weft.ops.reduce import reduce_or
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
-from weft.runtime.lazy import LazyModule
+from weft.ops.elementwise.arithmetic import eq
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.products.dot import dot_general
+from weft.ops.reductions.reduce import reduce_or
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.runtime.jaxlib.lazy import LazyModule
 
 if TYPE_CHECKING:
     import opt_einsum

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.types import type_of
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled
 from weft.numpy.promotion import (
     BinaryUfunc,
@@ -20,11 +20,11 @@ from weft.numpy.promotion import (
     unary,
     unary_ufunc,
 )
-from weft.ops import arithmetic as lax
-from weft.ops import complex as parts
-from weft.ops import elementary, logarithms, powers, stable_sums
-from weft.ops.selection import select
-from weft.ops.special import bessel_i0e
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import complex as parts
+from weft.ops.elementwise import elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.special import bessel_i0e
 
 __all__ = [
     "acos",

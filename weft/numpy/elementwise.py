@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import (
     Binary,
     BinaryUfunc,
@@ -22,13 +22,13 @@ from weft.numpy.promotion import (
     unary_ufunc,
 )
 from weft.numpy.ufuncs import ufunc_of
-from weft.ops import arithmetic as lax
-from weft.ops import bits, powers
-from weft.ops import complex as parts
-from weft.ops.convert import convert_element_type
-from weft.ops.rounding import RoundingMethod, round
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reshape_p
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import bits, powers
+from weft.ops.elementwise import complex as parts
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.rounding import RoundingMethod, round
+from weft.ops.elementwise.selection import select
+from weft.ops.structural.shape import broadcast_in_dim, reshape_p
 
 __all__ = [
     "abs",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, put
+from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.numpy.arguments import (
@@ -26,17 +26,17 @@ from weft.numpy.arguments import (
     integer_of,
     operand,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import _placed, asarray
 from weft.numpy.manipulation import roll
-from weft.ops.arithmetic import div, lt, mul, scalar, sub
-from weft.ops.complex import conj
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import broadcasted_iota
-from weft.ops.fft import fft as fft_operation
-from weft.ops.selection import select
-from weft.ops.shape import transpose
-from weft.ops.slicing import pad
+from weft.ops.elementwise.arithmetic import div, lt, mul, scalar, sub
+from weft.ops.elementwise.complex import conj
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.slicing import pad
+from weft.ops.products.fft import fft as fft_operation
+from weft.ops.structural.shape import transpose
 
 __all__ = [
     "fft",

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from weft import config
-from weft.array import Array, put
-from weft.caches import on_clear
+from weft.arrays.array import Array, put
+from weft.base.program_caches import on_clear
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of
-from weft.numpy.compiled import compiled
+from weft.lowering.placement import joint_place
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.indexing import Plan, encode, index_array, plan_of
-from weft.ops import extended
-from weft.ops.dynamic_slicing import dynamic_slice
-from weft.ops.shape import reshape
-from weft.transforms.places import joint_place
+from weft.ops.indexing.dynamic_slicing import dynamic_slice
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import reshape
 
 __all__ = ["getitem", "start_array", "take_by_plan"]
 
@@ -79,7 +79,7 @@ def getitem(x: Any, index: Any) -> Any:
     tracing are clamped to the bounds (use `x.at[index].get(mode=...)` for other semantics).
     """
     # Random keys whose use is looked at are followed through operations.
-    followed = config.looking and extended.is_key(x)
+    followed = config.looking and extended_dtypes.is_key(x)
     if _trace(None) is None and type(x) is Array and not followed:
         # Static indices of an array: one dictionary look-up. Integers and slices only.
         try:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import check_flag, not_taken, shape_of
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
-from weft.ops.creation import broadcasted_iota
-from weft.ops.shape import broadcast_in_dim
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.structural.shape import broadcast_in_dim
 
 __all__ = ["fromfunction", "meshgrid"]
 

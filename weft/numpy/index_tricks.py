@@ -19,7 +19,7 @@ from weft.numpy.joining import concatenate, stack
 from weft.numpy.manipulation import moveaxis
 from weft.numpy.promotion import meeting
 from weft.numpy.ranges import arange, linspace
-from weft.ops.shape import reshape
+from weft.ops.structural.shape import reshape
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
@@ -28,14 +28,14 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.numpy.arguments import broadcast_shape, broadcasted
-from weft.ops import slicing
-from weft.ops.arithmetic import add, lt
-from weft.ops.convert import convert_element_type
-from weft.ops.dynamic_slicing import dynamic_slice
-from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from weft.ops.joining import concatenate, rev
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reshape
+from weft.ops.elementwise.arithmetic import add, lt
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing import slicing
+from weft.ops.indexing.dynamic_slicing import dynamic_slice
+from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import broadcast_in_dim, reshape
 
 __all__ = ["Plan", "encode", "gather_by", "index_array", "plan_of", "take_static"]
 

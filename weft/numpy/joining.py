@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of
 from weft.errors import (
@@ -37,17 +37,17 @@ from weft.numpy.arguments import (
     refuse_out,
     refuse_sharding,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.getitem import getitem
 from weft.numpy.manipulation import as_operand, atleast_1d, atleast_2d, atleast_3d, reshape
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.repeated import repeated
-from weft.ops import shape as shapes
-from weft.ops import slicing
-from weft.ops.cumulative import cumsum
-from weft.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
-from weft.ops.joining import concatenate as join
-from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.indexing import slicing
+from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.structural import shape as shapes
+from weft.ops.structural.joining import concatenate as join
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndindex
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import check_arrays, check_number

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -25,16 +25,16 @@ from weft.numpy.arguments import (
     refuse_out,
     refuse_sharding,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import meeting
 from weft.numpy.repeated import repeated
-from weft.ops.arithmetic import mul, sub
-from weft.ops.bits import bitwise_and
-from weft.ops.complex import conj
-from weft.ops.dot import dot_general
-from weft.ops.joining import concatenate
-from weft.ops.shape import broadcast_in_dim, expand_dims, reshape, transpose
-from weft.ops.slicing import slice_in_dim
+from weft.ops.elementwise.arithmetic import mul, sub
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.complex import conj
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.products.dot import dot_general
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant
 from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
-from weft.ops import arithmetic as lax
-from weft.ops import bits
-from weft.ops.convert import convert_element_type
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import bits
+from weft.ops.elementwise.convert import convert_element_type
 
 __all__ = [
     "bitwise_and",

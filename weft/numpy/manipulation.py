@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -27,17 +27,17 @@ from weft.numpy.arguments import (
     sequence_of,
     shape_of,
 )
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.creation import array
 from weft.numpy.repeated import repeated
-from weft.ops import shape as shapes
-from weft.ops import slicing
-from weft.ops.arithmetic import add, lt, neg, rem
-from weft.ops.convert import convert_element_type
-from weft.ops.dynamic_slicing import dynamic_slice
-from weft.ops.joining import concatenate as join
-from weft.ops.joining import rev
-from weft.ops.selection import select
+from weft.ops.elementwise.arithmetic import add, lt, neg, rem
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing import slicing
+from weft.ops.indexing.dynamic_slicing import dynamic_slice
+from weft.ops.structural import shape as shapes
+from weft.ops.structural.joining import concatenate as join
+from weft.ops.structural.joining import rev
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -30,9 +30,9 @@ from weft.numpy.clipping import clip
 from weft.numpy.getitem import getitem
 from weft.numpy.promotion import CONTAINERS, operator_of
 from weft.numpy.repeated import repeated
-from weft.ops.complex import complex as make_complex
-from weft.ops.convert import bitcast_convert_type, convert_element_type
-from weft.ops.shape import reshape
+from weft.ops.elementwise.complex import complex as make_complex
+from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
+from weft.ops.structural.shape import reshape
 
 __all__ = ["view"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.errors import WeftValueError
-from weft.numpy.compiled import is_eager
+from weft.numpy.compiled_functions import is_eager
 from weft.runtime import client
 
 __all__ = ["NamespaceInfo", "array_namespace_info"]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import axes_of, broadcasted, check_flag, check_number, operand, refuse_out
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.reductions import (
     _extremum,
     _optional,
@@ -29,14 +29,10 @@ from weft.numpy.reductions import (
     var,
 )
 from weft.numpy.repeated import repeated
-from weft.ops.arithmetic import eq, ne
-from weft.ops.bits import bitwise_and
-from weft.ops.reduce import (
-    highest,
-    lowest,
-    reduce_and,
-)
-from weft.ops.selection import select
+from weft.ops.elementwise.arithmetic import eq, ne
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.selection import select
+from weft.ops.reductions.reduce import highest, lowest, reduce_and
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -23,20 +23,20 @@ from weft.numpy.arguments import (
     integer_of,
     operand,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.manipulation import as_operand
 from weft.numpy.promotion import number_for
 from weft.numpy.quantiles import median as median_
 from weft.numpy.reductions import max as max_
 from weft.numpy.reductions import mean as mean_
 from weft.numpy.reductions import min as min_
-from weft.ops import slicing
-from weft.ops.arithmetic import add, div, mul, sub
-from weft.ops.creation import iota
-from weft.ops.joining import concatenate, rev
-from weft.ops.rounding import RoundingMethod, floor
-from weft.ops.rounding import round as nearest
-from weft.ops.shape import broadcast_in_dim, reshape, transpose
+from weft.ops.elementwise.arithmetic import add, div, mul, sub
+from weft.ops.elementwise.rounding import RoundingMethod, floor
+from weft.ops.elementwise.rounding import round as nearest
+from weft.ops.indexing import slicing
+from weft.ops.indexing.creation import iota
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import broadcast_in_dim, reshape, transpose
 
 __all__ = ["pad"]
 

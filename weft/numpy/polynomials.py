@@ -9,8 +9,8 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
-from weft.control.loops import scan
+from weft.arrays.array import Array
+from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
@@ -26,23 +26,23 @@ from weft.numpy.arguments import (
     operand,
     promoted,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.differences import convolve
 from weft.numpy.joining import concatenate
 from weft.numpy.linear_algebra import matmul
 from weft.numpy.promotion import meeting
 from weft.numpy.ranges import eye
-from weft.ops.arithmetic import abs as abs_
-from weft.ops.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, square, sub
-from weft.ops.complex import imag, real
-from weft.ops.creation import iota
-from weft.ops.eig import eig
-from weft.ops.matrices import adjoint
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
-from weft.ops.slicing import pad, slice, slice_in_dim
-from weft.ops.svd import svd
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, neg, sqrt, square, sub
+from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.slicing import pad, slice, slice_in_dim
+from weft.ops.linalg.eig import eig
+from weft.ops.linalg.matrices import adjoint
+from weft.ops.linalg.svd import svd
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 
 __all__ = [
     "poly",

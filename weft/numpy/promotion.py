@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.array import Array, as_array, put, scalar_array
+from weft.arrays.array import Array, as_array, put, scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.numpy.arguments import check_arrays, check_fits, does_not_fit, inexact, operands
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
-from weft.ops.convert import convert_element_type_p
-from weft.ops.shape import broadcast_in_dim
+from weft.ops.elementwise.convert import convert_element_type_p
+from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -26,26 +26,26 @@ from weft.numpy.arguments import (
     operands,
     refuse_out,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import full
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
-from weft.ops import slicing
-from weft.ops.arithmetic import add, div, eq, gt, lt, mul, ne, sub
-from weft.ops.arithmetic import max as larger
-from weft.ops.arithmetic import min as smaller
-from weft.ops.bits import bitwise_and, bitwise_not, bitwise_or
-from weft.ops.creation import iota
-from weft.ops.cumulative import cumsum
-from weft.ops.reduce import reduce_and, reduce_or
-from weft.ops.rounding import RoundingMethod, ceil, floor
-from weft.ops.rounding import round as nearest
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
-from weft.ops.sorting import sort
+from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, ne, sub
+from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.arithmetic import min as smaller
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
+from weft.ops.elementwise.rounding import RoundingMethod, ceil, floor
+from weft.ops.elementwise.rounding import round as nearest
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing import slicing
+from weft.ops.indexing.creation import iota
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.reductions.reduce import reduce_and, reduce_or
+from weft.ops.reductions.sorting import sort
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, put
+from weft.arrays.array import Array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
@@ -27,17 +27,17 @@ from weft.numpy.arguments import (
     integer_of,
     promoted,
 )
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.creation import _SMALL, _placed
 from weft.numpy.elementwise import constant, filled
 from weft.numpy.promotion import as_operand, canonical_type, meeting
 from weft.numpy.repeated import repeated
-from weft.ops import arithmetic as lax
-from weft.ops import powers, rounding
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import broadcasted_iota
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, move_dim
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import powers, rounding
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -11,7 +11,7 @@ from math import prod as product
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.numpy.arguments import (
@@ -26,14 +26,15 @@ from weft.numpy.arguments import (
     operand,
     refuse_out,
 )
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
-from weft.ops.arithmetic import add, div, mul, ne, sqrt, square, sub
-from weft.ops.arithmetic import max as larger
-from weft.ops.complex import conj, real
-from weft.ops.reduce import (
+from weft.ops.elementwise.arithmetic import add, div, mul, ne, sqrt, square, sub
+from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.complex import conj, real
+from weft.ops.elementwise.selection import select
+from weft.ops.reductions.reduce import (
     highest,
     lowest,
     reduce_and,
@@ -42,8 +43,7 @@ from weft.ops.reduce import (
     reduce_or,
     reduce_prod,
 )
-from weft.ops.selection import select
-from weft.ops.shape import reduce_sum, reshape
+from weft.ops.structural.shape import reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = [

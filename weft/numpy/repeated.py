@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import config
-from weft.array import Array, as_array
-from weft.caches import holds_programs
+from weft.arrays.array import Array, as_array
+from weft.base.program_caches import holds_programs
 from weft.core.primitive import Primitive
 from weft.core.trace import current_variable, using_trace
-from weft.transforms.eval import EvalTrace
+from weft.lowering.eval_trace import EvalTrace
 
 __all__ = ["WatchedTrace", "repeated"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
 from weft.numpy.arguments import (
@@ -22,7 +22,7 @@ from weft.numpy.arguments import (
     not_taken,
     refuse_out,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import (
     BinaryUfunc,
@@ -35,11 +35,11 @@ from weft.numpy.promotion import (
 )
 from weft.numpy.repeated import repeated
 from weft.numpy.ufuncs import ufunc_of
-from weft.ops import arithmetic as lax
-from weft.ops import bits, elementary, rounding
-from weft.ops import complex as parts
-from weft.ops.convert import bitcast_convert_type, convert_element_type
-from weft.ops.selection import select
+from weft.ops.elementwise import arithmetic as lax
+from weft.ops.elementwise import bits, elementary, rounding
+from weft.ops.elementwise import complex as parts
+from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
+from weft.ops.elementwise.selection import select
 from weft.typing import ArrayLike
 
 __all__ = [

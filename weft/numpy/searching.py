@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -25,24 +25,25 @@ from weft.numpy.arguments import (
     refuse_out,
 )
 from weft.numpy.choosing import index_dtype
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import is_nan, without_nan
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.reductions import kept
 from weft.numpy.repeated import repeated
 from weft.numpy.taking import take_axis
-from weft.ops import argreduce, slicing
-from weft.ops.arithmetic import abs as absolute
-from weft.ops.arithmetic import add, div, eq, le, lt, mul, rem, sub
-from weft.ops.arithmetic import max as larger
-from weft.ops.arithmetic import min as smaller
-from weft.ops.bits import bitwise_and, bitwise_not, bitwise_or
-from weft.ops.creation import iota
-from weft.ops.joining import concatenate, rev
-from weft.ops.reduce import highest, lowest, reduce_and, reduce_or
-from weft.ops.selection import select as choose_elements
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
-from weft.ops.sorting import sort
+from weft.ops.elementwise.arithmetic import abs as absolute
+from weft.ops.elementwise.arithmetic import add, div, eq, le, lt, mul, rem, sub
+from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.arithmetic import min as smaller
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
+from weft.ops.elementwise.selection import select as choose_elements
+from weft.ops.indexing import slicing
+from weft.ops.indexing.creation import iota
+from weft.ops.reductions import argreduce
+from weft.ops.reductions.reduce import highest, lowest, reduce_and, reduce_or
+from weft.ops.reductions.sorting import sort
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 from weft.typing import ArrayLike
 
 __all__ = [

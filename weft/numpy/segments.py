@@ -11,33 +11,33 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft import dtypes
-from weft.array import Array
-from weft.control.associative_scan import associative_scan
-from weft.control.custom_jvp import custom_jvp
+from weft.arrays.array import Array
+from weft.control_flow.associative_scan import associative_scan
 from weft.core.types import type_of
+from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import check_flag, integer_of, operands, refuse_sharding
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.joining import static_array
 from weft.numpy.sorting import argsort
 from weft.numpy.taking import take
-from weft.ops.arithmetic import add, div, ge, lt, max, min, mul, ne
-from weft.ops.bits import bitwise_and, bitwise_or
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import full, iota
-from weft.ops.gather import GatherScatterMode
-from weft.ops.joining import concatenate
-from weft.ops.reduce import highest, lowest, reduce_max, reduce_min, reduce_prod
-from weft.ops.scatter import (
+from weft.ops.elementwise.arithmetic import add, div, ge, lt, max, min, mul, ne
+from weft.ops.elementwise.bits import bitwise_and, bitwise_or
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import full, iota
+from weft.ops.indexing.gather import GatherScatterMode
+from weft.ops.indexing.scatter import (
     ScatterDimensionNumbers,
     scatter_add,
     scatter_max,
     scatter_min,
     scatter_mul,
 )
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape
-from weft.ops.slicing import slice_in_dim
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.reductions.reduce import highest, lowest, reduce_max, reduce_min, reduce_prod
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import WeftValueError
 from weft.numpy.arguments import (
@@ -24,22 +24,22 @@ from weft.numpy.arguments import (
     promoted,
 )
 from weft.numpy.choosing import compress, flat_nonzero, known
-from weft.numpy.compiled import compiled, is_eager
+from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.joining import concatenate
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.promotion import meeting, number_for
 from weft.numpy.searching import isin
 from weft.numpy.taking import take_axis
-from weft.ops.arithmetic import eq, ge, ne, sub
-from weft.ops.bits import bitwise_and, bitwise_not
-from weft.ops.creation import iota
-from weft.ops.cumulative import cumsum
-from weft.ops.joining import concatenate as join
-from weft.ops.scatter import ScatterDimensionNumbers, scatter
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
-from weft.ops.slicing import slice_in_dim
-from weft.ops.sorting import sort
+from weft.ops.elementwise.arithmetic import eq, ge, ne, sub
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.reductions.sorting import sort
+from weft.ops.structural.joining import concatenate as join
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [

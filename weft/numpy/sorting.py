@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
@@ -24,15 +24,16 @@ from weft.numpy.arguments import (
     operands,
     refuse_out,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import accumulator
 from weft.numpy.repeated import repeated
-from weft.ops import cumulative, slicing
-from weft.ops import sorting as ordering
-from weft.ops.creation import broadcasted_iota
-from weft.ops.joining import concatenate, rev
-from weft.ops.shape import broadcast_in_dim, reshape
+from weft.ops.indexing import slicing
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.reductions import cumulative
+from weft.ops.reductions import sorting as ordering
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
@@ -26,26 +26,26 @@ from weft.numpy.arguments import (
     sequence_of,
 )
 from weft.numpy.choosing import known
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, static_array
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.promotion import meeting
 from weft.numpy.searching import searchsorted
-from weft.ops import slicing
-from weft.ops.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
-from weft.ops.arithmetic import max as larger
-from weft.ops.arithmetic import min as smaller
-from weft.ops.bits import bitwise_not, bitwise_or
-from weft.ops.complex import complex, conj, imag, real
-from weft.ops.convert import stop_gradient
-from weft.ops.creation import iota
-from weft.ops.dot import dot_general
-from weft.ops.reduce import reduce_max, reduce_min
-from weft.ops.rounding import RoundingMethod, round
-from weft.ops.scatter import ScatterDimensionNumbers, scatter_add
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.ops.elementwise.arithmetic import add, div, eq, gt, lt, mul, sqrt, sub
+from weft.ops.elementwise.arithmetic import max as larger
+from weft.ops.elementwise.arithmetic import min as smaller
+from weft.ops.elementwise.bits import bitwise_not, bitwise_or
+from weft.ops.elementwise.complex import complex, conj, imag, real
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.elementwise.rounding import RoundingMethod, round
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing import slicing
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
+from weft.ops.products.dot import dot_general
+from weft.ops.reductions.reduce import reduce_max, reduce_min
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.typing import ArrayLike
 
 __all__ = [

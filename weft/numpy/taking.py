@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import (
     Fix,
@@ -33,20 +33,20 @@ from weft.numpy.arguments import (
     refuse_out,
     strong,
 )
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.indexing import counted_from_start
 from weft.numpy.promotion import number_for
 from weft.numpy.reductions import boolean
 from weft.numpy.repeated import repeated
-from weft.ops import slicing
-from weft.ops.arithmetic import add, lt, rem, sub
-from weft.ops.cumulative import cumsum
-from weft.ops.gather import GatherDimensionNumbers, default_fill, gather
-from weft.ops.joining import concatenate
-from weft.ops.scatter import ScatterDimensionNumbers, scatter
-from weft.ops.selection import select as choose_elements
-from weft.ops.shape import reshape
+from weft.ops.elementwise.arithmetic import add, lt, rem, sub
+from weft.ops.elementwise.selection import select as choose_elements
+from weft.ops.indexing import slicing
+from weft.ops.indexing.gather import GatherDimensionNumbers, default_fill, gather
+from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import reshape
 from weft.typing import ArrayLike
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.control.associative_scan import associative_scan
-from weft.control.loops import scan
+from weft.control_flow.associative_scan import associative_scan
+from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
@@ -28,7 +28,8 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.function_keys.keys import register_parts
+from weft.function_keys.function_key import register_parts
+from weft.interpreters.staging import trace_to_jaxpr
 from weft.numpy.arguments import (
     axes_of,
     axis_of,
@@ -38,22 +39,21 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled import Compiled, compiled
+from weft.numpy.compiled_functions import Compiled, compiled
 from weft.numpy.creation import asarray
 from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import all, any, max, min, prod, sum, summed_dtype
 from weft.numpy.sorting import cumprod, cumsum
 from weft.numpy.ufuncs import ufunc
 from weft.numpy.vectorizing import vectorize
-from weft.ops.arithmetic import eq, lt, ne
-from weft.ops.bits import bitwise_and
-from weft.ops.creation import iota
-from weft.ops.cumulative import cummax, cummin
-from weft.ops.joining import concatenate
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, move_dim, reshape
-from weft.ops.slicing import slice_in_dim
-from weft.transforms.staging import trace_to_jaxpr
+from weft.ops.elementwise.arithmetic import eq, lt, ne
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.reductions.cumulative import cummax, cummin
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape
 
 __all__ = ["frompyfunc"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
-from weft.runtime.lazy import LazyModule
+from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = ["MISSING", "FunctionUfunc", "ufunc", "ufunc_of"]
 

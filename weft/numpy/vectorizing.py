@@ -10,16 +10,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from weft import tree
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.interpreters.staging import function_name
+from weft.interpreters.vmap import vmap_flat
 from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of, operand
 from weft.numpy.creation import asarray
 from weft.numpy.manipulation import expand_dims
-from weft.ops.shape import move_dim, reshape
-from weft.transforms.staging import function_name
-from weft.transforms.vmap import vmap_flat
+from weft.ops.structural.shape import move_dim, reshape
 from weft.typing import ArrayLike
 
 __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError
 from weft.numpy.arguments import convert, inexact, integer_of, operand
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
-from weft.ops.arithmetic import abs as abs_
-from weft.ops.arithmetic import div, exp, mul, sub
-from weft.ops.special import bessel_i0e
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import div, exp, mul, sub
+from weft.ops.elementwise.special import bessel_i0e
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 

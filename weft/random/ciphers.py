@@ -12,7 +12,7 @@ from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
 from weft.ops.declare import join_varying, primitive
-from weft.ops.families import align
+from weft.ops.elementwise.families import align
 
 __all__ = ["cipher"]
 

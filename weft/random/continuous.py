@@ -10,15 +10,28 @@ import math
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array
-from weft.ops.arithmetic import abs, add, div, exp, ge, log, lt, mul, neg, sign, sqrt, sub
-from weft.ops.elementary import log1p, tan
-from weft.ops.powers import pow
-from weft.ops.selection import select
-from weft.ops.shape import reshape
-from weft.ops.slicing import slice_in_dim
-from weft.random.checks import parametric
+from weft.arrays.array import Array
+from weft.ops.elementwise.arithmetic import (
+    abs,
+    add,
+    div,
+    exp,
+    ge,
+    log,
+    lt,
+    mul,
+    neg,
+    sign,
+    sqrt,
+    sub,
+)
+from weft.ops.elementwise.elementary import log1p, tan
+from weft.ops.elementwise.powers import pow
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.shape import reshape
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import parametric
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 from weft.random.uniforms import check_mode
 

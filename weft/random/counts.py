@@ -17,24 +17,39 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
-from weft.control.loops import scan
-from weft.control.while_loop import while_loop
+from weft.arrays.array import Array
+from weft.control_flow.loops import scan
+from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
-from weft.ops.arithmetic import abs, add, div, eq, ge, gt, le, log, lt, mul, ne, neg, sqrt, sub
-from weft.ops.arithmetic import max as maximum
-from weft.ops.arithmetic import min as minimum
-from weft.ops.bits import bitwise_and, bitwise_not, bitwise_or
-from weft.ops.convert import convert_element_type, stop_gradient
-from weft.ops.cumulative import cumsum
-from weft.ops.elementary import log1p
-from weft.ops.reduce import reduce_or
-from weft.ops.rounding import ceil, floor
-from weft.ops.selection import select
-from weft.ops.shape import move_dim
-from weft.random.checks import check_key, check_parameter, check_shape, parametric
+from weft.ops.elementwise.arithmetic import (
+    abs,
+    add,
+    div,
+    eq,
+    ge,
+    gt,
+    le,
+    log,
+    lt,
+    mul,
+    ne,
+    neg,
+    sqrt,
+    sub,
+)
+from weft.ops.elementwise.arithmetic import max as maximum
+from weft.ops.elementwise.arithmetic import min as minimum
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.elementary import log1p
+from weft.ops.elementwise.rounding import ceil, floor
+from weft.ops.elementwise.selection import select
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.reductions.reduce import reduce_or
+from weft.ops.structural.shape import move_dim
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = ["binomial", "multinomial", "poisson"]

@@ -6,21 +6,21 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import check_flag
-from weft.ops.argreduce import argmax
-from weft.ops.arithmetic import add, div, eq, log, neg
-from weft.ops.convert import convert_element_type
-from weft.ops.elementary import log1p
-from weft.ops.rounding import floor
-from weft.ops.selection import select
-from weft.ops.shape import canonical_axis, move_dim, reshape
-from weft.ops.sorting import top_k
-from weft.random.checks import check_key, check_parameter, check_shape, parametric
+from weft.ops.elementwise.arithmetic import add, div, eq, log, neg
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.elementary import log1p
+from weft.ops.elementwise.rounding import floor
+from weft.ops.elementwise.selection import select
+from weft.ops.reductions.argreduce import argmax
+from weft.ops.reductions.sorting import top_k
+from weft.ops.structural.shape import canonical_axis, move_dim, reshape
 from weft.random.continuous import gumbel_of
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import full_operand, repeated, stream_of
 from weft.random.uniforms import check_mode
 

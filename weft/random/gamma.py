@@ -16,29 +16,29 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
-from weft.control.define import define_primitive
-from weft.control.while_loop import while_loop
+from weft.arrays.array import Array
+from weft.control_flow.while_loop import while_loop
 from weft.core.rules import AxisData, Zero
 from weft.core.types import type_of
+from weft.define.define_primitive import define_primitive
 from weft.errors import Fix, ShapeError
-from weft.ops import extended
-from weft.ops.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
-from weft.ops.arithmetic import max as maximum
-from weft.ops.bits import bitwise_and
-from weft.ops.convert import convert_element_type, stop_gradient
-from weft.ops.powers import pow
-from weft.ops.reduce import reduce_max
-from weft.ops.regularized import random_gamma_grad
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
-from weft.ops.special import digamma
-from weft.random.checks import check_key, check_parameter, check_shape, parametric
+from weft.interpreters.vmap import vmap_flat
+from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
+from weft.ops.elementwise.arithmetic import max as maximum
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.powers import pow
+from weft.ops.elementwise.regularized import random_gamma_grad
+from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.special import digamma
+from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
 from weft.random.gaussian import normal_of
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
-from weft.transforms.vmap import vmap_flat
 
 __all__ = [
     "beta",
@@ -161,7 +161,7 @@ random_gamma_p = define_primitive("random_gamma", body=_random_gamma, jvp=random
 
 def key_of(stream: Stream) -> Any:
     """The typed key whose stream this is."""
-    return extended.wrap_key_bits(stream.bits, stream.generator.dtype)
+    return extended_dtypes.wrap_key_bits(stream.bits, stream.generator.dtype)
 
 
 def wide_dtype(dtype: Any) -> Any:

@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
-from weft.control.cond import cond
+from weft.arrays.array import Array
+from weft.control_flow.cond import cond
 from weft.core.types import type_of
-from weft.ops.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
-from weft.ops.arithmetic import max as maximum
-from weft.ops.arithmetic import min as minimum
-from weft.ops.bits import bitwise_or
-from weft.ops.complex import complex
-from weft.ops.convert import convert_element_type, stop_gradient
-from weft.ops.reduce import reduce_or
-from weft.ops.rounding import nextafter
-from weft.ops.selection import select
-from weft.ops.shape import reduce_sum
-from weft.ops.special import erf, erf_inv
-from weft.random.checks import check_shape, parametric
+from weft.ops.elementwise.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
+from weft.ops.elementwise.arithmetic import max as maximum
+from weft.ops.elementwise.arithmetic import min as minimum
+from weft.ops.elementwise.bits import bitwise_or
+from weft.ops.elementwise.complex import complex
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.rounding import nextafter
+from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.special import erf, erf_inv
+from weft.ops.reductions.reduce import reduce_or
+from weft.ops.structural.shape import reduce_sum
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import check_shape, parametric
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.tails import in_lower_tail, in_upper_tail, tail_number
 from weft.random.uniforms import draw_signs

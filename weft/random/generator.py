@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.ops.extended import KeyDType
+from weft.ops.structural.extended_dtypes import KeyDType
 
 __all__ = ["Generator", "define_generator", "generator_named", "register"]
 

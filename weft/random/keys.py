@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.array import Array, as_array, put, signature_of, to_layout
-from weft.control.key_reuse import clone_key
+from weft.arrays.array import Array, as_array, put, signature_of, to_layout
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.ops import extended
-from weft.ops.convert import convert_element_type
-from weft.ops.extended import KeyDType
-from weft.random.checks import check_key, check_keys, check_shape
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.extended_dtypes import KeyDType
 from weft.random.generator import Generator, generator_named, register
+from weft.random.key_reuse import clone_key
 from weft.random.philox import RBG, UNSAFE_RBG
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import check_key, check_keys, check_shape
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY
 from weft.sharding import Sharding
@@ -171,7 +171,7 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
 
 def _draw_seed(seed: Any, generator: Generator, typed: bool) -> Any:
     bits = generator.seed(seed)
-    return extended.wrap_key_bits(bits, generator.dtype) if typed else bits
+    return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
 
 
 def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
@@ -202,7 +202,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
 def _like(key: Any, bits: Any) -> Any:
     """Bits in the form of a key: typed where the key is."""
     dtype = type_of(key).dtype
-    return extended.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
+    return extended_dtypes.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
 
 
 def _draw_split(key: Any, shape: tuple[int, ...]) -> Any:
@@ -305,8 +305,8 @@ def key_data(keys: Any) -> Array:
     if not isinstance(of.dtype, KeyDType):
         return keys
     if _on_one_device(keys) and current_trace() is bottom_trace():
-        return _view(keys, extended.physical_type(of))
-    return extended.key_bits(keys)
+        return _view(keys, extended_dtypes.physical_type(of))
+    return extended_dtypes.key_bits(keys)
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
@@ -335,7 +335,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
         bits = as_array(bits)
     if _on_one_device(bits) and current_trace() is bottom_trace():
         return _view(bits, made)
-    return extended.wrap_key_bits(bits, generator.dtype)
+    return extended_dtypes.wrap_key_bits(bits, generator.dtype)
 
 
 def _on_one_device(value: Any) -> bool:

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.numpy.arguments import check_flag
-from weft.ops import extended
-from weft.ops.arithmetic import add, le, log, lt, mul, sub
-from weft.ops.bits import bitwise_and
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import iota
-from weft.ops.cumulative import cumsum
-from weft.ops.gather import GatherDimensionNumbers, gather
-from weft.ops.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
-from weft.ops.slicing import slice_in_dim
-from weft.ops.sorting import sort_key_val, top_k
-from weft.random.checks import check_key, check_parameter, check_shape
+from weft.ops.elementwise.arithmetic import add, le, log, lt, mul, sub
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.indexing.creation import iota
+from weft.ops.indexing.gather import GatherDimensionNumbers, gather
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.reductions.cumulative import cumsum
+from weft.ops.reductions.sorting import sort_key_val, top_k
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
 from weft.random.continuous import gumbel_of
 from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import check_key, check_parameter, check_shape
 from weft.random.streams import Stream, stream_of
 from weft.random.uniforms import check_mode, integers_below
 
@@ -133,7 +133,7 @@ def _check_population(operation: str, name: str, x: Any) -> Any:
 
 
 def _is_key_array(x: Any) -> bool:
-    return getattr(x, "type", None) is not None and extended.is_key(x)
+    return getattr(x, "type", None) is not None and extended_dtypes.is_key(x)
 
 
 _permutation = Sampler("permutation", _draw_permutation, _check_permutation)

@@ -15,13 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.arithmetic import add, lt, mul, ne
-from weft.ops.bits import bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right_logical
-from weft.ops.convert import convert_element_type
-from weft.ops.joining import concatenate
-from weft.ops.selection import select
-from weft.ops.shape import expand_dims, reshape
-from weft.ops.slicing import slice_in_dim
+from weft.ops.elementwise.arithmetic import add, lt, mul, ne
+from weft.ops.elementwise.bits import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    shift_left,
+    shift_right_logical,
+)
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import expand_dims, reshape
 from weft.random.ciphers import cipher
 from weft.random.generator import Generator
 from weft.random.threefry import row_major_index, threefry_fold_in, threefry_seed, threefry_split

@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import config, dtypes
-from weft.array import Array, as_array
-from weft.caches import holds_programs
-from weft.control.jit import eager_program, jit_p, jit_program
-from weft.control.key_reuse import use_key
+from weft.arrays.array import Array, as_array
+from weft.base.program_caches import holds_programs
+from weft.control_flow.jit_primitive import eager_program, jit_p, jit_program
 from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
-from weft.ops.constants import embedded
-from weft.ops.extended import KeyDType
-from weft.transforms.programs import explain_failure
-from weft.transforms.staging import trace_to_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.lowering.executables import explain_failure
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.extended_dtypes import KeyDType
+from weft.random.key_reuse import use_key
 
 __all__ = ["Sampler"]
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.types import type_of
-from weft.ops import extended
-from weft.ops.arithmetic import add, mul, sub
-from weft.ops.arithmetic import max as maximum
-from weft.ops.bits import bitwise_or, shift_right_logical
-from weft.ops.convert import bitcast_convert_type, convert_element_type
-from weft.ops.shape import broadcast_in_dim, reshape
-from weft.ops.slicing import slice_in_dim
+from weft.ops.elementwise.arithmetic import add, mul, sub
+from weft.ops.elementwise.arithmetic import max as maximum
+from weft.ops.elementwise.bits import bitwise_or, shift_right_logical
+from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.random.generator import Generator
 from weft.random.threefry import THREEFRY
 
@@ -75,8 +75,8 @@ class Stream:
 def stream_of(key: Any) -> Stream:
     """The stream of a key that has been checked: a typed one, or the bits of a threefry key."""
     dtype = type_of(key).dtype
-    if isinstance(dtype, extended.KeyDType):
-        return Stream(dtype.implementation, extended.key_bits(key))
+    if isinstance(dtype, extended_dtypes.KeyDType):
+        return Stream(dtype.implementation, extended_dtypes.key_bits(key))
     return Stream(THREEFRY, key)
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.ops.arithmetic import add, div, exp, gt, lt, mul, neg, sqrt, square, sub
-from weft.ops.arithmetic import max as maximum
-from weft.ops.arithmetic import min as minimum
-from weft.ops.elementary import expm1, log1p
+from weft.ops.elementwise.arithmetic import add, div, exp, gt, lt, mul, neg, sqrt, square, sub
+from weft.ops.elementwise.arithmetic import max as maximum
+from weft.ops.elementwise.arithmetic import min as minimum
+from weft.ops.elementwise.elementary import expm1, log1p
 
 __all__ = ["in_lower_tail", "in_upper_tail", "tail_number"]
 

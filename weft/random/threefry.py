@@ -16,14 +16,20 @@ import numpy as np
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError
-from weft.ops.arithmetic import add, mul
-from weft.ops.bits import bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right_logical
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import broadcasted_iota
-from weft.ops.families import repeat_scalars
-from weft.ops.joining import concatenate
-from weft.ops.shape import expand_dims, reshape
-from weft.ops.slicing import slice_in_dim
+from weft.ops.elementwise.arithmetic import add, mul
+from weft.ops.elementwise.bits import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    shift_left,
+    shift_right_logical,
+)
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.families import repeat_scalars
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import expand_dims, reshape
 from weft.random.ciphers import cipher
 from weft.random.generator import Generator, register
 from weft.runtime import stablehlo

@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array, put
+from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.ops.arithmetic import add, div, gt, le, lt, mul, rem, sub
-from weft.ops.arithmetic import max as maximum
-from weft.ops.arithmetic import min as minimum
-from weft.ops.bits import bitwise_and
-from weft.ops.convert import convert_element_type
-from weft.ops.selection import select
-from weft.ops.shape import broadcast_in_dim, reshape
-from weft.ops.slicing import slice_in_dim
-from weft.random.checks import (
+from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, mul, rem, sub
+from weft.ops.elementwise.arithmetic import max as maximum
+from weft.ops.elementwise.arithmetic import min as minimum
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.shape import broadcast_in_dim, reshape
+from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import (
     check_key,
     check_parameter,
     check_shape_of_parameters,
     parametric,
 )
-from weft.random.sampler import Sampler
 from weft.random.streams import Stream, full_operand, repeated, stream_of
 
 __all__ = [

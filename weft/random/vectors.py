@@ -16,22 +16,26 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.ops.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
-from weft.ops.arithmetic import min as minimum
-from weft.ops.cholesky import cholesky
-from weft.ops.convert import convert_element_type, stop_gradient
-from weft.ops.eigh import eigh
-from weft.ops.joining import concatenate
-from weft.ops.matrices import diagonal, matmul, part, scaled_columns, swapped
-from weft.ops.qr import qr
-from weft.ops.reduce import reduce_max
-from weft.ops.selection import select
-from weft.ops.shape import expand_dims, reduce_sum, reshape
-from weft.ops.svd import svd
-from weft.random.checks import (
+from weft.ops.elementwise.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
+from weft.ops.elementwise.arithmetic import min as minimum
+from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.selection import select
+from weft.ops.linalg.cholesky import cholesky
+from weft.ops.linalg.eigh import eigh
+from weft.ops.linalg.matrices import diagonal, matmul, part, scaled_columns, swapped
+from weft.ops.linalg.qr import qr
+from weft.ops.linalg.svd import svd
+from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
+from weft.random.continuous import exponential_of
+from weft.random.gamma import log_gamma_of, wide_dtype
+from weft.random.gaussian import draw_normal
+from weft.random.sampler import Sampler
+from weft.random.sampler_arguments import (
     check_dtype,
     check_key,
     check_parameter,
@@ -39,10 +43,6 @@ from weft.random.checks import (
     check_shape_of_parameters,
     parametric,
 )
-from weft.random.continuous import exponential_of
-from weft.random.gamma import log_gamma_of, wide_dtype
-from weft.random.gaussian import draw_normal
-from weft.random.sampler import Sampler
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.uniforms import draw_signs
 

@@ -1,43 +1,35 @@
 """The seam to XLA: devices, buffers, building and compiling modules.
 
-Only this package knows jaxlib. The modules that import it are lazy: see `runtime.lazy`. What has to
-come before the first import of jaxlib stands here, because every import of a part of the package
-passes this file: XLA's C++ log reads its level from the environment while the libraries are loaded,
-and a user's own choice goes first.
+Only this package knows jaxlib. The modules that import it are lazy: see `runtime/jaxlib/lazy.py`.
+What has to come before the first import of jaxlib stands here, because every import of a part of
+the package passes this file: XLA's C++ log reads its level from the environment while the libraries
+are loaded, and a user's own choice goes first.
 """
 
 import os
 from typing import TYPE_CHECKING
 
-from weft.runtime.lazy import LazyFunctions, LazyModule
+from weft.runtime.jaxlib.lazy import LazyFunctions, LazyModule
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if TYPE_CHECKING:
-    from weft.runtime import (
-        foreign,
-        foreign_registry,
-        lapack,
-        layouts,
-        mlir,
-        pjrt,
-        profiler,
-        pytree,
-        stablehlo,
-        stablehlo_attributes,
-        stablehlo_collectives,
-        xla_shardings,
-    )
+    from weft.runtime import profiler, stablehlo
+    from weft.runtime.backends import ffi_registry, lapack, op_sharding, pjrt, xla_layouts
+    from weft.runtime.jaxlib import pytree
+    from weft.runtime.stablehlo import attributes as stablehlo_attributes
+    from weft.runtime.stablehlo import collectives as stablehlo_collectives
+    from weft.runtime.stablehlo import ffi_operation, mlir
 else:
-    foreign = LazyModule("weft.runtime.foreign")
-    foreign_registry = LazyModule("weft.runtime.foreign_registry")
-    lapack = LazyModule("weft.runtime.lapack")
-    layouts = LazyModule("weft.runtime.layouts")
-    mlir = LazyModule("weft.runtime.mlir")
-    pjrt = LazyModule("weft.runtime.pjrt")
+    ffi_operation = LazyModule("weft.runtime.stablehlo.ffi_operation")
+    ffi_registry = LazyModule("weft.runtime.backends.ffi_registry")
+    lapack = LazyModule("weft.runtime.backends.lapack")
+    mlir = LazyModule("weft.runtime.stablehlo.mlir")
+    op_sharding = LazyModule("weft.runtime.backends.op_sharding")
+    pjrt = LazyModule("weft.runtime.backends.pjrt")
     profiler = LazyModule("weft.runtime.profiler")
-    pytree = LazyModule("weft.runtime.pytree")
+    pytree = LazyModule("weft.runtime.jaxlib.pytree")
     stablehlo = LazyFunctions("weft.runtime.stablehlo")
-    stablehlo_attributes = LazyModule("weft.runtime.stablehlo_attributes")
-    stablehlo_collectives = LazyFunctions("weft.runtime.stablehlo_collectives")
-    xla_shardings = LazyModule("weft.runtime.xla_shardings")
+    stablehlo_attributes = LazyModule("weft.runtime.stablehlo.attributes")
+    stablehlo_collectives = LazyFunctions("weft.runtime.stablehlo.collectives")
+    xla_layouts = LazyModule("weft.runtime.backends.xla_layouts")

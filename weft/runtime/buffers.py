@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.runtime.backend import DeviceLayout
+from weft.runtime.backends.backend import DeviceLayout
 from weft.runtime.client import backend
 
 if TYPE_CHECKING:
-    from weft.runtime.mlir import ArrayTypeLike
+    from weft.runtime.stablehlo.mlir import ArrayTypeLike
 
 __all__ = [
     "assemble",

@@ -15,13 +15,13 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from weft.caches import clear_caches
+from weft.base.program_caches import clear_caches
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime import pjrt
-from weft.runtime.backend import Backend
+from weft.runtime.backends.backend import Backend
 
 if TYPE_CHECKING:
-    from weft.runtime.pjrt import Distributed, JaxlibBackend
+    from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
 __all__ = [
     "backend",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.runtime.backend import CompileOptions, DeviceLayout, Executable, MemoryStats
+from weft.runtime.backends.backend import CompileOptions, DeviceLayout, Executable, MemoryStats
 from weft.runtime.client import backend
 
 if TYPE_CHECKING:
-    from weft.runtime.mlir import ArrayTypeLike, ir
+    from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
 __all__ = [
     "CompileOptions",

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.numpy.arguments import axis_of, check_flag, convert, inexact
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.fft import (
     axes_and_sizes,
     check_operand,
@@ -27,14 +27,14 @@ from weft.numpy.fft import (
     normalization,
     resized,
 )
-from weft.ops.arithmetic import add, cos, mul, neg, scalar, sin
-from weft.ops.complex import complex as complex_of
-from weft.ops.complex import imag, real
-from weft.ops.creation import broadcasted_iota
-from weft.ops.fft import fft
-from weft.ops.joining import concatenate, rev
-from weft.ops.shape import expand_dims, move_dim, reshape
-from weft.ops.slicing import pad, slice_in_dim
+from weft.ops.elementwise.arithmetic import add, cos, mul, neg, scalar, sin
+from weft.ops.elementwise.complex import complex as complex_of
+from weft.ops.elementwise.complex import imag, real
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.indexing.slicing import pad, slice_in_dim
+from weft.ops.products.fft import fft
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import expand_dims, move_dim, reshape
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import axis_of, broadcast_shape
 from weft.numpy.differences import trapezoid as numpy_trapezoid
-from weft.scipy.arguments import check_dimensions, wrong_shape
+from weft.scipy.argument_checks import check_dimensions, wrong_shape
 
 __all__ = ["trapezoid"]
 

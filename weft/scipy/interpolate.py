@@ -10,7 +10,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, tree
-from weft.array import Array, as_array
+from weft.arrays.array import Array, as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -24,8 +24,8 @@ from weft.numpy.arguments import (
     operands,
     promoted,
 )
-from weft.numpy.compiled import compiled
-from weft.scipy.arguments import (
+from weft.numpy.compiled_functions import compiled
+from weft.scipy.argument_checks import (
     check_dimensions,
     check_numbers,
     one_of,

@@ -12,12 +12,18 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
 from weft.numpy.arguments import broadcast_shape, broadcasted, convert, inexact
-from weft.numpy.compiled import compiled
-from weft.scipy.arguments import check_dimensions, check_numbers, one_of, wrong_shape, wrong_value
+from weft.numpy.compiled_functions import compiled
+from weft.scipy.argument_checks import (
+    check_dimensions,
+    check_numbers,
+    one_of,
+    wrong_shape,
+    wrong_value,
+)
 
 __all__ = ["map_coordinates"]
 

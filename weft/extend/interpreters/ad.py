@@ -4,17 +4,17 @@ from weft.core.rules import LinearOperand, Zero, not_linear
 from weft.core.rules import jvp as jvp_rules
 from weft.core.rules import linearize as linearize_rules
 from weft.core.rules import transpose as transpose_rules
-from weft.ops.tangents import add_tangents, instantiate, zeros
-from weft.transforms.jvp import jvp_flat, jvp_jaxpr
-from weft.transforms.linearize import (
+from weft.define.registration import register_jvp, register_linearize, register_transpose
+from weft.interpreters.jvp import jvp_flat, jvp_jaxpr
+from weft.interpreters.linearize import (
     linear_program,
     linearize_flat,
     linearize_jaxpr,
     record_linear,
     user_rule,
 )
-from weft.transforms.registration import register_jvp, register_linearize, register_transpose
-from weft.transforms.transpose import backward_pass, transpose_jaxpr
+from weft.interpreters.transpose import backward_pass, transpose_jaxpr
+from weft.ops.structural.tangents import add_tangents, instantiate, zeros
 
 __all__ = [
     "LinearOperand",

@@ -2,9 +2,9 @@
 
 from weft.core.rules import AxisData
 from weft.core.rules import vmap as vmap_rules
-from weft.ops.shape import move_dim, reduce_vmap_axes
-from weft.transforms.registration import register_vmap
-from weft.transforms.vmap import mapped_type, vmap_flat, vmap_jaxpr
+from weft.define.registration import register_vmap
+from weft.interpreters.vmap import mapped_type, vmap_flat, vmap_jaxpr
+from weft.ops.structural.shape import move_dim, reduce_vmap_axes
 
 __all__ = [
     "AxisData",

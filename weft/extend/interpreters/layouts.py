@@ -18,16 +18,20 @@ from weft.core.rules import keep_layouts as keep_layouts_rules
 from weft.core.rules import layout as layout_rules
 from weft.core.rules import moves as moves_rules
 from weft.core.rules import reads as reads_rules
-from weft.ops.layout_constraint import constrain_layout, constraint_equation, row_major_entry
-from weft.sharding.layout import unless_row_major
-from weft.transforms.kept_layouts import keep_in_program, keep_layouts
-from weft.transforms.layouts import operand_layouts, whole_sources
-from weft.transforms.registration import (
+from weft.define.registration import (
     register_keep_layouts,
     register_layout,
     register_moves,
     register_reads,
 )
+from weft.lowering.loop_layouts import keep_in_program, keep_layouts
+from weft.lowering.result_layouts import operand_layouts, whole_sources
+from weft.ops.structural.layout_constraint import (
+    constrain_layout,
+    constraint_equation,
+    row_major_entry,
+)
+from weft.sharding.layout import unless_row_major
 
 __all__ = [
     "Inner",

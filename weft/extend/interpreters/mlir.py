@@ -7,16 +7,16 @@
 from weft.core.rules import lower as lowering_rules
 from weft.core.rules import lower_for_platform as platform_lowering_rules
 from weft.core.rules import on_host as on_host_rules
+from weft.define.registration import register_lowering, register_on_host
 from weft.extend.interpreters import builders
-from weft.runtime.stablehlo import array_type_to_ir, constant, custom_call, hlo, ir, tensor_type
-from weft.transforms.lower import (
+from weft.lowering.module import (
     LoweringContext,
     ManualMesh,
     ModuleContext,
     ir_types,
     lower_to_module,
 )
-from weft.transforms.registration import register_lowering, register_on_host
+from weft.runtime.stablehlo import array_type_to_ir, constant, custom_call, hlo, ir, tensor_type
 
 __all__ = [
     "LoweringContext",

@@ -7,10 +7,7 @@ from weft.core.rules import partial_eval as partial_eval_rules
 from weft.core.rules import retype as retype_rules
 from weft.core.rules import stage as stage_rules
 from weft.core.rules import steps as steps_rules
-from weft.ops.constants import embedded
-from weft.transforms.dce import dce_equations, dce_jaxpr, silenced, silenced_equation
-from weft.transforms.partial import SplitEquation, partial_eval_jaxpr
-from weft.transforms.registration import (
+from weft.define.registration import (
     register_again,
     register_dce,
     register_effects,
@@ -18,8 +15,11 @@ from weft.transforms.registration import (
     register_stage,
     register_steps,
 )
-from weft.transforms.registration import register_partial_eval as register
-from weft.transforms.varying import fit, join_types, retype_program, retype_together, widened
+from weft.define.registration import register_partial_eval as register
+from weft.interpreters.dce import dce_equations, dce_jaxpr, silenced, silenced_equation
+from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.retype import fit, join_types, retype_program, retype_together, widened
+from weft.ops.structural.constants import embedded
 
 __all__ = [
     "SplitEquation",

@@ -6,12 +6,12 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import convert, inexact, promoted
-from weft.numpy.compiled import compiled
-from weft.scipy.arguments import check_dimensions, check_numbers, wrong_shape
+from weft.numpy.compiled_functions import compiled
+from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
 
 __all__ = ["vq"]
 

@@ -7,17 +7,17 @@ from typing import Any, Literal, overload
 import numpy as np
 
 import weft.numpy as jnp
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.linalg.operands import check_square, computing_dtype, returned
 from weft.numpy.arguments import check_flag, convert
-from weft.numpy.compiled import compiled
-from weft.ops import eigh as eigh_operation
-from weft.ops.cholesky import cholesky
-from weft.ops.matrices import adjoint, matmul, on_diagonal, triangle
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.arguments import check_dimensions, one_of, refuse, wrong_shape, wrong_value
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_square, computing_dtype, returned
+from weft.ops.linalg import eigh as eigh_operation
+from weft.ops.linalg.cholesky import cholesky
+from weft.ops.linalg.matrices import adjoint, matmul, on_diagonal, triangle
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_shape, wrong_value
 
 __all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
 

@@ -12,20 +12,20 @@ from typing import Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.control.cond import cond
-from weft.control.loops import scan
+from weft.arrays.array import Array
+from weft.control_flow.cond import cond
+from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.linalg.operands import check_square, computing_dtype, returned, widened
-from weft.linalg.solving import solved
+from weft.interpreters.jvp import jvp_flat
 from weft.numpy.arguments import check_flag, convert, integer_of
-from weft.numpy.compiled import compiled
-from weft.ops.convert import stop_gradient
-from weft.ops.matrices import matmul, triangle
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.arguments import one_of, wrong_shape, wrong_value
-from weft.transforms.jvp import jvp_flat
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_square, computing_dtype, returned, widened
+from weft.numpy.linalg.solving import solved
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.linalg.matrices import matmul, triangle
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.argument_checks import one_of, wrong_shape, wrong_value
 
 __all__ = ["expm", "expm_frechet"]
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import weft.numpy as jnp
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.linalg import factorizations as numpy_factorizations
-from weft.linalg.operands import check_matrices, check_square, computing_dtype, returned, widened
-from weft.linalg.polar import qdwh
 from weft.numpy.arguments import check_flag, convert
-from weft.numpy.compiled import compiled
-from weft.ops import lu as lu_operation
-from weft.ops import qr as qr_operation
-from weft.ops import schur as schur_operation
-from weft.ops import svd as svd_operation
-from weft.ops.householder import householder_product, ormqr
-from weft.ops.matrices import adjoint, matmul, part, triangle
-from weft.scipy.arguments import check_dimensions, one_of, wrong_shape
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg import factorizations as numpy_factorizations
+from weft.numpy.linalg.operands import (
+    check_matrices,
+    check_square,
+    computing_dtype,
+    returned,
+    widened,
+)
+from weft.numpy.linalg.polar import qdwh
+from weft.ops.linalg import lu as lu_operation
+from weft.ops.linalg import qr as qr_operation
+from weft.ops.linalg import schur as schur_operation
+from weft.ops.linalg import svd as svd_operation
+from weft.ops.linalg.householder import householder_product, ormqr
+from weft.ops.linalg.matrices import adjoint, matmul, part, triangle
+from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape
 
 __all__ = [
     "cho_factor",

@@ -11,18 +11,18 @@ from typing import Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.control.custom_jvp import custom_jvp
-from weft.control.loops import map as map_
-from weft.control.while_loop import fori_loop
+from weft.arrays.array import Array
+from weft.control_flow.loops import map as map_
+from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
+from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.linalg.operands import check_square, widened
 from weft.numpy.arguments import check_arrays, check_flag, convert
-from weft.numpy.compiled import compiled
-from weft.ops.matrices import adjoint, matmul
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.arguments import check_dimensions, refuse, wrong_shape
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_square, widened
+from weft.ops.linalg.matrices import adjoint, matmul
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.argument_checks import check_dimensions, refuse, wrong_shape
 from weft.scipy.linalg.schur import triangular_schur
 from weft.scipy.linalg.sylvester import sylvester
 

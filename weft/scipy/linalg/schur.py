@@ -6,16 +6,16 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.control.while_loop import fori_loop
+from weft.arrays.array import Array
+from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.linalg.operands import check_square, returned, widened
 from weft.numpy.arguments import convert, promoted
-from weft.numpy.compiled import compiled
-from weft.ops import schur as schur_operation
-from weft.ops.matrices import triangle
-from weft.scipy.arguments import check_dimensions, one_of, wrong_shape
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_square, returned, widened
+from weft.ops.linalg import schur as schur_operation
+from weft.ops.linalg.matrices import triangle
+from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape
 
 __all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.control.linear_solve import custom_linear_solve
+from weft.arrays.array import Array
+from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.linalg import determinants
-from weft.linalg import solving as numpy_solving
-from weft.linalg.operands import check_matrices, check_square, computing_dtype, returned
 from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, convert
-from weft.numpy.compiled import compiled
-from weft.ops.cholesky import cholesky
-from weft.ops.convert import stop_gradient
-from weft.ops.lu import lu_pivots_to_permutation
-from weft.ops.matrices import adjoint, conjugate, matmul, reordered, swapped, triangle
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.arguments import one_of, wrong_shape
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg import determinants
+from weft.numpy.linalg import solving as numpy_solving
+from weft.numpy.linalg.operands import check_matrices, check_square, computing_dtype, returned
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.linalg.cholesky import cholesky
+from weft.ops.linalg.lu import lu_pivots_to_permutation
+from weft.ops.linalg.matrices import adjoint, conjugate, matmul, reordered, swapped, triangle
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.argument_checks import one_of, wrong_shape
 from weft.scipy.linalg.eigenvalues import mirrored
 
 __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]

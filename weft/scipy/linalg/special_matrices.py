@@ -13,7 +13,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import api_boundary
 from weft.numpy.arguments import (
@@ -25,8 +25,8 @@ from weft.numpy.arguments import (
     integer_of,
     promoted,
 )
-from weft.numpy.compiled import compiled
-from weft.scipy.arguments import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.numpy.compiled_functions import compiled
+from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 
 __all__ = [
     "block_diag",

@@ -11,20 +11,20 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.control.linear_solve import custom_linear_solve
-from weft.control.while_loop import fori_loop
+from weft.arrays.array import Array
+from weft.control_flow.linear_solve import custom_linear_solve
+from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.linalg.operands import check_square, computing_dtype, returned
-from weft.linalg.solving import solved
 from weft.numpy.arguments import convert
-from weft.numpy.compiled import compiled
-from weft.ops.convert import stop_gradient
-from weft.ops.eig import eig
-from weft.ops.matrices import adjoint, matmul, swapped
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.arguments import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_square, computing_dtype, returned
+from weft.numpy.linalg.solving import solved
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.linalg.eig import eig
+from weft.ops.linalg.matrices import adjoint, matmul, swapped
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.linalg.schur import complex_schur
 
 __all__ = ["solve_sylvester", "sylvester"]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import weft.numpy as jnp
-from weft.control.while_loop import while_loop
+from weft.control_flow.while_loop import while_loop
 
 __all__ = ["LineSearch", "line_search"]
 

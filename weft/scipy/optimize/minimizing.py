@@ -13,15 +13,21 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.autodiff import value_and_grad
-from weft.control.while_loop import while_loop
+from weft.api.autodiff import value_and_grad
+from weft.arrays.array import Array
+from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.numpy.arguments import convert, inexact, integer_of
-from weft.ops.collectives import pbroadcast
-from weft.scipy.arguments import check_dimensions, check_numbers, one_of, wrong_shape, wrong_value
+from weft.ops.collectives.all_reduce import pbroadcast
+from weft.scipy.argument_checks import (
+    check_dimensions,
+    check_numbers,
+    one_of,
+    wrong_shape,
+    wrong_value,
+)
 from weft.scipy.optimize.line_search import line_search
 
 __all__ = ["OptimizeResults", "minimize"]

@@ -8,15 +8,15 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy import fft
 from weft.numpy.arguments import axes_of, broadcast_shape, convert, inexact, promoted
-from weft.numpy.compiled import compiled
-from weft.ops.convolution import conv_general_dilated
-from weft.ops.dot import canonical_precision
-from weft.scipy.arguments import check_dimensions, one_of, wrong_shape, wrong_value
+from weft.numpy.compiled_functions import compiled
+from weft.ops.products.convolution import conv_general_dilated
+from weft.ops.products.dot import canonical_precision
+from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.numpy import fft
@@ -29,8 +29,8 @@ from weft.numpy.arguments import (
     integer_of,
     promoted,
 )
-from weft.numpy.compiled import compiled
-from weft.scipy.arguments import (
+from weft.numpy.compiled_functions import compiled
+from weft.scipy.argument_checks import (
     check_dimensions,
     check_numbers,
     one_of,

@@ -9,12 +9,12 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import axis_of, convert, inexact
-from weft.numpy.compiled import compiled
-from weft.scipy.arguments import check_dimensions, one_of, refuse, wrong_value
+from weft.numpy.compiled_functions import compiled
+from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_value
 
 __all__ = ["detrend", "without_trend"]
 

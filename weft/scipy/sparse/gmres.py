@@ -11,14 +11,14 @@ from typing import Any, TypeVar, overload
 
 import weft.numpy as jnp
 from weft import tree
-from weft.control.while_loop import fori_loop, while_loop
+from weft.control_flow.while_loop import fori_loop, while_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.linalg.factorizations import qr
 from weft.numpy.arguments import convert, integer_of
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.arguments import one_of, wrong_value
-from weft.scipy.sparse.vectors import Operator, difference, norm, plus, solution
+from weft.numpy.linalg.factorizations import qr
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.argument_checks import one_of, wrong_value
+from weft.scipy.sparse.tree_vectors import Operator, difference, norm, plus, solution
 from weft.typing import Array, ArrayLike
 
 __all__ = ["gmres"]

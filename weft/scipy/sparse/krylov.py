@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, TypeVar, overload
 
 import weft.numpy as jnp
-from weft.control.while_loop import while_loop
+from weft.control_flow.while_loop import while_loop
 from weft.errors import api_boundary
-from weft.scipy.sparse.vectors import Operator, difference, dot, norm, plus, scaled, solution
+from weft.scipy.sparse.tree_vectors import Operator, difference, dot, norm, plus, scaled, solution
 from weft.typing import Array, ArrayLike
 
 __all__ = ["bicgstab", "cg"]

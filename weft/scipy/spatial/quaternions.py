@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 
 __all__ = [
     "applied",

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.linalg.eigenvalues import eigh
 from weft.numpy.arguments import (
     broadcast_shape,
     check_flag,
@@ -19,9 +18,10 @@ from weft.numpy.arguments import (
     length_of,
     promoted,
 )
-from weft.random.checks import check_key
+from weft.numpy.linalg.eigenvalues import eigh
 from weft.random.gaussian import normal
-from weft.scipy.arguments import check_dimensions, check_numbers, wrong_shape, wrong_value
+from weft.random.sampler_arguments import check_key
+from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape, wrong_value
 from weft.scipy.spatial import quaternions
 
 __all__ = ["Rotation", "check_rotation"]

@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy.arguments import convert, inexact
-from weft.scipy.arguments import check_dimensions, check_numbers, wrong_shape
+from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
 from weft.scipy.spatial.rotation import Rotation, check_rotation
 
 __all__ = ["Slerp"]

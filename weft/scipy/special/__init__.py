@@ -28,7 +28,7 @@ from weft.scipy.special.entropies import (
     xlog1py,
     xlogy,
 )
-from weft.scipy.special.errors import (
+from weft.scipy.special.error_functions import (
     dawsn,
     erf,
     erfc,

@@ -14,20 +14,20 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
-from weft.control.custom_jvp import custom_jvp
-from weft.control.while_loop import fori_loop
+from weft.arrays.array import Array
+from weft.control_flow.while_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
+from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.numpy.arguments import broadcast_shape, convert, integer_of, not_taken
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
-from weft.ops import special
-from weft.ops.complex import complex as complex_of
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import broadcasted_iota
-from weft.scipy.elementwise import elementwise, operand_type, real_operands
+from weft.ops.elementwise import special
+from weft.ops.elementwise.complex import complex as complex_of
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.scipy.real_functions import elementwise, operand_type, real_operands
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 

@@ -9,14 +9,14 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.errors import api_boundary
 from weft.nn import normalization
-from weft.ops.deviances import deviance
-from weft.ops.elementary import logistic_p
-from weft.ops.formulas import Term, log1p, where
+from weft.ops.elementwise.deviances import deviance
+from weft.ops.elementwise.elementary import logistic_p
+from weft.ops.elementwise.formulas import Term, log1p, where
 from weft.runtime import stablehlo
-from weft.scipy.elementwise import elementwise, kernel
+from weft.scipy.real_functions import elementwise, kernel
 
 __all__ = [
     "boxcox",

@@ -16,13 +16,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.numpy.arguments import check_flag, integer_of, not_taken
-from weft.ops import regularized, special
-from weft.ops.formulas import Term, chebyshev, log1p, polynomial, where
+from weft.ops.elementwise import regularized, special
+from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo
-from weft.scipy.elementwise import elementwise, kernel
+from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.coefficients import LGAMMA
 
 __all__ = [

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.ops.formulas import Term, repeat_while, where
-from weft.ops.special import no_derivative
+from weft.ops.elementwise.formulas import Term, repeat_while, where
+from weft.ops.elementwise.special import no_derivative
 from weft.runtime import stablehlo
-from weft.scipy.elementwise import elementwise, kernel
+from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special.gammas import gammasgn_formula, is_whole, lgamma
 
 __all__ = ["hyp1f1", "hyp2f1"]

@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.ops.formulas import Term, chebyshev, repeat_while, where
-from weft.ops.special import no_derivative
+from weft.arrays.array import Array
+from weft.ops.elementwise.formulas import Term, chebyshev, repeat_while, where
+from weft.ops.elementwise.special import no_derivative
 from weft.runtime import stablehlo
-from weft.scipy.elementwise import elementwise, kernel
+from weft.scipy.real_functions import elementwise, kernel
 from weft.scipy.special import coefficients as table
 
 __all__ = ["exp1", "expi", "expn", "fresnel", "sici", "spence"]

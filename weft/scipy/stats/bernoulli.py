@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import valid
+from weft.arrays.array import Array
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import valid
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 

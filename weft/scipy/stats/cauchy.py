@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import inside, probability, standard, valid
+from weft.arrays.array import Array
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import inside, probability, standard, valid
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

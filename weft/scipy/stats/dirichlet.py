@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
-from weft.numpy.compiled import compiled
-from weft.ops.convert import convert_element_type
-from weft.ops.densities import log_gamma_density_p
-from weft.scipy.elementwise import computing, real_operands
-from weft.scipy.stats.families import valid
+from weft.numpy.compiled_functions import compiled
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.densities import log_gamma_density_p
+from weft.scipy.real_functions import computing, real_operands
+from weft.scipy.stats.distributions import valid
 
 __all__ = ["logpdf", "pdf"]
 

@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.ops.densities import gamma_density_p, log_gamma_density_p
-from weft.ops.regularized import igamma_p, igammac_p
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import inside, standard, valid
+from weft.arrays.array import Array
+from weft.ops.elementwise.densities import gamma_density_p, log_gamma_density_p
+from weft.ops.elementwise.regularized import igamma_p, igammac_p
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 

@@ -9,10 +9,10 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.ops.regularized import igammac_p
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import gammaln, inside, valid
+from weft.arrays.array import Array
+from weft.ops.elementwise.regularized import igammac_p
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import gammaln, inside, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
 

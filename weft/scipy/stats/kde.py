@@ -11,21 +11,21 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg import inv
-from weft.ops.cholesky import cholesky
-from weft.ops.convert import convert_element_type
-from weft.ops.triangular_solve import triangular_solve
-from weft.random.checks import check_key, check_shape
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.linalg.cholesky import cholesky
+from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.random.gaussian import normal
 from weft.random.keys import split
 from weft.random.permutations import choice
-from weft.scipy.arguments import not_there
-from weft.scipy.elementwise import computing, operand_type, real_operands
-from weft.scipy.special.errors import ndtr_p
+from weft.random.sampler_arguments import check_key, check_shape
+from weft.scipy.argument_checks import not_there
+from weft.scipy.real_functions import computing, operand_type, real_operands
+from weft.scipy.special.error_functions import ndtr_p
 
 __all__ = ["gaussian_kde"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.ops.elementary import logistic_p
-from weft.scipy.elementwise import elementwise
+from weft.arrays.array import Array
+from weft.ops.elementwise.elementary import logistic_p
+from weft.scipy.real_functions import elementwise
 from weft.scipy.special.entropies import logit_p
-from weft.scipy.stats.families import probability, standard, valid
+from weft.scipy.stats.distributions import probability, standard, valid
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
 from weft.numpy.arguments import broadcast_shape, not_taken
-from weft.numpy.compiled import compiled
-from weft.ops.cholesky import cholesky
-from weft.ops.convert import convert_element_type
-from weft.ops.triangular_solve import triangular_solve
-from weft.scipy.elementwise import computing, real_operands
+from weft.numpy.compiled_functions import compiled
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.linalg.cholesky import cholesky
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.scipy.real_functions import computing, real_operands
 
 __all__ = ["logpdf", "pdf"]
 

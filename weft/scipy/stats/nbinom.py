@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.ops.densities import binomial_p, log_binomial_p
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import inside, not_whole, valid
+from weft.arrays.array import Array
+from weft.ops.elementwise.densities import binomial_p, log_binomial_p
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
 

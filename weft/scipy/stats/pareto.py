@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import inside, log1mexp, probability, standard, valid
+from weft.arrays.array import Array
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import inside, log1mexp, probability, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 

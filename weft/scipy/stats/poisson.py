@@ -9,13 +9,13 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.ops.creation import broadcasted_iota
-from weft.ops.densities import log_poisson_p, poisson_p
-from weft.ops.regularized import igammac_p
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import gammaln, inside, not_whole, valid, xlogy
+from weft.ops.elementwise.densities import log_poisson_p, poisson_p
+from weft.ops.elementwise.regularized import igammac_p
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import gammaln, inside, not_whole, valid, xlogy
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 

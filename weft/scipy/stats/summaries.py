@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.array import Array
+from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftNotImplementedError, WeftValueError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_flag, inexact, integer_of
-from weft.numpy.compiled import compiled
+from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
-from weft.ops.convert import convert_element_type
-from weft.ops.creation import broadcasted_iota
-from weft.ops.cumulative import cummax, cummin
-from weft.scipy.elementwise import computing
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.indexing.creation import broadcasted_iota
+from weft.ops.reductions.cumulative import cummax, cummin
+from weft.scipy.real_functions import computing
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 

@@ -11,9 +11,9 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import betaln, inside, standard, valid
+from weft.arrays.array import Array
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import betaln, inside, standard, valid
 
 __all__ = ["logpdf", "pdf"]
 

@@ -10,10 +10,10 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.scipy.elementwise import elementwise
-from weft.scipy.special.errors import log_ndtr_p, ndtr_p
-from weft.scipy.stats.families import inside, log1mexp, standard, valid
+from weft.arrays.array import Array
+from weft.scipy.real_functions import elementwise
+from weft.scipy.special.error_functions import log_ndtr_p, ndtr_p
+from weft.scipy.stats.distributions import inside, log1mexp, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 

@@ -9,10 +9,10 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
-from weft.array import Array
-from weft.ops.special import bessel_i0e_p
-from weft.scipy.elementwise import elementwise
-from weft.scipy.stats.families import valid
+from weft.arrays.array import Array
+from weft.ops.elementwise.special import bessel_i0e_p
+from weft.scipy.real_functions import elementwise
+from weft.scipy.stats.distributions import valid
 
 __all__ = ["logpdf", "pdf"]
 

@@ -1,0 +1,664 @@
+"""Differentiation for users: `jvp`, `linearize`, `vjp`, `grad` and what is built from them.
+
+Each function flattens trees at its border, checks that primals, tangents and cotangents fit leaf by
+leaf, and hands flat lists to the transformations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.api.gradient_arguments import (
+    argument_places,
+    check_grad_inputs,
+    check_grad_result,
+    like,
+    operands,
+    partial_function,
+    vector,
+)
+from weft.arrays.array import Array, as_array
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.rules import Zero
+from weft.core.trace import Tracer, bottom_trace, current_trace
+from weft.core.types import ArrayType, type_of
+from weft.errors import (
+    DTypeError,
+    Fix,
+    ShapeError,
+    TreeError,
+    WeftTypeError,
+    api_boundary,
+)
+from weft.interpreters.function_results import check_results
+from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.linearize import linear_program, linearize_flat
+from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.transpose import backward_pass
+from weft.numpy.promotion import UnaryUfunc
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.shape import broadcast_in_dim_p
+from weft.ops.structural.tangents import instantiate
+from weft.typing import ArrayLike, TreeOfArrays
+
+__all__ = [
+    "grad",
+    "jvp",
+    "linear_transpose",
+    "linearize",
+    "value_and_grad",
+    "vjp",
+]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
+T = TypeVar("T", bound=Any)
+S = TypeVar("S", bound=Any)
+Tree = TypeVar("Tree", bound=TreeOfArrays)
+Tree2 = TypeVar("Tree2", bound=TreeOfArrays)
+
+
+def concrete(value: Any) -> Any:
+    """A result that the user sees: numbers become arrays."""
+    if isinstance(value, (Array, Tracer)) or type_of(value).dtype == dtypes.float0:
+        return value
+    if current_trace() is bottom_trace():
+        return as_array(value)
+    return broadcast_in_dim_p.bind(value, shape=type_of(value).shape, broadcast_dimensions=())
+
+
+def flat_function(
+    function: Callable[..., Any], in_tree: Any, what: str, has_aux: bool = False
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """A function of flat lists, and a list that receives the tree of results (and the aux)."""
+    store: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        out = function(*tree.unflatten(in_tree, leaves))
+        aux = None
+        if has_aux:
+            if not isinstance(out, tuple) or len(out) != 2:
+                raise WeftTypeError(
+                    f"{what} with has_aux=True takes a function that returns a pair (result, aux)",
+                    operation=what,
+                    got=f"{type(out).__name__}",
+                    wanted="a tuple of two",
+                )
+            out, aux = out
+            aux = tree.map(primal_of, aux)
+        leaves_out, out_tree = tree.flatten(out)
+        store[:] = [out_tree, aux]
+        return check_results(out, leaves_out, what)
+
+    return flat, store
+
+
+def primal_of(value: Any) -> Any:
+    """The value alone of a leaf of the aux result, without what the current trace boxes it in."""
+    trace = current_trace()
+    if isinstance(value, Tracer) and value._trace is trace:
+        return trace.unbox(value)[0]  # type: ignore[attr-defined]
+    return value
+
+
+# ---- jvp ---------------------------------------------------------------------------------------
+
+
+@overload
+def jvp(
+    fun: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, Aux]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+@api_boundary
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """The result of `fun(*primals)` and its directional derivative along `tangents`.
+
+    `primals` and `tangents` are tuples of equal structure, leaf by leaf of equal shape and dtype
+    (float0 for integers). Answers `(result, tangent)`, or `(result, tangent, aux)` with `has_aux`.
+    Raises TreeError, ShapeError or DTypeError naming the leaf that does not fit.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jvp(wnp.sin, (0.0,), (2.0,))
+    (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    if not callable(fun):
+        raise WeftTypeError(f"jvp takes a function first, not {type(fun).__name__}")
+    for name, value in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(value, (tuple, list)):
+            raise WeftTypeError(
+                f"jvp takes its {name} as a tuple, one per argument of the function",
+                operation="jvp",
+                got=type(value).__name__,
+                wanted="a tuple",
+                fix=Fix("tuple", f"write ({name[:-1]},)", {"argument": name}),
+            )
+    what = f"jvp of {function_name(fun)}"
+    primals_flat, in_tree = operands(tuple(primals), what)
+    tangents_flat, tangent_tree = tree.flatten(tuple(tangents))
+    if in_tree != tangent_tree:
+        differences = tree.equality_errors(tuple(primals), tuple(tangents))
+        raise TreeError(
+            f"{what}: primals and tangents have different structures",
+            operation="jvp",
+            got=f"tangents of structure {tangent_tree}",
+            wanted=f"the structure of the primals, {in_tree}"
+            + "".join(
+                f"\n    {tree.keystr(path) or 'the arguments'}: {text}"
+                for path, text in differences
+            ),
+        )
+    paths = [path for path, _ in tree.leaves_with_path(tuple(primals))]
+    boxed = [
+        _check_tangent(x, t, f"{what}, primals{tree.keystr(path)}")
+        for x, t, path in zip(primals_flat, tangents_flat, paths, strict=True)
+    ]
+    flat, store = flat_function(fun, in_tree, what, has_aux)
+    outs, tangents_out = jvp_flat(flat, primals_flat, boxed, function_name(fun))
+    out_tree, aux = store
+    tangents_found = [concrete(instantiate(t)) for t in tangents_out]
+    result = out_tree.unflatten(outs), out_tree.unflatten(tangents_found)
+    return (*result, aux) if has_aux else result
+
+
+def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
+    """A tangent that fits its primal, as a `Zero` where the primal has none."""
+    wanted = type_of(primal).tangent()
+    if isinstance(tangent, np.ndarray) and tangent.dtype == dtypes.float0:
+        got_shape, got_dtype = tangent.shape, dtypes.float0
+    else:
+        tangent = vector(tangent, wanted, what)
+        got_shape, got_dtype = type_of(tangent).shape, type_of(tangent).dtype
+    if got_shape != wanted.shape:
+        raise ShapeError(
+            f"{what}: the tangent has another shape",
+            operation="jvp",
+            got=f"a tangent of shape {got_shape}",
+            wanted=f"shape {wanted.shape}, that of the primal",
+        )
+    if wanted.dtype == dtypes.float0:
+        if got_dtype != dtypes.float0:
+            raise DTypeError(
+                f"{what}: a value of dtype {type_of(primal).dtype} has tangents of dtype float0",
+                operation="jvp",
+                got=f"a tangent of dtype {got_dtype}",
+                wanted="np.zeros(shape, weft.dtypes.float0), or a floating-point primal",
+                fix=Fix("float", "convert the primal to a floating-point dtype", {}),
+            )
+        return Zero(wanted)
+    if got_dtype != wanted.dtype:
+        if yields_to(type_of(tangent), wanted):
+            return convert_element_type(tangent, wanted.dtype)
+        raise DTypeError(
+            f"{what}: the tangent has another dtype",
+            operation="jvp",
+            got=f"a tangent of dtype {got_dtype}",
+            wanted=f"dtype {wanted.dtype}",
+            fix=Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype}),
+        )
+    return tangent
+
+
+# ---- linearize and vjp -------------------------------------------------------------------------
+
+
+def _differentiable(leaves: Sequence[Any]) -> list[bool]:
+    return [type_of(x).tangent().dtype != dtypes.float0 for x in leaves]
+
+
+class LinearFunction(Generic[R]):
+    """The derivative of a function at a point: call it with tangents, one per argument.
+
+    `jaxpr` is its program, whose first inputs are the residuals; applying it redoes none of the
+    work that computed them.
+    """
+
+    def __init__(
+        self, jaxpr: Jaxpr, residuals: list[Any], in_tree: Any, in_types: list[ArrayType],
+        out_tree: Any, out_types: list[ArrayType], nonzero: list[bool], name: str,
+    ) -> None:  # fmt: skip
+        self.jaxpr = jaxpr
+        self.residuals = residuals
+        self._in_tree = in_tree
+        self._in_types = in_types
+        self._out_tree = out_tree
+        self._out_types = out_types
+        self._nonzero = nonzero
+        self.__name__ = f"linear part of {name}"
+
+    def __call__(self, *tangents: Any) -> R:
+        what = self.__name__
+        leaves, structure = tree.flatten(tangents)
+        if structure != self._in_tree:
+            raise TreeError(
+                f"{what}: the tangents have another structure than the arguments",
+                operation="linearize",
+                got=str(structure),
+                wanted=str(self._in_tree),
+            )
+        values = []
+        for (path, leaf), wanted in zip(
+            tree.leaves_with_path(tangents), self._in_types, strict=True
+        ):
+            if wanted.tangent().dtype != dtypes.float0:
+                leaf = vector(leaf, wanted.tangent(), what, path)
+                leaf = fitted(leaf, wanted.tangent(), f"{what}, tangent{tree.keystr(path)}")
+                values.append(leaf)
+        found = iter(eval_jaxpr(self.jaxpr, self.residuals, *values))
+        outs = [
+            next(found) if flag else instantiate(Zero(type.tangent()))
+            for flag, type in zip(self._nonzero, self._out_types, strict=True)
+        ]
+        result: R = self._out_tree.unflatten(outs)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}>\n{self.jaxpr}"
+
+
+def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
+    """Whether a tangent is a Python number that may take the wanted dtype."""
+    real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
+    return got.weak_type and got.dtype in dtypes.INEXACT and real
+
+
+def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
+    """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
+
+    Raises ShapeError or DTypeError for any other.
+    """
+    got = type_of(value)
+    if got.shape != wanted.shape:
+        raise ShapeError(
+            f"{what} has another shape", got=str(got), wanted=str(wanted), operation=what
+        )
+    if got.dtype == wanted.dtype:
+        return value
+    if yields_to(got, wanted):
+        return convert_element_type(value, wanted.dtype)
+    raise DTypeError(
+        f"{what} has another dtype",
+        got=str(got),
+        wanted=str(wanted),
+        operation=what,
+        fix=Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype}),
+    )
+
+
+@overload
+def linearize(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, LinearFunction[R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[P, R], *primals: P.args, **has_no_aux: P.kwargs
+) -> tuple[R, LinearFunction[R]]: ...
+@overload
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
+@api_boundary  # type: ignore[misc]  # mypy: *Any does not take P.args
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The result of `fun(*primals)` and the linear function that is its derivative there.
+
+    Applying the linear function to tangents (one per primal, of equal shapes and dtypes) costs only
+    the linear work: the point's own computation is done once, here.
+
+    >>> import weft, weft.numpy as wnp
+    >>> y, f_lin = weft.linearize(wnp.sin, 0.0)
+    >>> f_lin(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    what = f"linearize of {function_name(fun)}"
+    leaves, in_tree = operands(primals, what)
+    flat, store = flat_function(fun, in_tree, what, has_aux)
+    outs, tangents, linear = linearize_flat(
+        flat, leaves, _differentiable(leaves), "linearize", function_name(fun)
+    )
+    out_tree, aux = store
+    jaxpr, residuals, nonzero = linear_program(linear, tangents)
+    function: LinearFunction[Any] = LinearFunction(
+        jaxpr, residuals, in_tree, [type_of(x) for x in leaves],
+        out_tree, [type_of(x) for x in outs], nonzero, function_name(fun),
+    )  # fmt: skip
+    result = out_tree.unflatten(outs)
+    return (result, function, aux) if has_aux else (result, function)
+
+
+@overload
+def vjp(fun: Callable[[Tree], R], primal: Tree, /) -> tuple[R, Callable[[Any], tuple[Tree]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Tree, Tree2], R], primal: Tree, other: Tree2, /
+) -> tuple[R, Callable[[Any], tuple[Tree, Tree2]]]: ...
+@overload
+def vjp(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[P, R], *primals: P.args, **has_no_aux: P.kwargs
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
+@api_boundary  # type: ignore[misc]  # mypy: *Any does not take P.args
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The result of `fun(*primals)` and the function from a cotangent of the result to those of the
+    primals (a tuple, one per primal). That function is a tree of what it keeps for the backward
+    pass.
+
+    >>> import weft, weft.numpy as wnp
+    >>> y, f_vjp = weft.vjp(wnp.sin, 0.0)
+    >>> f_vjp(3.0)
+    (Array(3., dtype=float32, weak_type=True),)
+    """
+    result, pullback, aux = vjp_with_aux(fun, primals, "vjp", has_aux)
+    return (result, pullback, aux) if has_aux else (result, pullback)
+
+
+def vjp_with_aux(
+    fun: Callable[..., Any], primals: tuple[Any, ...], what: str, has_aux: bool
+) -> tuple[Any, Callable[[Any], Any], Any]:
+    """What `vjp` does, under the name of the caller for messages."""
+    what = f"{what} of {function_name(fun)}"
+    leaves, in_tree = operands(primals, what)
+    active = _differentiable(leaves)
+    flat, store = flat_function(fun, in_tree, what, has_aux)
+    outs, tangents, linear = linearize_flat(
+        flat, leaves, active, what.split(" ")[0], function_name(fun)
+    )
+    out_tree, aux = store
+    in_types = [type_of(x) for x in leaves]
+    out_types = [type_of(x) for x in outs]
+
+    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
+    variables = [var for var, _ in linear.consts.values()]
+    residuals = [value for _, value in linear.consts.values()]
+
+    @api_boundary
+    def pullback(residuals: list[Any], cotangent: Any) -> Any:
+        """The cotangents of the primals, given that of the result."""
+        given, structure = tree.flatten(cotangent)
+        if structure != out_tree:
+            raise TreeError(
+                f"{what}: the cotangent has another structure than the result",
+                operation="vjp",
+                got=str(structure),
+                wanted=str(out_tree),
+            )
+        cts = []
+        paths = tree.leaves_with_path(cotangent)
+        for (path, leaf), wanted, tangent in zip(paths, out_types, tangents, strict=True):
+            if wanted.tangent().dtype != dtypes.float0:
+                leaf = vector(leaf, wanted.tangent(), what, path)
+                leaf = fitted(leaf, wanted.tangent(), f"{what}, cotangent{tree.keystr(path)}")
+            if type(tangent) is not Zero:
+                cts.append(leaf)
+        known = dict(zip(variables, residuals, strict=True))
+        found = iter(backward_pass(linear.eqns, linear.inputs, known, outputs, cts))
+        results = [
+            next(found) if flag else Zero(type.tangent())
+            for flag, type in zip(active, in_types, strict=True)
+        ]
+        return in_tree.unflatten([concrete(instantiate(x)) for x in results])
+
+    # A tree with the residuals as its leaves, so that it can be returned from a transformed
+    # function, and be what a forward rule of `custom_vjp` hands on to the backward rule.
+    return out_tree.unflatten(outs), tree.Partial(pullback, residuals), aux
+
+
+# ---- grad --------------------------------------------------------------------------------------
+# A type checker takes the gradient for a value of the type that the function declares for its
+# argument: a tree of gradients is one of the same classes. Only of a ufunc, which takes whatever
+# serves as an array, is more known.
+
+
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # a ufunc is a function, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[ArrayLike], tuple[Array, Array]]: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
+    fun: Callable[Concatenate[T, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
+    fun: Callable[Concatenate[S, T, P], R],
+    argnums: Literal[1],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]  # pairs are sequences, too
+    fun: Callable[Concatenate[S, T, P], R],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[R, tuple[S, T]]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[..., R],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes `fun` and its gradient.
+
+    `argnums` says with respect to which positional arguments (an int: one gradient; a sequence: a
+    tuple of them). With `has_aux`, `fun` returns `(value, aux)` and the answer is
+    `((value, aux), gradient)`. `holomorphic` allows complex arguments and results of a holomorphic
+    function; `allow_int` gives integer arguments float0 gradients instead of an error.
+
+    >>> import weft
+    >>> weft.value_and_grad(lambda x: x * x)(3.0)
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+    """
+    if not callable(fun):
+        raise WeftTypeError(
+            f"grad takes a function first, not {type(fun).__name__}", operation="grad"
+        )
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    name = function_name(fun)
+
+    @api_boundary
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        places = argument_places(numbers, args, name)
+        chosen = tuple(args[i] for i in places)
+        check_grad_inputs(chosen, places, name, holomorphic, allow_int)
+
+        partial = partial_function(fun, args, kwargs, places)
+        value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
+        check_grad_result(value, name, holomorphic)
+        of = type_of(value)
+        weak = of.weak_type and of.dtype == dtypes.default_float()
+        gradients = pullback(1.0 if weak else of.dtype.type(1))
+        gradient = gradients[0] if isinstance(argnums, (int, np.integer)) else gradients
+        return ((value, aux) if has_aux else value), gradient
+
+    return like(fun, value_and_gradient)
+
+
+@overload
+def grad(
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[S, T, P], Any],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], T]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[S, T, P], Any],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, P], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the gradient of `fun`, which returns a real scalar.
+
+    Arguments as for `value_and_grad`; with `has_aux` the answer is `(gradient, aux)`.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.grad(wnp.tanh)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    both: Callable[..., Any] = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return like(fun, gradient)
+
+
+# ---- linear_transpose --------------------------------------------------------------------------
+
+
+@overload
+def linear_transpose(
+    fun: Callable[[Tree], Any], primal: Tree, /
+) -> Callable[[Any], tuple[Tree]]: ...
+@overload
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any
+) -> Callable[[Any], tuple[Any, ...]]: ...
+@api_boundary
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The transpose of a function that is linear in all its arguments.
+
+    `primals` give the types only (arrays or ShapeDtypeStructs). The answer takes a cotangent of the
+    result and gives a tuple of cotangents, one per argument. Raises MissingRuleError or
+    WeftTypeError when called, where the function applies an operation that is not linear.
+
+    >>> import weft
+    >>> weft.linear_transpose(lambda x: 3.0 * x, 1.0)(2.0)
+    (Array(6., dtype=float32, weak_type=True),)
+    """
+    name = function_name(fun)
+    leaves, in_tree = tree.flatten(primals)
+    in_types = [type_of(x).tangent() for x in leaves]
+    flat, store = flat_function(fun, in_tree, f"linear_transpose of {name}")
+    jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="linear_transpose", name=name)
+    out_tree = store[0]
+
+    @api_boundary
+    def transposed(cotangent: Any) -> Any:
+        """The cotangents of the arguments, given that of the result."""
+        given, structure = tree.flatten(cotangent)
+        if structure != out_tree:
+            raise TreeError(
+                f"linear_transpose of {name}: the cotangent has another structure than the result",
+                operation="linear_transpose",
+                got=str(structure),
+                wanted=str(out_tree),
+            )
+        cts = []
+        for (path, leaf), wanted in zip(
+            tree.leaves_with_path(cotangent), jaxpr.out_types, strict=True
+        ):
+            leaf = vector(leaf, wanted, f"linear_transpose of {name}", path)
+            what = f"linear_transpose of {name}, cotangent{tree.keystr(path)}"
+            cts.append(fitted(leaf, wanted, what))
+        n = len(consts)
+        known = dict(zip(jaxpr.inputs[:n], consts, strict=True))
+        found = backward_pass(jaxpr.eqns, jaxpr.inputs[n:], known, jaxpr.outputs, cts)
+        return in_tree.unflatten([concrete(instantiate(x)) for x in found])
+
+    return transposed

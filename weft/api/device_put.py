@@ -1,0 +1,381 @@
+"""Putting arrays where they are to lie: `device_put`, and arrays made of parts on their devices."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import (
+    Array,
+    as_array,
+    donate_to_place,
+    host_values,
+    put,
+    signature_of,
+    to_format,
+    to_layout,
+    to_place,
+)
+from weft.arrays.shards import Parts, join, parts_of, put_parts
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.structural.layout_constraint import constrain_layout
+from weft.ops.structural.sharding_constraint import as_format, constrain, is_place, unless_simulated
+from weft.runtime import client
+from weft.sharding import Layout, Sharding
+from weft.sharding.sharding import checked_shape
+from weft.typing import ArrayLike
+
+__all__ = ["device_put", "make_array_from_callback", "make_array_from_single_device_arrays"]
+
+T = TypeVar("T")
+
+Index = tuple[slice, ...]
+
+
+# ---- device_put ----------------------------------------------------------------------------------
+
+
+@overload
+def device_put(
+    x: ArrayLike, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...
+) -> Array: ...
+
+
+@overload
+def device_put(x: T, device: Any = ..., *, donate: Any = ..., may_alias: Any = ...) -> T: ...
+
+
+@api_boundary
+def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None) -> Any:
+    """Puts the arrays of a tree on a device, or over several.
+
+    `device` is a tree prefix of `x` of places: an entry of `weft.devices()`, a sharding (such as a
+    NamedSharding), a PartitionSpec over the mesh in force, or None, which leaves arrays where they
+    are and puts numbers and NumPy arrays on the default device; or a Format, which says the order
+    of the elements in memory too. Arrays keep their layout otherwise. Arrays, NumPy arrays and
+    numbers come from anywhere: what lies in the right place already is not copied, and of what
+    moves only the parts that are needed.
+
+    `donate` (a bool, or a tree prefix of bools): the arrays given away are deleted. `may_alias` (a
+    bool or None, or a tree prefix of those): False asks for memory of its own, True allows devices
+    to use the memory of NumPy arrays, which must not change any more; without it the result may
+    share memory with arrays of weft's only, which are deleted together.
+
+    In a traced function a sharding over several devices constrains how the compiler splits the
+    value (see `with_sharding_constraint`); a single device is left out of account there.
+
+    Raises ShapeError for an array that cannot be split so or has another rank than its layout,
+    WeftTypeError for what is no place and for leaves that are no arrays, WeftValueError for a
+    PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated and aliased at once,
+    and TreeError for prefixes that do not fit.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import NamedSharding, PartitionSpec as P
+    >>> mesh = weft.make_mesh((2,), ("i",))
+    >>> x = weft.device_put(wnp.arange(6), NamedSharding(mesh, P("i")))
+    >>> [shard.data.tolist() for shard in x.addressable_shards]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    if type(x) in _LEAVES and is_place(device) and type(donate) is bool:
+        return _put_leaf(x, device, donate, may_alias, x)
+    leaves, structure = tree.flatten(x)
+    places = tree.prefix_leaves("device_put: device", device, structure, is_leaf=is_place)
+    donated = tree.prefix_leaves("device_put: donate", donate, structure)
+    aliases = tree.prefix_leaves("device_put: may_alias", may_alias, structure, is_leaf=_is_none)
+    return structure.unflatten(
+        [
+            _put_leaf(leaf, place, gives, alias, x, number)
+            for number, (leaf, place, gives, alias) in enumerate(
+                zip(leaves, places, donated, aliases, strict=True)
+            )
+        ]
+    )
+
+
+_LEAVES = (Array, np.ndarray, float, int)
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _put_leaf(
+    leaf: Any, device: Any, donate: bool, may_alias: bool | None, whole: Any, number: int = 0
+) -> Any:
+    """Leaf `number` of the tree `whole` at a place."""
+    place, layout = as_format(device, "device_put")
+    if donate and may_alias:
+        raise WeftValueError(
+            f"device_put: {_name(whole, number)} cannot be donated and aliased at once",
+            operation="device_put",
+            got=f"donate={donate}, may_alias={may_alias}",
+            wanted="one of them",
+            fix=Fix("may_alias", "leave may_alias out", {"argument": "may_alias"}),
+        )
+    if isinstance(place, Sharding):
+        # Told before anything is moved, with the name of the leaf.
+        shape = _leaf_type(leaf, whole, number).shape
+        try:
+            place.check_shape("device_put", "x", shape)
+        except ShapeError:
+            place.check_shape("device_put", _name(whole, number), shape)
+            raise
+        place = unless_simulated(place)
+    if layout is not None:
+        layout.check_rank("device_put", _name(whole, number), _leaf_type(leaf, whole, number).shape)
+    if isinstance(leaf, Tracer):
+        if isinstance(place, Sharding):
+            leaf = constrain(leaf, place, "device_put", _name(whole, number))
+        return constrain_layout(leaf, layout, "device_put", _name(whole, number))
+    if type(leaf) is Array:
+        if place is None:
+            return copy.deepcopy(leaf) if may_alias is False else leaf
+        if donate:
+            moved = donate_to_place(leaf, place)
+            return moved if layout is None else to_layout(moved, layout)
+        return to_format(leaf, place, layout, copy=may_alias is False)
+    of = _leaf_type(leaf, whole, number)
+    leaf = user_value(leaf)
+    if place is None:
+        return as_array(leaf)
+    values = host_values(leaf, of)
+    made = put(values, of, place, copy=values is leaf and may_alias is not True)
+    return to_layout(made, layout)
+
+
+def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:
+    try:
+        return type_of(user_value(leaf))
+    except WeftTypeError:
+        raise WeftTypeError(
+            f"device_put: {_name(whole, number)} is no array",
+            operation="device_put",
+            got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+            wanted="an array, a number, or a tree of those",
+        ) from None
+
+
+def _name(whole: Any, number: int) -> str:
+    """How messages call a leaf of the argument x."""
+    return f"x{tree.keystr(tree.leaves_with_path(whole)[number][0])}"
+
+
+# ---- arrays made of parts ------------------------------------------------------------------------
+
+
+@api_boundary
+def make_array_from_callback(
+    shape: Sequence[int], sharding: Any, data_callback: Callable[[Index], Any], dtype: Any = None
+) -> Array:
+    """An array whose parts a function computes, for the devices of this process.
+
+    `data_callback` is called once for each different part, with its index: a tuple of slices of
+    the whole array of the given shape, `slice(None)` where a dimension is not split. It answers
+    with the part, a NumPy array, a number or an array. The parts are of one dtype, or are taken to
+    `dtype` where it is given. `sharding` is a sharding, a PartitionSpec over the mesh in force, a
+    device, or a Format.
+
+    Raises ShapeError for a shape that cannot be split so and for a part of another shape than its
+    index, DTypeError for parts of different dtypes, and WeftTypeError for a part that is no array.
+
+    >>> import weft
+    >>> from weft.sharding import NamedSharding, PartitionSpec as P
+    >>> table = np.arange(8).reshape(4, 2)
+    >>> where = NamedSharding(weft.make_mesh((2,), ("i",)), P("i"))
+    >>> x = make_array_from_callback((4, 2), where, lambda index: table[index])
+    >>> x.addressable_data(1)
+    Array([[4, 5],
+           [6, 7]], dtype=int32)
+    """
+    operation = "make_array_from_callback"
+    lengths, place, layout = _checked(operation, shape, sharding)
+    if unless_simulated(place) is None:  # The device that runs the programs has all of it.
+        place = client.devices()[0]
+    # Where the parts lie does not depend on their dtype, which is not known yet.
+    indices = parts_of(place, ArrayType(lengths, np.bool_)).indices
+    blocks = [user_value(data_callback(index)) for index in indices]
+    types = [
+        _part_type(operation, block, f"the part at {_shown(index)}")
+        for block, index in zip(blocks, indices, strict=True)
+    ]
+    asked = None if dtype is None else dtypes.parse(dtype)
+    if asked is None and not types:
+        raise _needs_dtype(operation)
+    of = ArrayType(lengths, types[0].dtype if asked is None else asked)
+    parts = parts_of(place, of)
+    for type, index in zip(types, indices, strict=True):
+        what = f"the part at {_shown(index)}"
+        _check_part(operation, what, type, parts, any_dtype=asked is not None)
+    converted = any(type.dtype != of.dtype for type in types)
+    if converted or not any(isinstance(block, Array) for block in blocks):
+        values = [_values(block).astype(of.dtype, copy=False) for block in blocks]
+        return to_layout(_made(put_parts(values, parts, copy=True), parts), layout)
+    arrays = [as_array(block) for block in blocks]
+    placed = [
+        to_place(arrays[number], device)
+        for number, device in zip(parts.block_of, parts.devices, strict=True)
+    ]
+    return _joined(placed, parts, layout)
+
+
+@api_boundary
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Array], *, dtype: Any = None
+) -> Array:
+    """An array of a given shape from its parts, which lie on their devices already.
+
+    `arrays` has one array for each device of this process that `sharding` is over, in any order:
+    the block that this device is to hold. Nothing is copied, if the blocks are of one layout (that
+    of the Format, where `sharding` is one): the array and its parts share memory, and are deleted
+    together. That blocks meant to be equal are equal is not checked. `dtype` has to
+    be given only where this process has none of the devices.
+
+    Raises ShapeError for a shape that cannot be split so and for a block of another shape,
+    DTypeError for blocks of different dtypes, WeftTypeError for a block that is no array, and
+    WeftValueError where devices are missing, strange or there twice.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import NamedSharding, PartitionSpec as P
+    >>> first, second = weft.devices()[:2]
+    >>> blocks = [weft.device_put(wnp.zeros(2), first), weft.device_put(wnp.ones(2), second)]
+    >>> where = NamedSharding(weft.make_mesh((2,), ("i",)), P("i"))
+    >>> make_array_from_single_device_arrays((4,), where, blocks)
+    Array([0., 0., 1., 1.], dtype=float32, sharding=P('i'))
+    """
+    operation = "make_array_from_single_device_arrays"
+    lengths, place, layout = _checked(operation, shape, sharding)
+    given = list(arrays)
+    types = [_part_type(operation, x, f"arrays[{n}]", only=Array) for n, x in enumerate(given)]
+    asked = None if dtype is None else dtypes.parse(dtype)
+    if asked is None and not types:
+        raise _needs_dtype(operation)
+    parts = parts_of(place, ArrayType(lengths, types[0].dtype if asked is None else asked))
+    found: dict[Any, Array] = {}
+    for number, (array, type) in enumerate(zip(given, types, strict=True)):
+        _check_part(operation, f"arrays[{number}]", type, parts)
+        device = array.device
+        if device not in parts.devices or device in found:
+            raise _wrong_devices(operation, f"arrays[{number}] on {device}", parts)
+        found[device] = array
+    missing = [device for device in parts.devices if device not in found]
+    if missing:
+        raise _wrong_devices(operation, f"no array on {', '.join(map(str, missing))}", parts)
+    for array in given:
+        array._single(operation)
+    return _joined([found[device] for device in parts.devices], parts, layout)
+
+
+def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Array:
+    """The array made of blocks that lie on their devices, in a layout, or in that of the blocks if
+    they have the same."""
+    if layout is None and len({block._layout() for block in blocks}) == 1:
+        layout = blocks[0]._layout()
+    buffers = [to_layout(block, layout)._single("joining blocks") for block in blocks]
+    signature = signature_of(parts.type, parts.place, layout)
+    return Array(join(buffers, parts), parts.type, signature)
+
+
+def _checked(
+    operation: str, shape: Any, sharding: Any
+) -> tuple[tuple[int, ...], Any, Layout | None]:
+    """The shape as integers, the place and the layout, which fit the shape."""
+    lengths = checked_shape(operation, shape)
+    place, layout = as_format(sharding, operation, "the array", lengths)
+    if place is None:
+        raise WeftTypeError(
+            f"{operation} takes a sharding",
+            operation=operation,
+            got="None",
+            wanted="a NamedSharding, or an entry of weft.devices()",
+            fix=Fix(
+                "device",
+                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+                "devices of a mesh",
+                {},
+            ),
+        )
+    if isinstance(place, Sharding):
+        place.check_shape(operation, "the array", lengths)
+    return lengths, place, layout
+
+
+def _shown(index: Index) -> str:
+    """An index as it is written, such as `[0:4, :]`."""
+    rows = [":" if part == slice(None) else f"{part.start}:{part.stop}" for part in index]
+    return f"[{', '.join(rows)}]"
+
+
+def _part_type(operation: str, part: Any, what: str, only: Any = object) -> ArrayType:
+    try:
+        of = type_of(part)
+    except WeftTypeError:
+        of = None
+    if of is None or isinstance(part, Tracer) or not isinstance(part, only):
+        raise WeftTypeError(
+            f"{operation}: {what} is no array" + (" with values" if of is not None else ""),
+            operation=operation,
+            got=f"{part!r:.100} of class {type(part).__name__}",
+            wanted="an array on one device"
+            if only is Array
+            else "a NumPy array, a number, or an array",
+        )
+    return of.strong()
+
+
+def _check_part(
+    operation: str, what: str, of: ArrayType, parts: Parts, any_dtype: bool = False
+) -> None:
+    wanted = parts.block_type
+    if of.shape != wanted.shape:
+        raise ShapeError(
+            f"{operation}: {what} does not have the shape of a block",
+            operation=operation,
+            got=str(of),
+            wanted=f"{wanted}, a block of {parts.type} with {parts.place}",
+        )
+    numbers = isinstance(of.dtype, np.dtype) and isinstance(wanted.dtype, np.dtype)
+    if of.dtype != wanted.dtype and not (any_dtype and numbers):
+        raise DTypeError(
+            f"{operation}: {what} is of another dtype than the array",
+            operation=operation,
+            got=str(of),
+            wanted=str(wanted),
+            fix=Fix("astype", f"convert it: part.astype({wanted.dtype})", {"dtype": wanted.dtype}),
+        )
+
+
+def _values(block: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(block._stored() if type(block) is Array else block)
+
+
+def _needs_dtype(operation: str) -> WeftTypeError:
+    return WeftTypeError(
+        f"{operation}: without parts in this process the dtype is not known",
+        operation=operation,
+        wanted="dtype=…",
+        fix=Fix("dtype", "pass dtype", {"argument": "dtype"}),
+    )
+
+
+def _wrong_devices(operation: str, got: str, parts: Parts) -> WeftValueError:
+    return WeftValueError(
+        f"{operation} takes one array for each device of the sharding",
+        operation=operation,
+        got=got,
+        wanted=f"one array on each of {', '.join(map(str, parts.devices))}",
+        fix=Fix(
+            "device_put",
+            "put the block that a device is to hold there: weft.device_put(block, device)",
+            {"devices": tuple(parts.devices)},
+        ),
+    )
+
+
+def _made(buffer: Any, parts: Parts) -> Array:
+    return Array(buffer, parts.type, (parts.type, parts.place))

@@ -1,0 +1,173 @@
+"""Arguments and results of functions that are differentiated: taken apart, chosen and checked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import Array, as_array, put
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
+from weft.interpreters.staging import function_name
+
+__all__ = [
+    "argument_places",
+    "check_grad_inputs",
+    "check_grad_result",
+    "like",
+    "operand",
+    "operands",
+    "partial_function",
+    "vector",
+]
+
+
+def operand(value: Any, what: str, path: Any = ()) -> Any:
+    """A leaf that a transformation may box, a tracer or an array; else raises WeftTypeError."""
+    if isinstance(value, (Array, Tracer)):
+        return value
+    value = user_value(value)
+    try:
+        if not type_of(value).shape:
+            return value  # a number stays one, so that a trace records it as a literal
+        return as_array(value)
+    except WeftTypeError:
+        place = f" at {tree.keystr(path)}" if path else ""
+        raise WeftTypeError(
+            f"{what}: the value{place} is no array",
+            operation=what,
+            got=f"{value!r:.100} of class {type(value).__name__}",
+            wanted="an array, a number, or a tree of those",
+        ) from None
+
+
+def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
+    """A leaf of tangents or cotangents: an `operand`; NumPy values of the wanted dtype keep it."""
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype == wanted.dtype:
+        array = np.asarray(value)
+        return put(array, ArrayType(array.shape, array.dtype)) if array.shape else array[()]
+    return operand(value, what, path)
+
+
+def operands(values: Any, what: str) -> tuple[list[Any], Any]:
+    """The leaves of a tree, each of them an array or a tracer, and the structure."""
+    leaves, structure = tree.flatten(values)
+    if all(type(x) is Array for x in leaves):
+        return leaves, structure
+    paths = tree.leaves_with_path(values)
+    found = [operand(x, what, path) for path, x in paths]
+    return [x if isinstance(x, (Array, Tracer)) else as_array(x) for x in found], structure
+
+
+# ---- which arguments, and what must hold of them ---------------------------------------------
+
+
+def partial_function(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: list[int]
+) -> Callable[..., Any]:
+    """The function of some positional arguments, the others being fixed."""
+
+    def partial(*values: Any) -> Any:
+        full = list(args)
+        for i, value in zip(places, values, strict=True):
+            full[i] = value
+        return fun(*full, **kwargs)
+
+    partial.__name__ = function_name(fun)
+    return partial
+
+
+def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """The made function under the name and description of the one that it was made of."""
+    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
+
+
+def argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
+    """The places of `argnums` in a call, counted from 0. Raises WeftValueError for one beyond."""
+    places = []
+    for i in numbers:
+        if not -len(args) <= i < len(args):
+            raise WeftValueError(
+                f"grad of {name}: argnums={i} and the call has {len(args)} positional arguments",
+                operation="grad",
+                got=f"argnums={i}",
+                wanted=f"a number from 0 to {len(args) - 1}; "
+                "keyword arguments are not differentiated",
+            )
+        places.append(int(i) % len(args))
+    return places
+
+
+def check_grad_inputs(
+    chosen: tuple[Any, ...], places: list[int], name: str, holomorphic: bool, allow_int: bool
+) -> None:
+    for number, value in zip(places, chosen, strict=True):
+        for path, leaf in tree.leaves_with_path(value):
+            dtype = type_of(operand(leaf, f"grad of {name}", path)).dtype
+            where = f"argument {number}{tree.keystr(path)}"
+            if holomorphic:
+                if dtype not in dtypes.COMPLEX:
+                    raise DTypeError(
+                        f"grad of {name} with holomorphic=True takes complex arguments",
+                        operation="grad",
+                        got=f"{where} of dtype {dtype}",
+                        wanted="a complex dtype",
+                        fix=Fix("convert", "convert the argument to complex64", {}),
+                    )
+            elif dtype in dtypes.COMPLEX:
+                continue
+            elif dtype not in dtypes.FLOATING and not allow_int:
+                raise DTypeError(
+                    f"grad of {name} takes floating-point arguments",
+                    operation="grad",
+                    got=f"{where} of dtype {dtypes.short_name(dtype)}",
+                    wanted="a floating-point or complex dtype",
+                    fix=Fix(
+                        "convert",
+                        "convert the argument to a floating-point dtype (pass 3.0 instead of 3), "
+                        "or pass allow_int=True for float0 gradients",
+                        {"allow_int": True},
+                    ),
+                )
+
+
+def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
+    leaves, structure = tree.flatten(value)
+    if structure != tree.structure(0):
+        raise WeftTypeError(
+            f"grad takes a function that returns one scalar, and {name} returned {structure}",
+            operation="grad",
+            got=str(structure),
+            wanted="an array without dimensions",
+            fix=Fix("has_aux", "return (scalar, others) and pass has_aux=True", {"has_aux": True}),
+        )
+    of = type_of(leaves[0])
+    if of.shape:
+        raise WeftTypeError(
+            f"grad takes a function that returns a scalar, and {name} returned {of}",
+            operation="grad",
+            got=str(of),
+            wanted="an array without dimensions",
+            fix=Fix("sum", "reduce the result, for example by .sum() or .mean()", {}),
+        )
+    wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
+    if of.dtype not in wanted:
+        kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
+        raise DTypeError(
+            f"grad takes a function with a {kind} result, and {name} returned {of}",
+            operation="grad",
+            got=str(of),
+            wanted=f"a {kind} dtype",
+            fix=Fix(
+                "holomorphic" if of.dtype in dtypes.COMPLEX else "convert",
+                "pass holomorphic=True for a holomorphic function, or take the real part"
+                if of.dtype in dtypes.COMPLEX
+                else "convert the result to a floating-point dtype",
+                {},
+            ),
+        )

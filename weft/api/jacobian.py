@@ -1,0 +1,395 @@
+"""Jacobians and Hessians: `jacfwd`, `jacrev`, `hessian`, each a vmap over a basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Literal, Never, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.api.autodiff import flat_function, vjp_with_aux
+from weft.api.gradient_arguments import argument_places, like, operands, partial_function
+from weft.arrays.array import Array, put
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, api_boundary
+from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.staging import function_name
+from weft.interpreters.vmap import vmap_flat
+from weft.numpy.promotion import UnaryUfunc
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.shape import move_dim, reshape, transpose
+from weft.ops.structural.tangents import instantiate
+from weft.typing import ArrayLike
+
+__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
+T = TypeVar("T", bound=Any)
+S = TypeVar("S", bound=Any)
+
+
+def _basis(leaves: Sequence[Any]) -> list[Any]:
+    """For each leaf the standard basis of all leaves together, along a first dimension.
+
+    Where the leaves have no elements, one vector of no elements stands for the basis.
+    """
+    total = sum(type_of(x).size for x in leaves)
+    out, start = [], 0
+    for leaf in leaves:
+        of = type_of(leaf)
+        rows = np.zeros((max(total, 1), of.size), of.dtype)
+        rows[start : start + of.size] = np.eye(of.size, dtype=of.dtype)
+        shape = (max(total, 1), *of.shape)
+        out.append(put(rows.reshape(shape), ArrayType(shape, of.dtype)))
+        start += of.size
+    return out
+
+
+def _split_basis(values: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+    """One piece per leaf of the basis axis of `values`, with that axis in the shape of the leaf."""
+    out, start = [], 0
+    shape = type_of(values).shape
+    for leaf in leaves:
+        of = type_of(leaf)
+        piece = slice_in_dim(values, start, start + of.size, axis=axis)
+        out.append(reshape(piece, shape[:axis] + of.shape + shape[axis + 1 :]))
+        start += of.size
+    return out
+
+
+def _check_jacobian(
+    what: str, leaves: Sequence[Any], holomorphic: bool, allow_int: bool = False
+) -> None:
+    for leaf in leaves:
+        dtype = type_of(leaf).dtype
+        wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
+        if dtype not in wanted and not (allow_int and dtype in dtypes.BITS):
+            raise DTypeError(
+                f"{what} takes {'complex' if holomorphic else 'floating-point'} values here",
+                operation=what,
+                got=f"dtype {dtypes.short_name(dtype)}",
+                wanted=", ".join(sorted(d.name for d in wanted)),
+                fix=Fix(
+                    "holomorphic" if dtype in dtypes.COMPLEX else "convert",
+                    "pass holomorphic=True for a holomorphic function"
+                    if dtype in dtypes.COMPLEX
+                    else "convert the values to a floating-point dtype",
+                    {},
+                ),
+            )
+
+
+# What a type checker knows of a Jacobian: a function from an array has Jacobians that make the tree
+# of its results, a function to an array those that make the tree of its argument. Nothing is known
+# where the function returns `Any`: only such a one passes for a function that never returns.
+# The last signature matches nothing that the ones before it do not; it lets mypy say `Any` of the
+# Jacobian of a lambda, where it finds several that match, and not that it calls what has no types.
+@overload
+def jacfwd(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[T, P], Never],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], Any]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[T, P], Array],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[Array, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[Array, P], R]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[S, T, P], T]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+@overload
+def jacfwd(
+    fun: Callable[Concatenate[T, P], tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+@overload
+def jacfwd(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def jacfwd(  # type: ignore[overload-cannot-match]  # for lambdas
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+def jacfwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the Jacobian of `fun` column by column, in forward mode.
+
+    For a result of shape S and an argument of shape T the Jacobian has shape S + T; trees give
+    trees of Jacobians, results outside, arguments inside. Cheap where there are few inputs.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jacfwd(lambda x: x * x)(wnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    name = function_name(fun)
+
+    @api_boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        places = argument_places(numbers, args, name)
+        chosen = tuple(args[i] for i in places)
+        leaves, in_tree = operands(chosen, f"jacfwd of {name}")
+        _check_jacobian("jacfwd", leaves, holomorphic)
+        flat, store = flat_function(
+            partial_function(fun, args, kwargs, places), in_tree, f"jacfwd of {name}", has_aux
+        )
+
+        def columns(*tangents: Any) -> list[Any]:
+            outs, found = jvp_flat(flat, leaves, tangents, name)
+            aux_leaves, aux_tree = tree.flatten(store[1])
+            store[1] = aux_tree
+            return [*[instantiate(t) for t in found], *aux_leaves]
+
+        total = max(sum(type_of(x).size for x in leaves), 1)
+        mapped, dims = vmap_flat(
+            columns, AxisData(None, total), _basis(leaves), [0] * len(leaves), name
+        )
+        out_tree, aux_tree = store
+        n = out_tree.num_leaves
+        rows = []
+        for value, dim in zip(mapped[:n], dims[:n], strict=True):
+            value = move_dim(value, dim, 0, total)
+            pieces = _split_basis(value, leaves, 0)
+            rows.append(
+                [
+                    transpose(piece, _rotate(type_of(piece).ndim, type_of(leaf).ndim))
+                    for piece, leaf in zip(pieces, leaves, strict=True)
+                ]
+            )
+        found = [_pick(in_tree.unflatten(row), argnums) for row in rows]
+        result = out_tree.unflatten(found)
+        return (result, aux_tree.unflatten(mapped[n:])) if has_aux else result
+
+    return like(fun, jacobian_of)
+
+
+def _rotate(ndim: int, leading: int) -> tuple[int, ...]:
+    """The permutation that moves the first `leading` dimensions to the end."""
+    return (*range(leading, ndim), *range(leading))
+
+
+def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
+    return trees[0] if isinstance(argnums, (int, np.integer)) else trees
+
+
+@overload
+def jacrev(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[T, P], Never],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], Any]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[T, P], Array],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], T]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[Array, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[Array, P], R]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], T]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[S, T, P], Array],
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+@overload
+def jacrev(
+    fun: Callable[Concatenate[T, P], tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+@overload
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def jacrev(  # type: ignore[overload-cannot-match]  # for lambdas
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+def jacrev(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the Jacobian of `fun` row by row, in reverse mode.
+
+    Shapes and trees as for `jacfwd`. Cheap where there are few results.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jacrev(lambda x: x * x)(wnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    name = function_name(fun)
+
+    @api_boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        places = argument_places(numbers, args, name)
+        chosen = tuple(args[i] for i in places)
+        leaves, in_tree = operands(chosen, f"jacrev of {name}")
+        _check_jacobian("jacrev", leaves, holomorphic, allow_int)
+        partial = partial_function(fun, args, kwargs, places)
+        value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
+        outs, out_tree = tree.flatten(value)
+        _check_jacobian("jacrev", outs, holomorphic)
+        total = max(sum(type_of(x).size for x in outs), 1)
+
+        def rows(*cotangents: Any) -> list[Any]:
+            return tree.leaves(pullback(out_tree.unflatten(cotangents)))
+
+        mapped, dims = vmap_flat(rows, AxisData(None, total), _basis(outs), [0] * len(outs), name)
+        whole = [move_dim(x, dim, 0, total) for x, dim in zip(mapped, dims, strict=True)]
+        pieces = [_split_basis(x, outs, 0) for x in whole]
+        found = [
+            _pick(in_tree.unflatten([column[i] for column in pieces]), argnums)
+            for i in range(len(outs))
+        ]
+        result = out_tree.unflatten(found)
+        return (result, aux) if has_aux else result
+
+    return like(fun, jacobian_of)
+
+
+jacobian = jacrev
+
+
+@overload
+def hessian(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
+    fun: UnaryUfunc,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[[ArrayLike], Array]: ...
+@overload
+def hessian(
+    fun: Callable[Concatenate[T, P], Never],
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[T, P], Any]: ...
+@overload
+def hessian(
+    fun: Callable[Concatenate[Array, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+) -> Callable[Concatenate[Array, P], R]: ...
+@overload
+def hessian(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def hessian(  # type: ignore[overload-cannot-match]  # for lambdas
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+def hessian(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """A function that computes the matrix of second derivatives of `fun`: `jacfwd` of `jacrev`.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.hessian(lambda x: (x**3).sum())(wnp.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
+    inner = jacrev(fun, argnums, has_aux, holomorphic)
+    return jacfwd(inner, argnums, has_aux, holomorphic)

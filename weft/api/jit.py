@@ -1,0 +1,409 @@
+"""The general transformations for users: `jit`, `make_jaxpr`, `eval_shape`, and moving data."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Never, ParamSpec, TypeVar, overload
+
+import numpy as np
+
+from weft import tree
+from weft.arrays.array import Array
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.types import ArrayType, type_of, user_value
+from weft.dispatch.jit_shardings import PlacedJitted
+from weft.dispatch.jitted import Jitted, Options
+from weft.errors import (
+    Fix,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+    install_excepthook,
+)
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.lowering.known_shardings import known_formats
+from weft.runtime import buffers
+
+__all__ = [
+    "block_until_ready",
+    "device_get",
+    "eval_shape",
+    "jit",
+    "make_jaxpr",
+    "typeof",
+]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    found = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    for item in found:
+        if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
+            raise WeftTypeError(f"jit takes ints in {what}, not {item!r}", operation="jit")
+    return tuple(int(item) for item in found)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    found = (value,) if isinstance(value, str) else tuple(value)
+    for item in found:
+        if not isinstance(item, str):
+            raise WeftTypeError(f"jit takes strings in {what}, not {item!r}", operation="jit")
+    return found
+
+
+def _both_forms(
+    function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...], what: str
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Completes argument numbers by names and the reverse, from the function's signature."""
+    if not numbers and not names:
+        return (), ()
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return numbers, names
+    kinds = inspect.Parameter
+    positional = [
+        name
+        for name, p in parameters.items()
+        if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters.values())
+    takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
+    for number in numbers:
+        if not variadic and not -len(positional) <= number < len(positional):
+            raise WeftValueError(
+                f"jit: {what}_argnums has {number} and the function takes {len(positional)} "
+                "positional arguments",
+                operation="jit",
+                got=f"{what}_argnums={numbers}",
+                wanted=f"numbers below {len(positional)}",
+            )
+    for name in names:
+        if name not in parameters and not takes_any:
+            raise WeftValueError(
+                f"jit: {what}_argnames has {name!r} and the function has no such parameter",
+                operation="jit",
+                got=f"{what}_argnames={names}",
+                wanted=f"names among {', '.join(parameters)}",
+            )
+    full_numbers = {n % len(positional) if n < 0 and positional else n for n in numbers}
+    full_numbers |= {positional.index(name) for name in names if name in positional}
+    full_names = set(names) | {
+        positional[n]
+        for n in full_numbers
+        if n < len(positional) and parameters[positional[n]].kind is not kinds.POSITIONAL_ONLY
+    }
+    return tuple(sorted(full_numbers)), tuple(sorted(full_names))
+
+
+def _limit(max_traces: Any) -> int | None:
+    if max_traces is None:
+        return None
+    whole = isinstance(max_traces, (int, np.integer)) and not isinstance(max_traces, bool)
+    if not whole or max_traces < 1:
+        raise (WeftValueError if whole else WeftTypeError)(
+            "jit: max_traces says how many times a function may be traced",
+            operation="jit",
+            got=f"max_traces={max_traces!r:.100}",
+            wanted="an int of at least 1, or None for no limit",
+            fix=Fix("max_traces", "pass max_traces=1", {"max_traces": 1}),
+        )
+    return int(max_traces)
+
+
+def _options(
+    fun: Callable[..., Any],
+    static_given: tuple[Any, Any],
+    donate_given: tuple[Any, Any],
+    keep_unused: bool,
+    inline: bool,
+    compiler_options: Mapping[str, Any] | None,
+    max_traces: int | None,
+    relayout: str,
+) -> Options:
+    """What `jit` was told, checked, with argument numbers and names completed by each other."""
+    if not callable(fun):
+        raise WeftTypeError(
+            f"jit takes a function first, not {type(fun).__name__}",
+            operation="jit",
+            got=f"{fun!r:.100}",
+            wanted="a callable",
+        )
+    static, donated = (
+        _both_forms(
+            fun,
+            _numbers(numbers, f"{what}_argnums"),
+            _names(names, f"{what}_argnames"),
+            what,
+        )
+        for what, (numbers, names) in (("static", static_given), ("donate", donate_given))
+    )
+    if relayout not in ("error", "auto", "warn"):
+        raise WeftValueError(
+            "jit: relayout says what happens to arguments that have another layout",
+            operation="jit",
+            got=f"relayout={relayout!r:.100}",
+            wanted="'error', 'auto' or 'warn'",
+            fix=Fix("relayout", "pass relayout='auto'", {"relayout": "auto"}),
+        )
+    both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
+    if both:
+        raise WeftValueError(
+            f"jit: arguments {sorted(both)} are both static and donated",
+            operation="jit",
+            fix=Fix("choose", "make each argument static or donated, not both", {}),
+        )
+    return Options(
+        *static,
+        *donated,
+        keep_unused,
+        inline,
+        tuple(sorted((compiler_options or {}).items())),
+        _limit(max_traces),
+        relayout,
+    )
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    max_traces: int | None = None,
+    relayout: str = "error",
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    fun: None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    max_traces: int | None = None,
+    relayout: str = "error",
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    max_traces: int | None = None,
+    relayout: str = "error",
+) -> Any:
+    """Compiles a function: it is traced once per types of its arguments and runs as one program.
+
+    Static arguments (by number or name) are Python values that the trace may look at; they must be
+    hashable, and each new value traces anew. Donated arguments give their memory to the results and
+    cannot be used afterwards. `keep_unused` keeps arguments that the program does not read;
+    `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
+    `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
+    results: each leaf a sharding, a PartitionSpec over the mesh in force, a device, a Format (which
+    says a layout too, or leaves it to the compiler with `Layout.AUTO`), or None. Arguments are
+    taken there and results left there; inside of programs and transformations they are constraints
+    (see `weft.lax.with_sharding_constraint`). An argument put elsewhere on purpose raises
+    WeftValueError, and so does one in another layout, unless `relayout` is "auto" (it is copied) or
+    "warn" (with a warning); a shape that cannot be split raises ShapeError. Without them a program
+    runs where its arguments lie, split over all of their devices, in the layouts that they have,
+    and XLA chooses where results go. With `max_traces` a call that needs one trace more than that
+    raises WeftValueError, saying what changed. A function made anew, of equal code and values
+    around it, is not compiled again. Also usable as a decorator, with or without arguments.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.jit(lambda x: x + 1)(1.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    given = dict(locals())
+    if fun is None:
+        return functools.partial(jit, **{k: v for k, v in given.items() if k != "fun"})
+    options = _options(
+        fun,
+        (static_argnums, static_argnames),
+        (donate_argnums, donate_argnames),
+        keep_unused,
+        inline,
+        compiler_options,
+        max_traces,
+        relayout,
+    )
+    if in_shardings is None and out_shardings is None:
+        return Jitted(fun, options)
+    return PlacedJitted(fun, options, in_shardings, out_shardings)
+
+
+# These two also take ShapeDtypeStructs in place of arrays, so the parameters of `fun` do not say
+# what a call of them may be given.
+@overload
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    return_shape: Literal[False] = False,
+) -> Callable[..., ClosedJaxpr]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    *,
+    return_shape: Literal[True],
+) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
+def make_jaxpr(
+    fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
+) -> Callable[..., Any]:
+    """A function that traces `fun` on its arguments and answers with the program.
+
+    Arguments may be arrays or ShapeDtypeStructs. Everything that `fun` does is recorded, on
+    constants too. With `return_shape` the answer is a pair with the tree of result types.
+
+    >>> import weft, weft.lax as lax
+    >>> weft.make_jaxpr(lambda x: lax.sin(lax.cos(x)))(1.0)
+    { lambda ; a:f32[]. let
+        b:f32[] = cos a
+        c:f32[] = sin b
+      in (c,) }
+    """
+    numbers = set(_numbers(static_argnums, "static_argnums"))
+    name = function_name(fun)
+
+    @api_boundary
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        dynamic = tuple(None if i in numbers else x for i, x in enumerate(args))
+        leaves, in_tree = tree.flatten((dynamic, kwargs))
+        out_trees: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            given, given_kwargs = in_tree.unflatten(values)
+            full = [args[i] if i in numbers else x for i, x in enumerate(given)]
+            out = fun(*full, **given_kwargs)
+            outs, out_tree = tree.flatten(out)
+            out_trees.append(out_tree)
+            return check_results(out, outs, f"make_jaxpr of {name}")
+
+        jaxpr, consts = trace_to_jaxpr(
+            flat, [type_of(user_value(x)) for x in leaves], transformation="make_jaxpr", name=name
+        )
+        closed = ClosedJaxpr(jaxpr, consts)
+        if not return_shape:
+            return closed
+        given = [_place(x) for x in (*consts, *leaves)]
+        formats = known_formats(jaxpr, [x for x, _ in given], [x for _, x in given])
+        shapes = [
+            ShapeDtypeStruct(t.shape, t.dtype, sharding=place, weak_type=t.weak_type)
+            for t, place in zip(jaxpr.out_types, formats, strict=True)
+        ]
+        return closed, out_trees[0].unflatten(shapes)
+
+    return traced
+
+
+def _place(value: Any) -> tuple[Any, Any]:
+    """Where a value was put on purpose, or a struct says that it lies, and in which layout."""
+    if type(value) is Array:
+        return value._committed_place(), value._layout()
+    if isinstance(value, ShapeDtypeStruct):
+        return value.sharding, value.layout
+    return None, None
+
+
+# Only a function that returns `Any` passes for one that never returns.
+@overload
+def eval_shape(fun: Callable[..., Never], *args: Any, **kwargs: Any) -> Any: ...
+@overload
+def eval_shape(fun: Callable[..., Array], *args: Any, **kwargs: Any) -> ShapeDtypeStruct: ...
+@overload
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
+
+    Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the program says it:
+    of a result that is an argument, or that a constraint is put on; and a layout beside it.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.eval_shape(lambda x: x @ x, weft.ShapeDtypeStruct((2, 2), "float32"))
+    ShapeDtypeStruct(shape=(2, 2), dtype=f32)
+    """
+    _, shapes = make_jaxpr(fun, return_shape=True)(*args, **kwargs)
+    return shapes
+
+
+def typeof(x: Any) -> ArrayType:
+    """The type of an array, a tracer, a NumPy array or a number: shape, dtype, weak type, and the
+    mesh axes along which it varies.
+
+    Raises WeftTypeError for anything else.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.typeof(wnp.ones((2, 3)))
+    f32[2,3]
+    """
+    return type_of(user_value(x))
+
+
+@overload
+def device_get(x: Array) -> np.ndarray[Any, Any]: ...
+
+
+@overload
+def device_get(x: Any) -> Any: ...
+
+
+def device_get(x: Any) -> Any:
+    """The arrays of a tree as NumPy arrays; other leaves stay as they are.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.device_get({"w": wnp.ones(2), "step": 3})
+    {'step': 3, 'w': array([1., 1.], dtype=float32)}
+    """
+    for leaf in tree.leaves(x):
+        if type(leaf) is Array:
+            leaf.copy_to_host_async()
+    return tree.map(lambda leaf: np.asarray(leaf) if type(leaf) is Array else leaf, x)
+
+
+def block_until_ready(x: T) -> T:
+    """Waits until all arrays of a tree are computed; answers with the tree.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.block_until_ready({"w": wnp.ones(2)})  # before a clock is stopped
+    {'w': Array([1., 1.], dtype=float32)}
+    """
+    arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
+    if arrays:
+        buffers.block_until_ready(arrays)
+    return x
+
+
+# Operators and array functions have no boundary of their own, which would cost on every call: what
+# leaves them is trimmed when it is printed.
+install_excepthook()

@@ -1,0 +1,389 @@
+"""`pmap`: a function of one slice, run by one device per slice; a layer over `shard_map` and `jit`.
+
+`shard_map` gives devices blocks that keep all their dimensions; `pmap` gives each device a slice
+without the mapped dimension, as `vmap` does. It is here for programs that are written so.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from weft import tree
+from weft.api.device_put import device_put
+from weft.api.jit import jit
+from weft.api.vmap import argument_axes, check_axes, common_length, result_axes
+from weft.core.axes import mesh_axes
+from weft.core.trace import Tracer
+from weft.core.types import type_of, user_value
+from weft.dispatch.jitted import Jitted
+from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.function_keys import register_parts
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name
+from weft.ops.structural.shape import expand_dims, move_dim, squeeze
+from weft.ops.structural.sharding_constraint import with_sharding_constraint
+from weft.runtime import client
+from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from weft.sharding.context import is_simulated
+from weft.sharding.mesh import AnyMesh
+from weft.spmd.shard_map import shard_map
+from weft.spmd.why_varying import why_varies
+from weft.tracing.argument_names import argument_path
+
+__all__ = ["pmap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# The axis of a pmap that was given no name; no collective is meant to know it.
+_NAMELESS = "<pmap>"
+
+
+def pmap(
+    f: Callable[P, R],
+    axis_name: str | None = None,
+    *,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    static_broadcasted_argnums: int | Sequence[int] = (),
+    devices: Sequence[Any] | None = None,
+    axis_size: int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+) -> Callable[P, R]:
+    """A compiled function that maps `f` over an axis of its arguments, one device for each slice.
+
+    The result is that of `weft.vmap`: `f` sees slices without the mapped axis, and what it returns
+    is stacked. The slices lie on the first devices that there are, or on the first of `devices`.
+    Collectives in `f` over `axis_name` communicate between them.
+
+    `in_axes` is an int, None (the same value on all devices), or a tuple with one entry per
+    positional argument, each a tree prefix of ints and None; keyword arguments are mapped along
+    axis 0. `out_axes` says the same of the results: None takes a result once, which has to be equal
+    on all devices. `static_broadcasted_argnums` are the positional arguments that are Python values
+    (hashable; each new value traces anew), `donate_argnums` those that give their memory to the
+    results. `axis_size` is needed where no argument is mapped. The answer has a method `lower`, as
+    a jitted function has.
+
+    Raises ShapeError where mapped axes differ in length, WeftValueError where devices are fewer
+    than slices, AxisError for an axis that an argument does not have and for a result under
+    out_axes=None that may differ between devices, TreeError where a prefix does not fit.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft import lax
+    >>> weft.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(wnp.arange(4.0))
+    Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
+    """
+    if not callable(f):
+        raise WeftTypeError(
+            f"pmap takes a function first, not {type(f).__name__}",
+            operation="pmap",
+            got=f"{f!r:.100}",
+            wanted="a function of slices",
+            fix=Fix("function", "write pmap(f, axis_name='i')", {}),
+        )
+    call = _Mapped(f, axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size)
+    call.donated = _numbers(donate_argnums, "donate_argnums")
+    named = functools.wraps(f) if hasattr(f, "__name__") else _unchanged
+
+    @named
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return call.run(args, kwargs)
+
+    compiled: Jitted[..., Any] = jit(run, static_argnums=call.static, donate_argnums=call.donated)
+
+    @named
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = call.placed(args, kwargs)
+        return compiled(*args, **kwargs)
+
+    mapped.lower = compiled.lower  # type: ignore[attr-defined]
+    return mapped
+
+
+def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+class _Mapped:
+    """A pmap of a function: what was said when it was made, and what a call does."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        axis_name: Any,
+        in_axes: Any,
+        out_axes: Any,
+        static: Any,
+        devices: Any,
+        axis_size: Any,
+    ) -> None:
+        if axis_name is not None and not isinstance(axis_name, str):
+            raise WeftTypeError(
+                "pmap takes a string as the name of its axis",
+                operation="pmap",
+                got=f"axis_name={axis_name!r:.100} of class {type(axis_name).__name__}",
+                wanted="a string, or None",
+                fix=Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"}),
+            )
+        check_axes("pmap", "in_axes", in_axes)
+        check_axes("pmap", "out_axes", out_axes)
+        self.function = function
+        self.name = function_name(function)
+        self.operation = f"pmap of {self.name}"
+        self.axis = _NAMELESS if axis_name is None else axis_name
+        self.in_axes = in_axes
+        self.out_axes = out_axes
+        self.static = _numbers(static, "static_broadcasted_argnums")
+        self.donated: tuple[int, ...] = ()
+        self.devices = None if devices is None else tuple(devices)
+        self.axis_size = None if axis_size is None else _length(axis_size)
+        self._meshes: dict[int, Mesh] = {}
+
+    def key(self) -> tuple[Any, ...]:
+        """What a program depends on."""
+        return (
+            self.function,
+            self.axis,
+            self.in_axes,
+            self.out_axes,
+            self.static,
+            self.devices,
+            self.axis_size,
+        )
+
+    # ---- around the program -------------------------------------------------------------------
+
+    def placed(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with their slices on the devices that compute with them."""
+        if mesh_axes():
+            raise self._nested()
+        dynamic = self._without_static(args)
+        leaves, structure = tree.flatten((dynamic, kwargs))
+        dims, size = self._mapped(dynamic, kwargs, leaves)
+        mesh = self._mesh(size, dynamic, kwargs, dims)
+        donated = self._donated(args)
+        found = [
+            x if isinstance(x, Tracer) else device_put(x, self._sharding(mesh, dim), donate=given)
+            for x, dim, given in zip(leaves, dims, donated + [False] * len(leaves), strict=False)
+        ]
+        dynamic, kwargs = structure.unflatten(found)
+        fixed = self._fixed(args)
+        return tuple(fixed.get(i, x) for i, x in enumerate(dynamic)), kwargs
+
+    def _fixed(self, args: tuple[Any, ...]) -> dict[int, Any]:
+        """The static arguments of a call, by number from the front."""
+        n = len(args)
+        return {i % n: args[i] for i in self.static if -n <= i < n}
+
+    def _without_static(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        fixed = self._fixed(args)
+        return tuple(None if i in fixed else x for i, x in enumerate(args))
+
+    def _donated(self, args: tuple[Any, ...]) -> list[bool]:
+        """Whether each leaf of the positional arguments is donated."""
+        numbers = {i % max(1, len(args)) for i in self.donated}
+        flags: list[bool] = []
+        for i, x in enumerate(self._without_static(args)):
+            flags += [i in numbers] * tree.structure(x).num_leaves
+        return flags
+
+    def _mapped(self, args: Any, kwargs: Any, leaves: Any) -> tuple[list[int | None], int]:
+        """The mapped dimension of every leaf, and their length."""
+        dims = argument_axes("pmap", self.name, self.in_axes, args, kwargs)
+        values = [user_value(x) for x in leaves]
+        return common_length("pmap", self.function, args, kwargs, values, dims, self.axis_size)
+
+    def _sharding(self, mesh: AnyMesh, dim: int | None) -> NamedSharding:
+        return NamedSharding(mesh, self._spec(dim))
+
+    def _spec(self, dim: int | None) -> PartitionSpec:
+        return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, self.axis)
+
+    def _mesh(self, size: int, args: Any, kwargs: Any, dims: Sequence[int | None]) -> AnyMesh:
+        """A mesh with one device for each slice; where it is simulated, it needs none."""
+        if size > 0:
+            simulated = AbstractMesh((size,), (self.axis,))
+            if is_simulated(simulated):
+                return simulated
+        found = self._meshes.get(size)
+        if found is None:
+            there: Sequence[Any] = self.devices or ()
+            if self.devices is None:
+                there = sorted(client.devices(), key=lambda device: int(device.id))
+            if not 0 < size <= len(there):
+                raise self._wrong_length(size, there, args, kwargs, dims)
+            chosen = np.array(there[:size], object)
+            found = self._meshes[size] = Mesh(chosen, (self.axis,))
+        return found
+
+    # ---- the program --------------------------------------------------------------------------
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What is compiled: blocks of one slice each, mapped by shard_map."""
+        if mesh_axes():
+            raise self._nested()
+        fixed = self._fixed(args)
+        dynamic = self._without_static(args)
+        leaves, structure = tree.flatten((dynamic, kwargs))
+        dims, size = self._mapped(dynamic, kwargs, leaves)
+        mesh = self._mesh(size, dynamic, kwargs, dims)
+        out_trees: list[Any] = []
+        wanted: list[int | None] = []
+
+        def body(*blocks: Any) -> tuple[list[Any], list[Any]]:
+            slices = [
+                x if d is None else squeeze(x, (d,)) for x, d in zip(blocks, dims, strict=True)
+            ]
+            given, named = structure.unflatten(slices)
+            out = self.function(*(fixed.get(i, x) for i, x in enumerate(given)), **named)
+            outs, out_tree = tree.flatten(out)
+            outs = check_results(out, outs, self.operation)
+            out_trees.append(out_tree)
+            wanted[:] = result_axes("pmap", self.name, self.out_axes, out_tree)
+            self._check_results(out, outs, wanted)
+            stacked = [
+                expand_dims(x, (0,)) for x, d in zip(outs, wanted, strict=True) if d is not None
+            ]
+            return stacked, [x for x, d in zip(outs, wanted, strict=True) if d is None]
+
+        body.__name__ = self.name
+        specs = tuple(self._spec(dim) for dim in dims)
+        mapped = shard_map(
+            body, mesh=mesh, in_specs=specs, out_specs=(self._spec(0), self._spec(None))
+        )
+        stacked, whole = map(iter, mapped(*leaves))
+        outs = [next(whole) if d is None else self._moved(next(stacked), d, mesh) for d in wanted]
+        return out_trees[-1].unflatten(outs)
+
+    def _moved(self, stacked: Any, dim: int, mesh: AnyMesh) -> Any:
+        """A result with its stacked dimension in place; the slices stay on their devices."""
+        target = dim % type_of(stacked).ndim
+        if target == 0:
+            return stacked
+        moved = move_dim(stacked, 0, target, mesh.size)
+        return with_sharding_constraint(moved, self._sharding(mesh, target))
+
+    def _check_results(self, out: Any, outs: Sequence[Any], wanted: Sequence[int | None]) -> None:
+        """Raises AxisError for a result that cannot be stacked, or taken once, as out_axes say."""
+        for i, (x, dim) in enumerate(zip(outs, wanted, strict=True)):
+            of = type_of(x)
+            ndim = of.ndim + 1
+            fits = dim is None or -ndim <= dim < ndim
+            if fits and not (dim is None and self.axis in of.varying):
+                continue
+            which = f"the result{tree.keystr(tree.leaves_with_path(out)[i][0])}"
+            if dim is not None:
+                raise AxisError(
+                    f"{self.operation}: out_axes={dim} and {which} has {ndim} axes when stacked",
+                    operation="pmap",
+                    got=f"out_axes entry {dim}",
+                    wanted=f"{-ndim} to {ndim - 1}",
+                    fix=Fix("out_axes", "pass out_axes=0", {"out_axes": 0}),
+                )
+            raise AxisError(
+                f"{self.operation}: {which}, which out_axes calls None, may differ between devices",
+                operation="pmap",
+                got=f"a slice of type {of}\n{why_varies(x, self.axis)}",
+                wanted="a result that is equal on all devices",
+                fix=Fix(
+                    "out_axes",
+                    "give the result an axis in out_axes, or reduce it with lax.psum or lax.pmean "
+                    "over axis_name",
+                    {"out_axes": 0},
+                ),
+            )
+
+    # ---- errors -------------------------------------------------------------------------------
+
+    def _nested(self) -> WeftValueError:
+        return WeftValueError(
+            f"{self.operation}: a pmap cannot be called inside of another one, or of a shard_map",
+            operation="pmap",
+            got=f"a call for each device along {[axis.name for axis in mesh_axes()]}",
+            wanted="a call outside",
+            fix=Fix(
+                "vmap",
+                "use weft.vmap inside, or one weft.shard_map over a mesh with both axes",
+                {"transformation": "vmap"},
+            ),
+        )
+
+    def _wrong_length(
+        self, size: int, there: Sequence[Any], args: Any, kwargs: Any, dims: Sequence[int | None]
+    ) -> Exception:
+        where = "axis_size"
+        if self.axis_size is None:
+            first = next(i for i, dim in enumerate(dims) if dim is not None)
+            path, leaf = tree.leaves_with_path((args, kwargs))[first]
+            shape = type_of(user_value(leaf)).shape
+            where = f"{argument_path(self.function, path)}, mapped along {dims[first]} of {shape}"
+        if size < 1:
+            return ShapeError(
+                f"{self.operation}: the mapped axis is empty",
+                operation="pmap",
+                got=where,
+                wanted="at least one slice",
+                fix=Fix("vmap", "use weft.vmap, which takes an empty axis", {"size": 1}),
+            )
+        if self.devices is None and there and there[0].platform == "cpu":
+            fix = Fix(
+                "environment",
+                f"set the environment variable WEFT_NUM_CPU_DEVICES={size} before the program "
+                f"starts, or map {len(there)} slices at most",
+                {"environment": {"WEFT_NUM_CPU_DEVICES": str(size)}, "size": len(there)},
+            )
+        else:
+            fix = Fix("size", f"map {len(there)} slices at most", {"size": len(there)})
+        return WeftValueError(
+            f"{self.operation}: there are fewer devices than slices",
+            operation="pmap",
+            got=f"{size} slices ({where}) and {len(there)} devices",
+            wanted="a device for each slice",
+            fix=fix,
+        )
+
+
+def _length(axis_size: Any) -> int:
+    try:
+        found = operator.index(axis_size)
+    except TypeError:
+        found = 0
+    if found < 1 or isinstance(axis_size, bool):
+        raise WeftTypeError(
+            "pmap takes a whole number from 1 up as axis_size",
+            operation="pmap",
+            got=f"axis_size={axis_size!r:.100}",
+            wanted="the number of slices",
+            fix=Fix("axis_size", "leave axis_size out where an argument is mapped", {}),
+        )
+    return found
+
+
+def _numbers(value: Any, what: str) -> tuple[int, ...]:
+    try:
+        found = (
+            (operator.index(value),)
+            if not isinstance(value, (tuple, list))
+            else tuple(operator.index(item) for item in value)
+        )
+    except TypeError:
+        raise WeftTypeError(
+            f"pmap takes the numbers of arguments in {what}",
+            operation="pmap",
+            got=f"{what}={value!r:.100}",
+            wanted="an int, or a tuple of ints",
+            fix=Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)}),
+        ) from None
+    return found
+
+
+# A pmap made anew of an equal function has the programs of the one before.
+register_parts(_Mapped, _Mapped.key)

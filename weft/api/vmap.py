@@ -1,0 +1,210 @@
+"""`vmap` for users: mapping a function over an axis of its arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any, ParamSpec, TypeVar
+
+from weft import tree
+from weft.core.rules import AxisData
+from weft.core.types import type_of, user_value
+from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name
+from weft.interpreters.vmap import vmap_flat
+from weft.ops.structural.shape import move_dim
+from weft.tracing.argument_names import argument_path
+
+__all__ = ["vmap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _is_axis(value: Any) -> bool:
+    return value is None or isinstance(value, int)
+
+
+def vmap(
+    fun: Callable[P, R],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable | None = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Any = None,
+) -> Callable[P, R]:
+    """A function that maps `fun` over an axis of its arguments.
+
+    `in_axes` is an int, None (not mapped), or a tuple with one entry per positional argument, each
+    a tree prefix of ints and None; a negative axis counts from the end. Keyword arguments are
+    mapped along axis 0. `out_axes` says the same of the results. `axis_name` names the axis for
+    collectives in `fun`; `axis_size` is needed where no argument is mapped. Raises ShapeError where
+    mapped axes differ in length, TreeError where a prefix does not fit.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.vmap(lambda x, y: x @ y, in_axes=(0, None))(wnp.ones((3, 2)), wnp.ones(2))
+    Array([2., 2., 2.], dtype=float32)
+    """
+    if not callable(fun):
+        raise WeftTypeError(f"vmap takes a function first, not {type(fun).__name__}")
+    check_axes("vmap", "in_axes", in_axes)
+    check_axes("vmap", "out_axes", out_axes)
+    name = function_name(fun)
+
+    @api_boundary
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        leaves = [user_value(x) for x in leaves]
+        dims = argument_axes("vmap", name, in_axes, args, kwargs)
+        dims, size = common_length("vmap", fun, args, kwargs, leaves, dims, axis_size)
+        out_trees: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            inner_args, inner_kwargs = in_tree.unflatten(values)
+            out = fun(*inner_args, **inner_kwargs)
+            outs, out_tree = tree.flatten(out)
+            out_trees.append(out_tree)
+            return check_results(out, outs, f"vmap of {name}")
+
+        axis = AxisData(axis_name, size, spmd_axis_name)
+        outs, found = vmap_flat(flat, axis, leaves, dims, name)
+        out_tree = out_trees[0]
+        wanted = result_axes("vmap", name, out_axes, out_tree)
+        result: R = out_tree.unflatten(
+            [
+                _move_result(out, old, new, size, name)
+                for out, old, new in zip(outs, found, wanted, strict=True)
+            ]
+        )
+        return result
+
+    return functools.wraps(fun)(mapped) if hasattr(fun, "__name__") else mapped
+
+
+def check_axes(transformation: str, what: str, spec: Any) -> None:
+    """Raises WeftTypeError for in_axes or out_axes that are no trees of ints and None."""
+    if isinstance(spec, list):
+        raise WeftTypeError(
+            f"{transformation} takes {what} as a tuple where there is one entry per argument",
+            operation=transformation,
+            got=f"{what}={spec!r}",
+            wanted="an int, None, or a tuple",
+            fix=Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)}),
+        )
+    for leaf in tree.leaves(spec, is_leaf=_is_axis):
+        if not _is_axis(leaf) or isinstance(leaf, bool):
+            raise WeftTypeError(
+                f"{transformation} takes ints and None in {what}",
+                operation=transformation,
+                got=f"{leaf!r} in {what}={spec!r}",
+                wanted="ints and None",
+            )
+
+
+def argument_axes(
+    transformation: str, name: str, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[int | None]:
+    """The mapped dimension of every leaf of (args, kwargs)."""
+    operation = f"{transformation} of {name}"
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise WeftValueError(
+            f"{operation}: in_axes has {len(in_axes)} entries and the call has {len(args)} "
+            "positional arguments",
+            operation=transformation,
+            got=f"in_axes={in_axes!r}",
+            wanted="one entry per positional argument, or one int for all",
+            fix=Fix("in_axes", f"give in_axes {len(args)} entries", {"count": len(args)}),
+        )
+    dims = tree.prefix_leaves(f"{operation}: in_axes", in_axes, args, is_leaf=_is_axis)
+    return [*dims, *[0] * len(tree.leaves(kwargs))]
+
+
+def common_length(
+    transformation: str,
+    fun: Any,
+    args: Any,
+    kwargs: Any,
+    leaves: list[Any],
+    dims: list[int | None],
+    axis_size: int | None,
+) -> tuple[list[int | None], int]:
+    """The dimensions counted from the front, and the common length of the mapped axes."""
+    operation = f"{transformation} of {function_name(fun)}"
+    sizes: list[tuple[int, int]] = []
+    found: list[int | None] = []
+    paths = tree.leaves_with_path((args, kwargs))
+    for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
+        if dim is None:
+            found.append(None)
+            continue
+        try:
+            shape = type_of(leaf).shape
+        except WeftTypeError as error:
+            raise WeftTypeError(
+                f"{operation}: {argument_path(fun, paths[i][0])} is no array",
+                operation=transformation,
+                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                wanted="an array (or None as its entry of in_axes)",
+            ) from error
+        if not -len(shape) <= dim < len(shape):
+            raise AxisError(
+                f"{operation}: {argument_path(fun, paths[i][0])} has no axis {dim}",
+                operation=transformation,
+                got=f"an array of shape {shape} and in_axes entry {dim}",
+                wanted="an axis of the array, or None for an argument that is not mapped",
+                fix=Fix("in_axes", "pass None for it in in_axes", {"argument": i}),
+            )
+        found.append(dim % len(shape))
+        sizes.append((i, shape[dim]))
+    if axis_size is not None:
+        sizes.append((-1, axis_size))
+    if not sizes:
+        raise WeftValueError(
+            f"{operation}: no argument is mapped",
+            operation=transformation,
+            got="in_axes without an int (or no arrays)",
+            wanted="at least one mapped argument, or axis_size",
+            fix=Fix("axis_size", "pass axis_size=…, or an int in in_axes", {}),
+        )
+    if len({size for _, size in sizes}) > 1:
+        lines = "".join(
+            f"\n    {argument_path(fun, paths[i][0]) if i >= 0 else 'axis_size'}: {size}"
+            for i, size in sizes
+        )
+        raise ShapeError(
+            f"{operation}: the mapped axes have different lengths",
+            operation=transformation,
+            got=f"lengths{lines}",
+            wanted="one length",
+        )
+    return found, sizes[0][1]
+
+
+def result_axes(transformation: str, name: str, out_axes: Any, out_tree: Any) -> list[int | None]:
+    """The dimension of every leaf of the results in which they are stacked."""
+    operation = f"{transformation} of {name}"
+    example = out_tree.unflatten([0] * out_tree.num_leaves)
+    return list(tree.prefix_leaves(f"{operation}: out_axes", out_axes, example, is_leaf=_is_axis))
+
+
+def _move_result(out: Any, old: int | None, new: int | None, size: int, name: str) -> Any:
+    if new is None:
+        if old is not None:
+            raise WeftValueError(
+                f"vmap of {name}: a result that out_axes calls None depends on a mapped argument",
+                operation="vmap",
+                got=f"a mapped result of type {type_of(out)}",
+                wanted="an int in out_axes for it",
+                fix=Fix("out_axes", "give the result an axis in out_axes", {}),
+            )
+        return out
+    ndim = type_of(out).ndim + (old is None)
+    if not -ndim <= new < ndim:
+        raise AxisError(
+            f"vmap of {name}: out_axes={new} and the result has {ndim} axes",
+            operation="vmap",
+            got=f"out_axes entry {new}",
+            wanted=f"{-ndim} to {ndim - 1}",
+        )
+    return move_dim(out, old, new % ndim, size)

@@ -1,0 +1,693 @@
+"""`Array`: values on devices, with the operators and methods of NumPy's arrays.
+
+An array wraps one buffer of the runtime together with its type. Its `signature` is what caches of
+compiled programs key on: the type itself for an array on the default device, and a tuple of type
+and place for one that was put somewhere on purpose. A place is a device, or a sharding over
+several. Where the elements are not in row-major order, the tuple has the layout as its third entry
+(and None in place of a place that nobody chose).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft import config, dtypes
+from weft.arrays.shards import gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.base import source as sources
+from weft.base.program_caches import on_clear
+from weft.core.array_value import array_of_value, array_values
+from weft.core.operators import ArrayOperators
+from weft.core.rules import LinearOperand, not_linear
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, Typed, register_type_of, type_of
+from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
+from weft.runtime import buffers, client
+from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
+from weft.sharding.layout import unless_row_major
+
+__all__ = [
+    "Array",
+    "Shard",
+    "array_of",
+    "as_array",
+    "as_stored",
+    "deleted",
+    "donatable",
+    "donate_to_place",
+    "host_values",
+    "placement_text",
+    "put",
+    "scalar_array",
+    "signature_of",
+    "to_format",
+    "to_layout",
+    "to_place",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of an array that one device holds.
+
+    `index` says which part it is, as slices of the whole array. Devices that hold equal parts are
+    told apart by `replica_id`, which counts them from 0. `data` is the part as an array on its
+    device; None where the device belongs to another process.
+    """
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: Array | None
+
+
+class _ArrayMeta(type):
+    """Makes tracers instances of `Array`, and their classes subclasses of it, so that
+    `functools.singledispatch` finds what is registered for arrays: code that asks is about to do
+    array work.
+    """
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type(value) is cls or isinstance(value, Tracer)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return super().__subclasscheck__(subclass) or issubclass(subclass, Tracer)
+
+
+class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
+    """An array of numbers, booleans or random keys; it cannot be changed in place.
+
+    It lies on one device, or spread over several, in row-major order or another (see `format`).
+    Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
+    by calling this class. A deep copy lies where the array does, in the same layout; one that was
+    pickled comes back in its layout on the default device. What computes something gives results in
+    row-major order, unless it was told otherwise.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_buffer",
+        "_donated_at",
+        "_host",
+        "_remembered",
+        "signature",
+        "type",
+    )
+
+    type: ArrayType
+    signature: Any
+    _host: np.ndarray[Any, Any]
+    _donated_at: sources.Source | None
+    _remembered: bool
+
+    def __init__(self, buffer: Any, type: ArrayType, signature: Any) -> None:
+        self._buffer = buffer
+        self.type = type
+        self.signature = signature
+
+    # ---- what it is ---------------------------------------------------------------------------
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.type.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        return self.itemsize * self.type.size
+
+    def _committed_place(self) -> Any:
+        """The device or sharding that the array was put on; None for one put nowhere on purpose."""
+        signature = self.signature
+        return None if signature is self.type else signature[1]
+
+    def _place(self) -> Any:
+        """The device, or the sharding over several, that holds the array."""
+        place = self._committed_place()
+        return buffers.device_of(self._live()) if place is None else place
+
+    def _layout(self) -> Layout | None:
+        """The layout; None for the row-major one."""
+        signature = self.signature
+        if signature is self.type or len(signature) == 2:
+            return None
+        layout: Layout = signature[2]
+        return layout
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the array; the sharding, where there are several."""
+        place = self._place()
+        if isinstance(place, Sharding) and place.num_devices == 1:
+            return place.device_list[0]
+        return place
+
+    @property
+    def sharding(self) -> Sharding:
+        """Where the array lies."""
+        place = self._place()
+        return place if isinstance(place, Sharding) else SingleDeviceSharding(place)
+
+    @property
+    def format(self) -> Format:
+        """Where the array lies and in which order: its layout and its sharding.
+
+        >>> import weft.numpy as wnp
+        >>> wnp.zeros((2, 3)).format.layout
+        Layout(major_to_minor=(0, 1))
+        """
+        return Format(self._layout() or Layout(range(self.type.ndim)), self.sharding)
+
+    def devices(self) -> set[Any]:
+        """The devices that hold the array."""
+        place = self._place()
+        return set(place.device_list) if isinstance(place, Sharding) else {place}
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices hold the array or a part of it."""
+        return self.sharding.num_devices
+
+    @property
+    def committed(self) -> bool:
+        """Whether the array was put on its device on purpose."""
+        return self._committed_place() is not None
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices holds the whole array."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all of its devices belong to this process."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array that lie on devices of this process, in the sharding's order."""
+        return [shard for shard in self.global_shards if shard.data is not None]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on all of its devices, in the sharding's order."""
+        sharding = self.sharding
+        here = {device: n for n, device in enumerate(parts_of(self._place(), self.type).devices)}
+        indices = sharding.devices_indices_map(self.shape)
+        copies: dict[tuple[int, ...], int] = {}
+        found = []
+        for (device, index), block in zip(
+            indices.items(), sharding.block_coordinates(self.ndim).tolist(), strict=True
+        ):
+            replica = copies.get(tuple(block), 0)
+            copies[tuple(block)] = replica + 1
+            data = self.addressable_data(here[device]) if device in here else None
+            found.append(Shard(device, index, replica, data))
+        return found
+
+    def addressable_data(self, index: int) -> Array:
+        """The part on device number `index` of those of this process, as an array on that device.
+
+        Its memory is that of the whole array. Raises WeftIndexError where there is no such device.
+        """
+        parts = parts_of(self._place(), self.type)
+        if not -len(parts.devices) <= index < len(parts.devices):
+            raise WeftIndexError(
+                f"the array has parts on {len(parts.devices)} devices of this process",
+                operation="addressable_data",
+                got=f"index {index}",
+                wanted=f"an index below {len(parts.devices)}",
+                fix=Fix("index", "use index 0", {"index": 0}),
+            )
+        device = parts.devices[index]
+        buffer = buffers.shards(self._live())[index]
+        return Array(
+            buffer, parts.block_type, signature_of(parts.block_type, device, self._layout())
+        )
+
+    # ---- its values ---------------------------------------------------------------------------
+
+    def _live(self) -> Any:
+        """The buffer. Raises DeletedArrayError where it is gone."""
+        if buffers.is_deleted(self._buffer):
+            raise deleted(self)
+        return self._buffer
+
+    def _value(self) -> np.ndarray[Any, Any]:
+        """The values as a read-only NumPy array, waited for and kept."""
+        try:
+            return self._host
+        except AttributeError:
+            pass
+        if not isinstance(self.type.dtype, np.dtype):
+            raise WeftTypeError(
+                f"an array of dtype {self.type.dtype} has no numbers to show",
+                operation="conversion to a NumPy array",
+                got=str(self.type),
+                wanted="a numeric or boolean dtype; weft.random.key_data gives the bits of keys",
+            )
+        self._host = self._stored()
+        return self._host
+
+    def _stored(self) -> np.ndarray[Any, Any]:
+        """What is stored, of random keys their bits, as a read-only NumPy array."""
+        buffer = self._live()
+        place = self._committed_place()
+        if isinstance(place, Sharding):
+            return gathered(buffer, parts_of(place, self.type))
+        return buffers.to_numpy(buffer)
+
+    def _single(self, operation: str) -> Any:
+        """The buffer on the only device. Raises WeftValueError where there are several."""
+        (first, *others) = buffers.shards(self._live())
+        if others or self.num_devices > 1:
+            raise WeftValueError(
+                f"{operation}: the array lies on {self.num_devices} devices",
+                operation=operation,
+                got=f"{self.type} with {self.sharding}",
+                wanted="an array on one device",
+                fix=Fix(
+                    "addressable_data",
+                    "take one part, such as x.addressable_data(0), or bring all of it to one "
+                    "device with weft.device_put",
+                    {"index": 0},
+                ),
+            )
+        return first
+
+    def concrete(self) -> Array:
+        """The array itself: its values are known."""
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self._value()
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise WeftValueError(
+                    f"converting {value.dtype} to {np.dtype(dtype)} needs a copy",
+                    operation="__array__",
+                    got=f"copy=False, dtype={np.dtype(dtype).name!r} for {self.type}",
+                    wanted=f"copy=None, or dtype={value.dtype.name!r}",
+                    fix=Fix("copy", "leave copy=False out", {"copy": None}),
+                )
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        # Whatever version a consumer knows, it reads capsules without one.
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(
+                f"an array at {self.__dlpack_device__()} is not exported to {tuple(dl_device)}: "
+                "move it first, x.to_device(device)"
+            )
+        shared = self.copy() if copy else self
+        return buffers.to_dlpack(shared._single("dlpack"), stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device = buffers.device_of(self._single("dlpack"))
+        return (1, 0) if device.platform == "cpu" else (2, int(device.id))
+
+    def item(self, *index: int) -> Any:
+        """One element as a Python number: the only one, or the one at `index`."""
+        return self._value().item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._value().tolist()
+
+    def _scalar(self, convert: str) -> Any:
+        if self.type.size != 1 or self.type.ndim:
+            raise WeftTypeError(
+                f"{convert}() takes an array without dimensions",
+                operation=f"{convert}()",
+                got=str(self.type),
+                wanted="an array without dimensions",
+                fix=Fix("item", "use x.item()")
+                if self.type.size == 1
+                else Fix("index", f"take one element, for example {convert}(x[0])"),
+            )
+        return self._value()[()]
+
+    def __bool__(self) -> bool:
+        if self.type.size != 1:
+            raise WeftValueError(
+                f"the truth of an array of {self.type.size} elements is ambiguous",
+                operation="bool()",
+                got=str(self.type),
+                wanted="an array of one element",
+                fix=Fix("any", "use x.any() or x.all()"),
+            )
+        return bool(self._value().reshape(())[()])
+
+    def __int__(self) -> int:
+        return int(self._scalar("int").item())
+
+    def __float__(self) -> float:
+        return float(self._scalar("float").item())
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if self.type.dtype not in dtypes.INTEGER or self.type.ndim:
+            raise WeftTypeError(
+                "only an integer array without dimensions is an index or a length",
+                operation="conversion to an index",
+                got=str(self.type),
+                wanted="an integer array without dimensions",
+            )
+        return int(self._value()[()])
+
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise WeftTypeError(
+                "an array without dimensions has no length", operation="len()", got=str(self.type)
+            )
+        return self.type.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.type.shape:
+            raise WeftTypeError(
+                "an array without dimensions has no elements to iterate over",
+                operation="iteration",
+                got=str(self.type),
+            )
+        return (self[i] for i in range(self.type.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        dtype = dtypes.short_name(self.type.dtype)
+        if isinstance(self.type.dtype, np.dtype):
+            dtype = self.type.dtype.name
+        if self.is_deleted():
+            return f"Array(deleted, shape={self.shape}, dtype={dtype})"
+        if not self._is_whole():
+            return f"Array(shape={self.shape}, dtype={dtype}, partly on other processes)"
+        if not isinstance(self.type.dtype, np.dtype):
+            head = f"Array(shape={self.shape}, dtype={dtype}, bits="
+            bits = np.array2string(self._stored(), separator=", ", prefix=head)
+            return f"{head}{bits})"
+        weak = ", weak_type=True" if self.type.weak_type else ""
+        weak += placement_text(self._layout(), self._committed_place())
+        text = np.array2string(self._value(), separator=", ", prefix="Array(")
+        size = self.type.size
+        # As in NumPy: where the elements that are shown do not tell the shape.
+        if size > np.get_printoptions()["threshold"] or (not size and self.shape != (0,)):
+            text += f", shape={self.shape}"
+        return f"Array({text}, dtype={dtype}{weak})"
+
+    def _is_whole(self) -> bool:
+        """Whether the devices of this process hold all of the values."""
+        return parts_of(self._place(), self.type).complete
+
+    def __str__(self) -> str:
+        if not isinstance(self.type.dtype, np.dtype) or not self._is_whole():
+            return repr(self)
+        return str(self._value())
+
+    def __format__(self, spec: str) -> str:
+        if self.type.ndim == 0 and isinstance(self.type.dtype, np.dtype):
+            return format(self._value()[()].item(), spec)
+        return format(str(self), spec)
+
+    # ---- its life -----------------------------------------------------------------------------
+
+    def block_until_ready(self) -> Array:
+        """Waits until the values are computed; answers with the array."""
+        buffers.block_until_ready([self._live()])
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the values are computed."""
+        return buffers.is_ready(self._live())
+
+    def copy_to_host_async(self) -> None:
+        """Starts the transfer to the host, for a later conversion to NumPy."""
+        shards = buffers.shards(self._live())
+        for number in parts_of(self._place(), self.type).holders:
+            buffers.copy_to_host_async(shards[number])
+
+    def delete(self) -> None:
+        """Frees the buffer at once; using the array afterwards is an error."""
+        buffers.delete(self._buffer)
+
+    def is_deleted(self) -> bool:
+        """Whether the buffer is gone: deleted, or donated to a jitted function."""
+        return buffers.is_deleted(self._buffer)
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the first element. Raises WeftValueError for several devices."""
+        return buffers.unsafe_pointer(self._single("unsafe_buffer_pointer"))
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        place = self._committed_place()
+        if place is None:
+            return as_stored(np.array(self._stored()), self.type, layout=self._layout())
+        return to_place(self, place, copy=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The devices are those of this process, and mean nothing to another one.
+        return as_stored, (np.array(self._stored()), self.type, None, self._layout())
+
+    def _give_up(self, shared: bool) -> None:
+        """Makes the array a deleted one; where others share the memory, it stays for them."""
+        self._donated_at = sources.current()
+        if shared:
+            self._buffer = _deleted_buffer()
+        else:
+            self.delete()
+
+
+def deleted(array: Array) -> DeletedArrayError:
+    """The error for an array whose buffer is gone."""
+    try:
+        where = f"it was donated at {sources.describe(array._donated_at)}"
+    except AttributeError:
+        where = "it was deleted, or it shared the memory of an array that was deleted or donated"
+    return DeletedArrayError(
+        f"this array of type {array.type} has been deleted: {where}",
+        got=f"a deleted array of type {array.type}",
+        wanted="an array that was not donated to a jitted function before",
+    )
+
+
+def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
+    """The signature of an array of a type at a place (None: put nowhere on purpose) in a layout."""
+    if unless_row_major(layout) is None:
+        return type if place is None else (type, place)
+    return type, place, layout
+
+
+def placement_text(layout: Any, place: Any) -> str:
+    """What a text says of a layout that is not row-major, and of the devices where there are
+    several; it begins with a comma."""
+    layout = unless_row_major(layout)
+    order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
+    text = f", layout={order}" if layout is not None else ""
+    if isinstance(place, NamedSharding):
+        return f"{text}, sharding={place.spec}"
+    return f"{text}, sharding={place}" if isinstance(place, Sharding) else text
+
+
+def put(
+    value: np.ndarray[Any, Any], type: ArrayType, place: Any = None, copy: bool = True
+) -> Array:
+    """Copies a NumPy array of the type's dtype to a place: a device (None: the default one), or a
+    sharding over several.
+
+    With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
+    where the sharding cannot split the array.
+    """
+    if place is None:
+        backend_device = client.backend().default_device
+        return Array(buffers.put(value, type, backend_device, copy=copy), type, type)
+    if isinstance(place, Sharding):
+        return Array(put_blocks(value, type, place, copy), type, (type, place))
+    return Array(buffers.put(value, type, place, copy=copy), type, (type, place))
+
+
+def as_stored(
+    values: np.ndarray[Any, Any],
+    type: ArrayType,
+    place: Any = None,
+    layout: Layout | None = None,
+) -> Array:
+    """The array of a type that is stored as these values: of random keys, their bits."""
+    if isinstance(place, Sharding):
+        return to_layout(put(values, type, place), layout)
+    made = put(values, ArrayType(values.shape, values.dtype), place)
+    return to_layout(Array(made._buffer, type, signature_of(type, place, None)), layout)
+
+
+def to_place(array: Array, place: Any, copy: bool = False) -> Array:
+    """An array at a place, a device or a sharding; itself where it was put there already.
+
+    It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
+    Raises ShapeError where the sharding cannot split the array.
+    """
+    if isinstance(place, SingleDeviceSharding):
+        place = place.device
+    if array._committed_place() == place and not copy:
+        return array
+    layout = array._layout()
+    buffer = moved(array._live(), array.type, array._place(), place, copy, layout)
+    return Array(buffer, array.type, signature_of(array.type, place, layout))
+
+
+def to_layout(array: Array, layout: Layout | None) -> Array:
+    """An array at the same place in another layout (None: row-major); itself where it has that."""
+    layout = unless_row_major(layout)
+    old = array._layout()
+    if old is layout:
+        return array
+    place = array._place()
+    buffer = relaid(array._live(), parts_of(place, array.type), old, layout)
+    return Array(buffer, array.type, signature_of(array.type, array._committed_place(), layout))
+
+
+def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
+    """An array at a place and in a layout; None for what stays as it is."""
+    if place is not None:
+        array = to_place(array, place, copy)
+    return array if layout is None else to_layout(array, layout)
+
+
+def donate_to_place(array: Array, place: Any) -> Array:
+    """Like `to_place`, and the array is deleted."""
+    if isinstance(place, SingleDeviceSharding):
+        place = place.device
+    source, layout = array._place(), array._layout()
+    buffer = moved(array._live(), array.type, source, place, layout=layout)
+    array._give_up(shares(array.type, source, place))
+    return Array(buffer, array.type, signature_of(array.type, place, layout))
+
+
+_gone: list[Any] = []
+on_clear(_gone.clear)
+
+
+def _deleted_buffer() -> Any:
+    if not _gone:
+        _gone.append(put(np.zeros((), np.bool_), ArrayType((), np.bool_))._buffer)
+        buffers.delete(_gone[0])
+    return _gone[0]
+
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+_scalars: dict[Any, Array] = {}
+on_clear(_scalars.clear)
+# The same arrays by what a call looks at first: the class of a Python number, and the settings.
+_plain_numbers: dict[Any, Array] = {}
+on_clear(_plain_numbers.clear)
+_PLAIN = frozenset({bool, int, float})
+
+
+def scalar_array(value: Any, type: ArrayType) -> Array:
+    """A number as an array, remembered: programs use the same few numbers again and again."""
+    # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
+    key = (type, value if value and type.dtype.kind != "c" else str(value))
+    found = _scalars.get(key)
+    if found is None or found.is_deleted():
+        if len(_scalars) > 512:
+            _scalars.clear()
+        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
+            found = put(np.asarray(value, type.dtype), type)
+        if value == value:  # NaN is no key
+            _scalars[key] = found
+            found._remembered = True
+    return found
+
+
+def donatable(value: Any, type: ArrayType) -> Array:
+    """An array whose buffer a program may take: never one that stands for a number elsewhere."""
+    array = array_of(value, type) if not isinstance(value, Array) else value
+    if not array.type.shape and getattr(array, "_remembered", False):
+        return put(np.array(array._value()), array.type)
+    return array
+
+
+def as_array(value: Any) -> Array:
+    """Any number or NumPy array as an array on the default device; arrays stay what they are.
+
+    Raises WeftTypeError for anything that is no array.
+    """
+    if type(value) is Array:
+        return value
+    if type(value) not in _PLAIN:
+        return array_of(value, type_of(value))
+    key = (type(value), value if value else str(value), config.settings())
+    found = _plain_numbers.get(key)
+    if found is None or buffers.is_deleted(found._buffer):
+        if len(_plain_numbers) > 512:
+            _plain_numbers.clear()
+        found = scalar_array(value, type_of(value))
+        if value == value:
+            _plain_numbers[key] = found
+    return found
+
+
+def array_of(value: Any, of: ArrayType) -> Array:
+    """A number or NumPy array as an array of the type that `type_of` says it has."""
+    if isinstance(value, _NUMBERS):
+        return scalar_array(value, of)
+    if type(value) in array_values:
+        return as_array(array_of_value(value))
+    array = host_values(value, of)
+    return put(array, of, copy=array is value)
+
+
+def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
+    """A number or NumPy array as a NumPy array of the dtype that `type_of` says it has: itself
+    where it has that.
+
+    Raises OverflowError for an integer that does not fit, and WeftTypeError for what has a type and
+    no values.
+    """
+    if isinstance(value, np.ndarray) and value.dtype == of.dtype:
+        return value
+    if isinstance(value, LinearOperand):
+        raise not_linear(value)
+    if isinstance(value, ShapeDtypeStruct):
+        raise WeftTypeError(
+            "a ShapeDtypeStruct has no values",
+            got=repr(value),
+            wanted="an array, a NumPy array, or a Python number",
+        )
+    if isinstance(value, _NUMBERS):
+        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
+            return np.asarray(value, of.dtype)
+    return _narrow(np.asarray(value), of.dtype)
+
+
+def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array in the default width. Raises OverflowError for an integer that does not fit."""
+    if dtype.kind in "iu" and value.size:
+        info = np.iinfo(dtype)
+        low, high = value.min(), value.max()
+        if low < info.min or high > info.max:
+            raise OverflowError(
+                f"the integers {low} to {high} do not fit in {dtype.name}; give the array an "
+                "explicit dtype, or set enable_x64"
+            )
+    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
+        return value.astype(dtype)
+
+
+register_type_of(Array, lambda value: value.type)

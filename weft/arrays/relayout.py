@@ -1,0 +1,92 @@
+"""Blocks of arrays in another order of their elements: the same values, stored by another layout.
+
+A device reads an array's memory by the layout that a program was compiled for, and nothing checks
+it at run time. So an array's layout is part of its signature, programs are compiled for the layouts
+of their operands, and what changes a layout is a program that computes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from weft.base.program_caches import on_clear
+from weft.core.types import ArrayType
+from weft.runtime import buffers, compile, stablehlo, xla_layouts
+from weft.sharding import Layout
+
+__all__ = ["copied", "layout_mode", "reordered", "stored_layout", "stored_type"]
+
+Buffer = Any
+
+
+def stored_type(type: ArrayType) -> ArrayType:
+    """The type of what is stored: each random key is a row of unsigned integers."""
+    rows = getattr(type.dtype, "key_shape", None)
+    if rows is None:
+        return type
+    return type.update(shape=(*type.shape, *rows), dtype=np.dtype(np.uint32))
+
+
+def stored_layout(layout: Layout, type: ArrayType) -> Layout:
+    """The layout of what is stored: the integers of a random key lie side by side."""
+    ndim = stored_type(type).ndim
+    if ndim == layout.ndim:
+        return layout
+    return Layout((*layout.major_to_minor, *range(layout.ndim, ndim)), layout.tiling)
+
+
+def layout_mode(layout: Any, type: ArrayType) -> Any:
+    """The attribute by which an argument or result of a program asks XLA for a layout: a Layout,
+    None for the default one, or `Layout.AUTO`."""
+    if layout is None or layout is Layout.AUTO:
+        return xla_layouts.layout_mode("default" if layout is None else "auto")
+    how = stored_layout(layout, type)
+    return xla_layouts.layout_mode(compile.DeviceLayout(how.major_to_minor, how.tiling))
+
+
+def reordered(
+    block: Buffer, type: ArrayType, device: Any, old: Layout | None, new: Layout | None
+) -> Buffer:
+    """A single-device buffer of an array of this type in another order."""
+    if old is new:
+        return block
+    found: Buffer = _reordering(type, device, old, new).run([block])[0]
+    return found
+
+
+def copied(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -> Buffer:
+    """A copy on a device of a single-device buffer of an array of this type, in the same order."""
+    stored = stored_type(type)
+    if layout is None:
+        return buffers.copy_to_device(block, stored, device)
+    # jaxlib's own copy (0.10 to 0.12) brings the elements into row-major order and says that they
+    # are in the order of the source: whatever reads the copy afterwards gets other values.
+    if buffers.device_of(block) == device:
+        return _reordering(type, device, layout, layout).run([block])[0]
+    made = buffers.put(buffers.to_numpy(block), stored, device)
+    return reordered(made, type, device, None, layout)
+
+
+@functools.lru_cache(maxsize=1024)
+def _reordering(type: ArrayType, device: Any, old: Layout | None, new: Layout | None) -> Any:
+    """The program that gives its argument back in another order."""
+    stored = stored_type(type)
+    module = stablehlo.Module("relay")
+    ir_type = stablehlo.array_type_to_ir(stored)
+    function = module.function(
+        "main",
+        [ir_type],
+        [ir_type],
+        public=True,
+        arg_attributes=[{"mhlo.layout_mode": layout_mode(old, type)}],
+        result_attributes=[{"mhlo.layout_mode": layout_mode(new, type)}],
+    )
+    with function:
+        function.return_(list(function.arguments))
+    return compile.compile_module(module.ir, compile.CompileOptions(), [stored], [device])
+
+
+on_clear(_reordering.cache_clear)

@@ -1,0 +1,347 @@
+"""Which line of the user's program is running: captured cheaply, described lazily.
+
+A capture is a pair (code object, instruction offset), a few hundred nanoseconds to take; file, line
+and function are worked out from it only when somebody asks. Inside a named scope, or in a backward
+pass, a third element says so. While an interpreter re-runs a recorded program, `override` makes the
+recorded line stand for the current one.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import sys
+import warnings
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+__all__ = [
+    "Location",
+    "Scope",
+    "Source",
+    "backward",
+    "called",
+    "current",
+    "describe",
+    "entered_scope",
+    "here",
+    "in_backward_pass",
+    "locate",
+    "new_program",
+    "override",
+    "placed",
+    "register_internal",
+    "scope_of",
+    "user_frames",
+    "warn",
+]
+
+
+class Scope(NamedTuple):
+    """The names around a line, joined by slashes, and whether it runs as part of a derivative's
+    backward pass."""
+
+    path: str
+    backward: bool = False
+
+
+# Most captures have no scope; leaving the element out keeps taking them as cheap as it can be.
+Source = tuple[CodeType, int] | tuple[CodeType, int, Scope]
+
+# What is in force: the recorded line that stands for the current one, or a scope alone while the
+# frames count, or nothing. One variable for both, because reading it is on every equation's path.
+_active: contextvars.ContextVar[Source | Scope | None] = contextvars.ContextVar(
+    "weft_source", default=None
+)
+# The scope around the program that is being recorded; its equations do not carry that one.
+_around: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("weft_scope", default=None)
+_internal_prefixes: list[str] = [
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+]
+# File name -> whether its frames are ours. Looking a string up costs less than comparing prefixes.
+_internal: dict[str, bool] = {}
+
+
+class Location(NamedTuple):
+    """A place in a source file."""
+
+    file: str
+    line: int
+    function: str
+
+
+def register_internal(directory: str) -> None:
+    """Makes the frames of files below `directory` count as a library's, not as the user's."""
+    _internal_prefixes.append(os.path.join(os.path.abspath(directory), ""))
+    _internal.clear()
+
+
+def is_internal(filename: str) -> bool:
+    """Whether frames of this file belong to weft (or to a registered library)."""
+    known = _internal.get(filename)
+    if known is None:
+        known = _internal[filename] = filename.startswith(tuple(_internal_prefixes))
+    return known
+
+
+def current() -> Source | None:
+    """The innermost frame that is not ours, or the line that is being re-run."""
+    active = _active.get()
+    if active is not None and type(active) is not Scope:
+        return active  # type: ignore[return-value]
+    frame = sys._getframe(1)
+    internal = _internal
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        known = internal.get(name)
+        if known is None:
+            known = is_internal(name)
+        if not known:
+            if active is None:
+                return code, frame.f_lasti
+            return code, frame.f_lasti, active
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def called() -> str | None:
+    """The public function that the user's innermost frame has called; None where it is not known.
+
+    A message about an operation deep inside would otherwise not say what was called.
+    """
+    active = _active.get()
+    if active is not None and type(active) is not Scope:
+        return None
+    frame = sys._getframe(1)
+    inner = None
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        inner = frame
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None or inner is None else _public_name(inner)
+
+
+def _public_name(frame: FrameType) -> str | None:
+    name = frame.f_code.co_name
+    if name in frame.f_globals.get("__all__", ()):
+        return name
+    # A wrapper's frame, or the method `__call__` of a function that is an object.
+    owner = frame.f_locals.get("function" if name in ("boundary", "repeating") else "self")
+    found = getattr(owner, "__name__", None)
+    module = sys.modules.get(getattr(owner, "__module__", None) or "")
+    return found if isinstance(found, str) and found in getattr(module, "__all__", ()) else None
+
+
+def here() -> Source | None:
+    """Like `current`, with the scopes around the program that is being recorded as well."""
+    source, around = current(), _around.get()
+    if source is None or around is None:
+        return source
+    return source[0], source[1], _nested(around, scope_of(source))
+
+
+# ---- scopes ------------------------------------------------------------------------------------
+
+
+def scope_of(source: Source | Scope | None) -> Scope | None:
+    """The scope of a capture, if it has one."""
+    if source is None or type(source) is Scope:
+        return source
+    return source[2] if len(source) == 3 else None
+
+
+def _nested(outer: Scope, inner: Scope | None) -> Scope:
+    if inner is None:
+        return outer
+    return Scope(f"{outer.path}/{inner.path}", outer.backward or inner.backward)
+
+
+class _Activation:
+    """A `with` block that puts something in force for `current`; subclasses say what."""
+
+    __slots__ = ("_token",)
+
+    _token: Any
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        """What is in force inside, given what is outside."""
+        raise NotImplementedError("a subclass says what is in force inside the block")
+
+    def __enter__(self) -> None:
+        active = _active.get()
+        wanted = self.wanted(active)
+        self._token = None if wanted is active else _active.set(wanted)
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            _active.reset(self._token)
+
+
+class override(_Activation):
+    """`with override(source):` every `current()` inside answers with `source` (None: no change).
+
+    Scopes in force outside go in front of the recorded one.
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Source | None) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        # Interpreters do this for every equation; without a scope there is nothing to put together.
+        source = self._source
+        if source is not None and _active.get() is None:
+            self._token = _active.set(source)
+        else:
+            super().__enter__()
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        source = self._source
+        if source is None:
+            return active
+        outer = scope_of(active)
+        if outer is None:
+            return source
+        return source[0], source[1], _nested(outer, scope_of(source))
+
+
+_BACKWARD = Scope("transpose()", True)
+_BACKWARD_TEXT = "the backward pass of "
+
+
+class backward(override):
+    """Like `override`, for what a backward pass computes on behalf of the recorded equation."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        source = self._source
+        if source is not None and len(source) == 2 and _active.get() is None:
+            self._token = _active.set((source[0], source[1], _BACKWARD))
+        else:
+            _Activation.__enter__(self)
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        source = self._source
+        if source is None:
+            if active is None or type(active) is Scope:
+                return active
+            source = active  # type: ignore[assignment]
+            active = None
+        assert source is not None
+        outer, scope = scope_of(active), scope_of(source)
+        if scope is None:
+            marked = _BACKWARD
+        else:
+            path = scope.path
+            # A derivative that is taken where its function is called records the scopes around
+            # both; they are in force still.
+            if outer is not None and f"{path}/".startswith(f"{outer.path}/"):
+                path = path[len(outer.path) + 1 :]
+            marked = Scope(f"transpose({path})", True)
+        return source[0], source[1], marked if outer is None else _nested(outer, marked)
+
+
+class entered_scope(_Activation):
+    """`with entered_scope(name):` captures inside carry the name, after those around it."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        scope = Scope(self._name)
+        outer = scope_of(active)
+        if outer is not None:
+            scope = _nested(outer, scope)
+        if active is None or type(active) is Scope:
+            return scope
+        return active[0], active[1], scope  # type: ignore[return-value]
+
+
+class user_frames(_Activation):
+    """`with user_frames():` a function of the user's runs, so its own lines count again, also
+    where a recorded line is in force. The scope stays."""
+
+    __slots__ = ()
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        return scope_of(active)
+
+
+class new_program(_Activation):
+    """`with new_program():` a program is recorded without the scopes around it.
+
+    It may be kept and used in other places; the equation that holds it has the scope of each.
+    """
+
+    __slots__ = ("_outer_token",)
+
+    def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
+        self._outer_token = None
+        scope = scope_of(active)
+        if scope is None:
+            return active
+        around = _around.get()
+        self._outer_token = _around.set(scope if around is None else _nested(around, scope))
+        return None if type(active) is Scope else (active[0], active[1])  # type: ignore[index, return-value]
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        if self._outer_token is not None:
+            _around.reset(self._outer_token)
+
+
+# ---- text --------------------------------------------------------------------------------------
+
+
+def locate(source: Source | None) -> Location | None:
+    """File, line and function of a capture."""
+    if source is None:
+        return None
+    code, offset = source[0], source[1]
+    line = code.co_firstlineno
+    for start, end, found in code.co_lines():
+        if start <= offset < end and found is not None:
+            line = found
+            break
+    return Location(code.co_filename, line, code.co_qualname)
+
+
+def in_backward_pass(source: Source | None) -> bool:
+    """Whether a capture was taken while a backward pass ran."""
+    scope = scope_of(source)
+    return scope is not None and scope.backward
+
+
+def describe(source: Source | None) -> str:
+    """`file.py:12 in function`, or a phrase saying that the line is not known.
+
+    The scope is named after it, and a backward pass before it: `the backward pass of file.py:12`.
+    """
+    place = locate(source)
+    if place is None:
+        return "an unknown line"
+    text = f"{place.file}:{place.line} in {place.function}"
+    scope = scope_of(source)
+    if scope is None:
+        return text
+    names = "/".join(part for part in scope.path.split("/") if part != _BACKWARD.path)
+    if names:
+        text = f"{text}, scope {names}"
+    return f"{_BACKWARD_TEXT}{text}" if scope.backward else text
+
+
+def warn(text: str) -> None:
+    """Warns (UserWarning) at the user's line that is running now."""
+    place = locate(current())
+    file, line = (place.file, place.line) if place is not None else ("<unknown>", 1)
+    warnings.warn_explicit(text, UserWarning, file, line)
+
+
+def placed(text: str) -> str:
+    """A described line with the preposition that fits it."""
+    # What a backward pass computes has no line of its own, only the one that it is for.
+    return f"in {text}" if text.startswith(_BACKWARD_TEXT) else f"at {text}"

@@ -1,0 +1,286 @@
+"""Python functions as programs call them: from stored arrays to stored arrays.
+
+A `HostFunction` puts a user's function of trees behind an interface of flat lists of NumPy arrays,
+gives it the surroundings of an ordinary call, and holds its results to what was promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import config, dtypes, tree
+from weft.arrays.array import Array, as_stored
+from weft.base import source as sources
+from weft.core.trace import bottom_trace, using_trace
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftError, WeftTypeError
+from weft.ops.structural.extended_dtypes import KeyDType, physical_type
+
+__all__ = ["HostFunction", "MappedHostFunction", "ProgramCallback", "restored", "stored"]
+
+Stored = np.ndarray[Any, Any]
+Types = Sequence[ArrayType]
+
+_EXACT = dtypes.ANY | dtypes.NARROW
+
+
+def stored(array: Array) -> Stored:
+    """The values of an array as they are stored: of random keys, their bits."""
+    return array._stored()
+
+
+def restored(values: Stored, type: ArrayType, device: Any = None) -> Array:
+    """The array of a type that is stored so, on a device (None: the default one)."""
+    return as_stored(values, type, device)
+
+
+class HostFunction:
+    """A user's function of trees.
+
+    `what` is how messages call it; `in_tree` the structure of (args, kwargs), whose leaves are
+    arrays but for those in `static`, pairs of place and value; `out_tree` the structure that its
+    result shall have (None: the result is ignored), whose leaves at the places `empty` (of dtype
+    float0) are not looked at.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "empty",
+        "function",
+        "in_tree",
+        "out_tree",
+        "settings",
+        "source",
+        "static",
+        "what",
+    )
+
+    def __init__(
+        self,
+        what: str,
+        function: Callable[..., Any],
+        in_tree: Any,
+        static: Sequence[tuple[int, Any]],
+        out_tree: Any,
+        empty: Sequence[int] = (),
+    ) -> None:
+        self.what = what
+        self.empty = frozenset(empty)
+        self.function = function
+        self.in_tree = in_tree
+        self.static = tuple(static)
+        self.out_tree = out_tree
+        self.source = sources.current()
+        self.settings = config.settings()
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
+
+    def __call__(
+        self,
+        arrays: Sequence[Stored],
+        in_types: Sequence[ArrayType],
+        out_types: Sequence[ArrayType],
+    ) -> list[Stored]:
+        """Calls the function. Raises what it raises, and an error for a result that does not have
+        the promised structure, shapes and dtypes."""
+        leaves = list(map(handed_over, arrays, in_types))
+        for place, value in self.static:
+            leaves.insert(place, value)
+        # A transformation may be active around the program that calls this; it is none of ours.
+        with using_trace(bottom_trace()), sources.user_frames(), self.settings_in_force():
+            args, kwargs = self.in_tree.unflatten(leaves)
+            result = self.function(*args, **kwargs)
+            return [] if self.out_tree is None else self.results(result, out_types)
+
+    def settings_in_force(self) -> contextlib.AbstractContextManager[object]:
+        """The settings under which the callback was traced, also in a thread of the runtime."""
+        if config.settings() is self.settings:
+            return contextlib.nullcontext()
+        return config.override(**dataclasses.asdict(self.settings))
+
+    def results(self, result: Any, out_types: Sequence[ArrayType]) -> list[Stored]:
+        """The leaves of a result, held to the types."""
+        leaves, structure = tree.flatten(result)
+        if structure != self.out_tree:
+            wanted = self.out_tree
+            lines = "".join(
+                f"\n    result{tree.keystr(path)}: {text}"
+                for path, text in tree.equality_errors(wanted, structure)
+            )
+            raise TreeError(
+                f"{self.what} returned another structure than was promised{lines}",
+                operation=self.what,
+                got=structure,
+                wanted=wanted,
+                where=self.source,
+                fix=Fix(
+                    "same_structure",
+                    "return the structure of result_shape_dtypes, or change that",
+                    {"structure": wanted},
+                ),
+            )
+        places = [i for i in range(len(leaves)) if i not in self.empty]
+        return [self.result(leaves, i, t) for i, t in zip(places, out_types, strict=True)]
+
+    def result(self, leaves: Sequence[Any], i: int, type: ArrayType) -> Stored:
+        """One leaf of a result as it is stored, held to its type."""
+        value = leaves[i]
+        try:
+            got = exact_type(value)
+        except WeftTypeError:
+            raise self.bad_result(
+                WeftTypeError,
+                i,
+                "is no array",
+                f"{value!r:.100} of class {value.__class__.__name__}",
+                type,
+            ) from None
+        if got.shape != type.shape:
+            raise self.bad_result(ShapeError, i, "has another shape than was promised", got, type)
+        if not yields_to(got, type):
+            raise self.bad_result(DTypeError, i, "has another dtype than was promised", got, type)
+        if isinstance(type.dtype, KeyDType):
+            return stored(value)
+        array = np.asarray(value)
+        with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as everywhere.
+            made = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
+        if (
+            type.dtype.kind in "iu"
+            and array.dtype != type.dtype
+            and not np.array_equal(made, array)
+        ):
+            raise self.bad_result(DTypeError, i, "holds numbers that do not fit", got, type)
+        return made
+
+    def bad_result(
+        self, kind: Callable[..., WeftError], i: int, fault: str, got: Any, wanted: ArrayType
+    ) -> WeftError:
+        """The error for a leaf of the result, named by its path."""
+        dummy = self.out_tree.unflatten(range(self.out_tree.num_leaves))
+        path = tree.keystr(tree.leaves_with_path(dummy)[i][0])
+        dtype = dtypes.short_name(wanted.dtype)
+        return kind(
+            f"{self.what}: result{path} {fault}",
+            operation=self.what,
+            got=got,
+            wanted=wanted,
+            where=self.source,
+            fix=Fix(
+                "promised_type",
+                f"return an array of shape {wanted.shape} and dtype {dtype}, or promise what is "
+                "returned in result_shape_dtypes",
+                {"path": path, "shape": wanted.shape, "dtype": wanted.dtype},
+            ),
+        )
+
+
+def handed_over(values: Stored, type: ArrayType) -> Any:
+    """What the user's function gets for an operand: a NumPy array, or an array of random keys."""
+    return restored(values, type) if isinstance(type.dtype, KeyDType) else values
+
+
+def exact_type(value: Any) -> ArrayType:
+    """The type of a value, NumPy arrays in their own width. Raises WeftTypeError for no array."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+        if dtype in _EXACT:
+            return ArrayType(value.shape, dtype)
+    if type(value) is int:  # Whether it fits is a question to the promised dtype.
+        return ArrayType((), dtypes.int64, weak_type=True)
+    return type_of(value)
+
+
+def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
+    """Whether a result of one type is taken for one of another.
+
+    Python numbers are, where nothing of them is lost; NumPy's 64-bit results, which a function
+    often computes without being asked to, where weft takes such arrays in the default width.
+    """
+    if got.dtype == wanted.dtype:
+        return True
+    if dtypes.is_extended(wanted.dtype) or dtypes.is_extended(got.dtype):
+        return False
+    if got.weak_type:
+        return dtypes.promote((got.dtype, True), (wanted.dtype, False))[0] == wanted.dtype
+    return bool(dtypes.canonical(got.dtype) == wanted.dtype)
+
+
+class MappedHostFunction:
+    """A host function applied to each element along a leading axis, one after the other.
+
+    `flags` marks the operands that have that axis; every result has it.
+    """
+
+    __slots__ = ("__weakref__", "element", "flags", "size")
+
+    def __init__(self, element: Any, flags: Sequence[bool], size: int) -> None:
+        self.element = element
+        self.flags = tuple(flags)
+        self.size = size
+
+    @property
+    def what(self) -> str:
+        """How messages call it."""
+        return str(self.element.what)
+
+    def __repr__(self) -> str:
+        return f"<{self.what}, {self.size} times>"
+
+    def __call__(
+        self,
+        arrays: Sequence[Stored],
+        in_types: Sequence[ArrayType],
+        out_types: Sequence[ArrayType],
+    ) -> list[Stored]:
+        """Calls the function once per element, and stacks the results."""
+        inner_in = [
+            t.update(shape=t.shape[1:]) if flag else t
+            for t, flag in zip(in_types, self.flags, strict=True)
+        ]
+        inner_out = [t.update(shape=t.shape[1:]) for t in out_types]
+        physical = [physical_type(t) for t in out_types]
+        found = [np.empty(t.shape, t.dtype) for t in physical]
+        for i in range(self.size):
+            row = [x[i, ...] if flag else x for x, flag in zip(arrays, self.flags, strict=True)]
+            outs = self.element(row, inner_in, inner_out)
+            for whole, out in zip(found, outs, strict=True):
+                whole[i] = out
+        return found
+
+
+class ProgramCallback:
+    """A host function as a compiled program calls it, for operands and results of given types.
+
+    With `ordered`, the last operand and the last result are the number that keeps the order.
+    """
+
+    __slots__ = ("__weakref__", "function", "in_types", "ordered", "out_types")
+
+    def __init__(
+        self,
+        function: Any,
+        in_types: Sequence[ArrayType],
+        out_types: Sequence[ArrayType],
+        ordered: bool,
+    ) -> None:
+        self.function = function
+        self.in_types = tuple(in_types)
+        self.out_types = tuple(out_types)
+        self.ordered = ordered
+
+    def __call__(self, *arrays: Stored) -> tuple[Stored, ...]:
+        values = arrays[:-1] if self.ordered else arrays
+        outs = self.function(values, self.in_types, self.out_types)
+        return (*outs, np.zeros((), np.int32)) if self.ordered else tuple(outs)
+
+    def zeros(self) -> tuple[Stored, ...]:
+        """What stands for the results where the function has failed and the program goes on."""
+        types = map(physical_type, self.out_types)
+        outs = tuple(np.zeros(type.shape, type.dtype) for type in types)
+        return (*outs, np.zeros((), np.int32)) if self.ordered else outs

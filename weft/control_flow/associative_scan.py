@@ -1,0 +1,170 @@
+"""`associative_scan`: all prefixes of an associative combination, in logarithmically many steps.
+
+Neighbours are combined in pairs, the pairs are scanned in the same way, and each result in between
+is one combination more: Ladner and Fischer, "Parallel prefix computation" (JACM 1980). It is made
+of slices and of the user's function, so every transformation applies to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from weft import tree
+from weft.arrays.array import as_array
+from weft.control_flow.loops import leaf_types
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, ShapeError, TreeError, WeftTypeError, api_boundary
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name
+from weft.ops.indexing.slicing import slice
+from weft.ops.structural.joining import concatenate, rev
+from weft.ops.structural.shape import canonical_axis, reshape
+
+__all__ = ["associative_scan"]
+
+T = TypeVar("T")
+
+Elements = list[Any]
+
+
+@api_boundary
+def associative_scan(
+    fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T:
+    """The combinations `fn(… fn(fn(e0, e1), e2) …, ei)` for each i, along an axis of `elems`.
+
+    `elems` is a tree of arrays that have one length along `axis`; `fn` takes two such trees with
+    any number of elements along that axis, combines them element by element and is associative.
+    With `reverse` the combinations begin at the end. `fn` is called once per level of the tree,
+    2 log2(n) times. Raises ShapeError for lengths that differ, TreeError or WeftTypeError for a
+    function that changes structure, shapes or dtypes.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.lax.associative_scan(wnp.add, wnp.arange(5))
+    Array([ 0,  1,  3,  6, 10], dtype=int32)
+    """
+    if not callable(fn):
+        raise WeftTypeError(
+            f"associative_scan takes a function first, not {type(fn).__name__}",
+            operation="associative_scan",
+            got=type(fn).__name__,
+            wanted="a function of two trees",
+        )
+    name = function_name(fn)
+    leaves, structure = tree.flatten(elems)
+    leaves = [user_value(x) for x in leaves]
+    types = leaf_types("associative_scan", name, "elems", elems, leaves)
+    leaves = [x if isinstance(x, Tracer) else as_array(x) for x in leaves]
+    axes = [_axis(elems, i, t, axis) for i, t in enumerate(types)]
+    if not leaves:
+        return elems
+    lengths = {t.shape[a] for t, a in zip(types, axes, strict=True)}
+    if len(lengths) > 1:
+        paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(elems)]
+        raise ShapeError(
+            f"associative_scan of {name}: the arrays have different lengths along axis {axis}",
+            operation="associative_scan",
+            got="".join(f"\n    elems{p}: {t}" for p, t in zip(paths, types, strict=True)),
+            wanted="one length along the axis",
+            fix=Fix("same_length", "cut or pad the arrays to one length", {}),
+        )
+    length = lengths.pop()
+
+    def combine(left: Elements, right: Elements) -> Elements:
+        return _combined(fn, name, structure, left, right)
+
+    def turned(values: Elements) -> Elements:
+        return [rev(x, (a,)) for x, a in zip(values, axes, strict=True)] if reverse else values
+
+    return structure.unflatten(turned(_prefixes(combine, turned(leaves), axes, length)))
+
+
+def _axis(elems: Any, i: int, type: ArrayType, axis: int) -> int:
+    if not type.shape:
+        path, _ = tree.leaves_with_path(elems)[i]
+        raise ShapeError(
+            f"associative_scan: elems{tree.keystr(path)} has no axis to go along",
+            operation="associative_scan",
+            got=str(type),
+            wanted="an array with at least one dimension",
+            fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
+        )
+    return canonical_axis(axis, type.ndim, "associative_scan")
+
+
+def _combined(
+    fn: Callable[[Any, Any], Any], name: str, structure: Any, left: Elements, right: Elements
+) -> Elements:
+    """One call of the user's function, whose results are as its arguments."""
+    out = fn(structure.unflatten(left), structure.unflatten(right))
+    outs, out_tree = tree.flatten(out)
+    if out_tree != structure:
+        raise TreeError(
+            f"associative_scan: {name} returns another structure than it takes",
+            operation="associative_scan",
+            got=str(out_tree),
+            wanted=str(structure),
+            fix=Fix("same_structure", "return the structure of one argument", {}),
+        )
+    outs = check_results(out, outs, f"associative_scan of {name}")
+    for (path, x), given in zip(tree.leaves_with_path(out), right, strict=True):
+        got, wanted = type_of(x), type_of(given)
+        if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+            raise WeftTypeError(
+                f"associative_scan: {name} returns another type than it takes at "
+                f"result{tree.keystr(path)}",
+                operation="associative_scan",
+                got=str(got),
+                wanted=str(wanted),
+                fix=Fix("convert", "combine element by element, in the dtype of elems", {}),
+            )
+    return outs
+
+
+def _prefixes(
+    combine: Callable[[Elements, Elements], Elements],
+    elems: Elements,
+    axes: Sequence[int],
+    length: int,
+) -> Elements:
+    if length < 2:
+        return elems
+    pairs = combine(
+        _every_second(elems, axes, 0, length - 1), _every_second(elems, axes, 1, length)
+    )
+    odd = _prefixes(combine, pairs, axes, length // 2)
+    even = _every_second(elems, axes, 2, length)
+    if length > 2:
+        before = odd if length % 2 else _every_part(odd, axes, 0, length // 2 - 1)
+        even = combine(before, even)
+    first = _every_part(elems, axes, 0, 1)
+    even = [concatenate([x, y], a) for x, y, a in zip(first, even, axes, strict=True)]
+    return [_interleave(x, y, a) for x, y, a in zip(even, odd, axes, strict=True)]
+
+
+def _every_second(elems: Elements, axes: Sequence[int], start: int, stop: int) -> Elements:
+    return [_cut(x, a, start, stop, 2) for x, a in zip(elems, axes, strict=True)]
+
+
+def _every_part(elems: Elements, axes: Sequence[int], start: int, stop: int) -> Elements:
+    return [_cut(x, a, start, stop, 1) for x, a in zip(elems, axes, strict=True)]
+
+
+def _cut(x: Any, axis: int, start: int, stop: int, step: int) -> Any:
+    shape = type_of(x).shape
+    starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], stops[axis], steps[axis] = min(start, stop), stop, step
+    return slice(x, starts, stops, steps)
+
+
+def _interleave(even: Any, odd: Any, axis: int) -> Any:
+    """Elements of the first at even places, of the second (as many, or one less) at odd ones."""
+    a, b = type_of(even), type_of(odd)
+    if a.shape[axis] > b.shape[axis]:
+        odd = concatenate([odd, _cut(even, axis, 0, 1, 1)], axis)
+    shape = [*a.shape[: axis + 1], 1, *a.shape[axis + 1 :]]
+    both = concatenate([reshape(even, shape), reshape(odd, shape)], axis + 1)
+    joined = reshape(both, [*a.shape[:axis], 2 * a.shape[axis], *a.shape[axis + 1 :]])
+    return _cut(joined, axis, 0, a.shape[axis] + b.shape[axis], 1)

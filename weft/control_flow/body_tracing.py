@@ -1,0 +1,317 @@
+"""Programs inside loops and branches: tracing them, and giving carried values one type.
+
+A loop's body is run by Python once. Where what comes out of it does not have the type of what goes
+in, because a Python number went in or because devices come to hold different values, the recorded
+program is typed again with the wider types, until they no longer change; Python runs again only
+where a number that yields to other dtypes did yield, since then the body may take other paths.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import dtypes, tree
+from weft.arrays.array import as_array
+from weft.core.check import result_types
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
+from weft.core.primitive import Primitive
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, TreeError, WeftTypeError
+from weft.interpreters.function_results import check_results
+from weft.interpreters.retype import fit, join_types
+from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.lowering.executables import compile_program, run_program
+from weft.lowering.placement import operand_place, operand_shardings
+from weft.lowering.result_layouts import operand_layouts
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.constants import embedded
+from weft.tracing.closure_lifting import TracedValues
+from weft.tracing.trace_cache import TracedBody
+from weft.tree.difference import differences
+
+__all__ = [
+    "LoopBody",
+    "check_carry_structure",
+    "close_carry",
+    "permuted",
+    "rebuild",
+    "run_compiled",
+    "trace_body",
+    "trace_loop_body",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopBody:
+    """A traced loop body: its program, what it closed over, the structure of what it returns beside
+    the carried values, and the types of these."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+    carry_types: list[ArrayType]
+
+    def start(self, carry: Sequence[Any]) -> list[Any]:
+        """The first carried values, in the types that the loop carries."""
+        return [
+            fit(
+                x
+                if type_of(x).dtype == type.dtype
+                else convert_element_type(x, type.dtype, type.weak_type),
+                type,
+            )
+            for x, type in zip(carry, self.carry_types, strict=True)
+        ]
+
+
+def trace_body(
+    what: str,
+    function: Callable[..., Any],
+    in_tree: Any,
+    in_types: Sequence[ArrayType],
+    closed: TracedValues | None = None,
+    call: Callable[..., Any] | None = None,
+) -> TracedBody:
+    """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
+
+    The traced values `closed` come before the arguments, behind the constants. `call` may say how
+    the function is called: `call(function, *args)`.
+    """
+    name = function_name(function)
+    trees: list[Any] = []
+    closed = closed or TracedValues()
+    n = len(closed.found)
+
+    def flat(*values: Any) -> list[Any]:
+        (own,) = closed.replaced([function], values[:n])
+        args = in_tree.unflatten(values[n:])
+        out = own(*args) if call is None else call(own, *args)
+        outs, out_tree = tree.flatten(out)
+        trees.append(out_tree)
+        return check_results(out, outs, f"{what} of {name}")
+
+    types = [*(x.type for x in closed.found), *in_types]
+    jaxpr, consts = trace_to_jaxpr(flat, types, transformation=what, name=name)
+    return TracedBody(jaxpr, consts, trees[-1])
+
+
+def trace_loop_body(
+    what: str,
+    function: Callable[..., Any],
+    trees: Sequence[Any],
+    carry_types: Sequence[ArrayType],
+    other_types: Sequence[ArrayType],
+    result: Callable[[Any], Any],
+    closed: TracedValues,
+) -> LoopBody:
+    """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
+
+    `result` takes the structure of what the function returns, carried values first, and answers
+    with that of the rest. Where a Python number in the carry meets another dtype, it takes it on.
+    """
+    name = function_name(function)
+    in_tree = tree.treedef_tuple(tuple(trees))
+    types, n = list(carry_types), len(carry_types)
+    while True:
+        traced = trace_body(what, function, in_tree, [*types, *other_types], closed)
+        out_tree = result(traced.out_tree)
+        outs = traced.jaxpr.out_types[:n]
+        wider = promoted_carry(types, outs)
+        first = len(traced.consts) + len(closed.found)
+        if wider == types:
+            check_carry_types(what, name, trees[0], types, outs)
+            weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
+            flags = [*[False] * first, *weaker, *[False] * len(other_types)]
+            if not any(weaker) or not yields(traced.jaxpr, flags):
+                body = close_carry(traced.jaxpr, first, n, weak=True)
+                carried = body.in_types[first : first + n]
+                return LoopBody(body, traced.consts, out_tree, carried)
+            wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
+        types = wider
+
+
+def rebuild(
+    function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str, what: str
+) -> Jaxpr:
+    """The program of a function that evaluates other programs, which close over nothing."""
+    jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
+    return embedded(jaxpr, consts)
+
+
+def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:
+    """The same program with its inputs, and its results where given, in another order."""
+
+    def make() -> Jaxpr:
+        results = jaxpr.outputs if outputs is None else [jaxpr.outputs[i] for i in outputs]
+        return Jaxpr([jaxpr.inputs[i] for i in inputs], jaxpr.eqns, results, 0, jaxpr.name)
+
+    key = ("permuted", tuple(inputs), None if outputs is None else tuple(outputs))
+    found: Jaxpr = jaxpr.derived(key, make)
+    return found
+
+
+def run_compiled(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: Jaxpr
+) -> list[Any]:
+    """Evaluates an application as one compiled program, remembered on the program `owner`."""
+    arrays = [as_array(x) for x in args]
+    place = operand_place(arrays, primitive.name, params)
+    shardings, layouts = operand_shardings(arrays, place), operand_layouts(arrays)
+    types = tuple(x.type for x in arrays)
+
+    def make() -> Any:
+        inputs = [Var(type) for type in types]
+        outputs = [Var(type) for type in result_types(primitive, types, params)]
+        jaxpr = Jaxpr(inputs, [Equation(primitive, inputs, params, outputs)], outputs)
+        return compile_program(
+            jaxpr, primitive.name, place, in_shardings=shardings, in_layouts=layouts
+        )
+
+    key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts)
+    program = owner.derived(key, make)
+    return list(run_program(program, arrays))
+
+
+# ---- types of carried values -------------------------------------------------------------------
+
+
+def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
+    """The body with carried values of one type going in and coming out.
+
+    Types go up a lattice of finite height, so this ends. Shapes and dtypes are equal already. Weak
+    types matter to what the user's function computes, not to programs derived from it: only with
+    `weak` are they made equal.
+    """
+
+    def make() -> Jaxpr:
+        body = jaxpr
+        while True:
+            carried = body.in_types[num_consts : num_consts + num_carry]
+            outs = body.out_types[:num_carry]
+            wider = [join_types(a, b) for a, b in zip(carried, outs, strict=True)]
+            pairs = zip(wider * 2, carried + outs, strict=True)
+            if all(a is b or (not weak and a.strong() is b.strong()) for a, b in pairs):
+                return body
+            body = with_carry(jaxpr, num_consts, wider)
+
+    found: Jaxpr = jaxpr.derived(("close_carry", num_consts, num_carry, weak), make)
+    return found
+
+
+def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
+    """The program for carried values of other types, as wide coming out as they go in."""
+    n = len(carried)
+
+    def function(*values: Any) -> list[Any]:
+        outs = eval_jaxpr(jaxpr, (), *values)
+        fitted = [
+            fit(x, join_types(type_of(x), type)) for x, type in zip(outs[:n], carried, strict=True)
+        ]
+        return [*fitted, *outs[n:]]
+
+    types = jaxpr.in_types
+    types[num_consts : num_consts + n] = carried
+    return rebuild(function, types, jaxpr.name, "loop")
+
+
+def yields(jaxpr: Jaxpr, flags: Sequence[bool]) -> bool:
+    """Whether a weakly typed value that depends on the flagged inputs took another dtype."""
+    weak = {v for v, flag in zip(jaxpr.inputs, flags, strict=True) if flag and v.type.weak_type}
+    for eqn in jaxpr.eqns:
+        operands = [x for x in eqn.inputs if type(x) is Var and x in weak]
+        if not operands:
+            continue
+        if "new_dtype" in eqn.params and eqn.params["new_dtype"] != operands[0].type.dtype:
+            return True
+        if any(_converts(inner) for inner in jaxprs_in(eqn.params)):
+            return True
+        weak.update(v for v in eqn.outputs if v.type.weak_type)
+    return False
+
+
+def _converts(jaxpr: Jaxpr) -> bool:
+    return any(
+        "new_dtype" in eqn.params or any(_converts(inner) for inner in jaxprs_in(eqn.params))
+        for eqn in jaxpr.eqns
+    )
+
+
+def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> list[ArrayType]:
+    """The carried types that Python numbers among them take on to meet what comes out."""
+    found = []
+    for got, out in zip(types, outs, strict=True):
+        if got.weak_type and got.shape == out.shape and got.dtype != out.dtype:
+            if dtypes.is_extended(out.dtype):
+                found.append(got)
+                continue
+            dtype, weak = dtypes.promote((got.dtype, True), (out.dtype, out.weak_type))
+            found.append(got.update(dtype=dtype, weak_type=weak))
+        else:
+            found.append(got)
+    return found
+
+
+# ---- errors ------------------------------------------------------------------------------------
+
+
+def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> None:
+    """Raises TreeError where a carried tree comes out with another structure."""
+    if in_tree == out_tree:
+        return
+    lines = "".join(
+        f"\n    carry{tree.keystr(found.path)}: {found.left} goes in, {found.right} comes out"
+        for found in differences(in_tree, out_tree)
+    )
+    raise TreeError(
+        f"{what} of {name}: the carry comes out with another structure than it goes in",
+        operation=what,
+        got=f"{out_tree}{lines}",
+        wanted=f"{in_tree}, the structure of the initial carry",
+        fix=Fix("same_structure", "return the carry with the structure of the initial one", {}),
+    )
+
+
+def check_carry_types(
+    what: str, name: str, carry_tree: Any, types: Sequence[ArrayType], outs: Sequence[ArrayType]
+) -> None:
+    """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf."""
+    paths = [p for p, _ in tree.leaves_with_path(carry_tree.unflatten([0] * len(types)))]
+    differ = [
+        (tree.keystr(path), got, out)
+        for path, got, out in zip(paths, types, outs, strict=True)
+        if (got.shape, got.dtype) != (out.shape, out.dtype)
+    ]
+    if not differ:
+        return
+    lines = "".join(
+        f"\n    carry{path}: {got} goes in, {out} comes out; {_advice(got, out)}"
+        for path, got, out in differ
+    )
+    path, got, out = differ[0]
+    raise WeftTypeError(
+        f"{what} of {name}: the carry comes out with other types than it goes in{lines}",
+        operation=what,
+        got=f"{len(differ)} carried values that change",
+        wanted="the shape and dtype of each initial value",
+        fix=Fix(
+            "convert" if got.shape == out.shape else "shape",
+            _advice(got, out),
+            {"path": path, "dtype": out.dtype, "shape": out.shape},
+        ),
+    )
+
+
+def _advice(got: ArrayType, out: ArrayType) -> str:
+    if got.shape != out.shape:
+        if got.ndim == out.ndim and out.size > got.size:
+            return (
+                "a carried array keeps its length: start with one of the final length and write "
+                "into it with .at[i].set, or return what is added as the result of each step"
+            )
+        return f"start with an array of shape {out.shape}, or reshape what the body returns"
+    return (
+        f"start with dtype {dtypes.short_name(out.dtype)}, or convert what the body returns to "
+        f"{dtypes.short_name(got.dtype)}"
+    )

@@ -1,0 +1,428 @@
+"""`checkpoint`: a function whose intermediate values are computed again for its derivative.
+
+Linearizing the function gives a program that computes results and residuals, and a linear one that
+reads the residuals. Here the residuals are not handed over: the linear program begins with the
+equations that compute them, from the function's inputs and from those values that a policy says are
+to be saved. See Griewank and Walther, "Algorithm 799: revolve" (TOMS 2000), and Chen, Xu, Zhang,
+Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from weft import tree
+from weft.base import source as sources
+from weft.control_flow.body_tracing import rebuild, run_compiled, trace_body
+from weft.control_flow.checkpoint_policies import Policy, saveable
+from weft.control_flow.jit_primitive import jit_p
+from weft.control_flow.loop_parts import marked, stacked_type
+from weft.control_flow.scan import scan_p
+from weft.core import rules
+from weft.core.check import checked
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, JaxprError, WeftTypeError, WeftValueError, api_boundary
+from weft.interpreters.dce import dce_equations, dce_jaxpr, silenced_equation
+from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.retype import retype_program
+from weft.interpreters.staging import function_name
+from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.transpose import transpose_jaxpr
+from weft.interpreters.vmap import vmap_jaxpr
+from weft.lowering.loop_layouts import keep_in_program
+from weft.lowering.result_layouts import whole_sources
+from weft.runtime import stablehlo
+from weft.tracing.closure_lifting import trace_once
+from weft.tracing.trace_cache import TraceCache
+
+__all__ = ["checkpoint", "remat_p"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+remat_p = Primitive("checkpoint", multiple_results=True, memoise=False)
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+_traces = TraceCache(512, "checkpoint")
+
+
+def checkpoint(
+    fun: Callable[P, R],
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Callable[P, R]:
+    """`fun`, but a derivative keeps only its arguments and computes the rest again.
+
+    Memory is traded for time: of a chain of n functions, each with checkpoint, a gradient keeps n
+    arguments and the intermediate values of one. `policy` says which intermediate values to keep
+    all the same (see `weft.checkpoint_policies`). `prevent_cse=False` allows the compiler to undo
+    the trade, and saves it work inside `scan`, where it cannot. Arguments in `static_argnums` are
+    handed on as they are; the others are traced, so `fun` cannot branch on their values.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.grad(weft.checkpoint(lambda x: wnp.sin(wnp.sin(x))))(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    _check_arguments(fun, policy)
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    name = function_name(fun)
+
+    @api_boundary
+    def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
+        static = {_place(i, args, name) for i in numbers}
+        given = [x for i, x in enumerate(args) if i not in static]
+        leaves, in_tree = tree.flatten((given, kwargs))
+        leaves = [user_value(x) for x in leaves]
+
+        def with_static(function: Callable[..., Any], dynamic: Any, keywords: Any) -> Any:
+            rest = iter(dynamic)
+            full = [x if i in static else next(rest) for i, x in enumerate(args)]
+            return function(*full, **keywords)
+
+        types = [type_of(x) for x in leaves]
+        traced = trace_once(
+            _traces,
+            fun,
+            (in_tree, len(args), tuple(sorted(static)), *types),
+            lambda closed: trace_body("checkpoint", fun, in_tree, types, closed, with_static),
+            tuple(args[i] for i in sorted(static)),
+        )
+        outs = bind_remat([*traced.consts, *leaves], traced.jaxpr, policy, prevent_cse, False)
+        result: R = traced.out_tree.unflatten(outs)
+        return result
+
+    return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
+
+
+def _check_arguments(fun: Any, policy: Any) -> None:
+    if not callable(fun):
+        raise WeftTypeError(
+            f"checkpoint takes a function first, not {type(fun).__name__}",
+            operation="checkpoint",
+            got=type(fun).__name__,
+            wanted="a function",
+        )
+    if policy is not None and not callable(policy):
+        raise WeftTypeError(
+            "checkpoint takes a function as its policy",
+            operation="checkpoint",
+            got=f"{policy!r:.100}",
+            wanted="one of weft.checkpoint_policies, or None",
+            fix=Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable", {}),
+        )
+
+
+def _place(i: int, args: tuple[Any, ...], name: str) -> int:
+    if not -len(args) <= i < len(args):
+        raise WeftValueError(
+            f"checkpoint of {name}: static_argnums names argument {i} of {len(args)}",
+            operation="checkpoint",
+            got=f"static_argnums={i} and {len(args)} positional arguments",
+            wanted="the number of a positional argument",
+            fix=Fix("static_argnums", "leave it out, or pass the argument by position", {}),
+        )
+    return i % len(args)
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+
+def bind_remat(
+    args: Sequence[Any], jaxpr: Jaxpr, policy: Policy | None, prevent_cse: bool, again: bool
+) -> list[Any]:
+    """Applies the primitive; `again` says that the program computes something a second time."""
+    return list(
+        remat_p.bind(*args, jaxpr=jaxpr, policy=policy, prevent_cse=prevent_cse, again=again)
+    )
+
+
+def remat_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+    return run_compiled(remat_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
+
+
+def remat_steps(
+    *args: Any, jaxpr: Jaxpr, again: bool, **params: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    second = ", computed again" if again else ""
+    yield f"the checkpoint of {jaxpr.name}{second}", jaxpr, args
+
+
+def remat_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
+    wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
+    if [(t.shape, t.dtype) for t in types] != wanted:
+        raise JaxprError(
+            "checkpoint: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=", ".join(map(str, jaxpr.in_types)),
+        )
+    return jaxpr.out_types
+
+
+def remat_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    program, marks = jvp_jaxpr(jaxpr, nonzero)
+    given = [t for t in tangents if type(t) is not Zero]
+    outs = remat_p.bind(*primals, *given, jaxpr=program, **params)
+    n = len(jaxpr.outputs)
+    return outs[:n], scatter(marks, outs[n:], jaxpr.out_types)
+
+
+def remat_linearize(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    jaxpr: Jaxpr,
+    policy: Policy | None,
+    prevent_cse: bool,
+    again: bool,
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    first, second, reads, marks = jaxpr.derived(
+        ("remat_linearize", nonzero, policy), lambda: split_again(jaxpr, nonzero, policy)
+    )
+    outs = bind_remat(primals, first, policy, prevent_cse, again)
+    n = len(jaxpr.outputs)
+    tangents_out: list[Any] = []
+    if any(marks):
+        given = [t for t in tangents if type(t) is not Zero]
+        operands = [*marked(primals, reads), *outs[n:], *given]
+        tangents_out = bind_remat(operands, second, policy, prevent_cse, True)
+    return outs[:n], scatter(marks, tangents_out, jaxpr.out_types)
+
+
+def split_again(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Policy | None
+) -> tuple[Jaxpr, Jaxpr, list[bool], tuple[bool, ...]]:
+    """The program of the results and of the values to save; the linear program that computes the
+    other residuals again; which inputs that reads; which results have tangents."""
+    split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
+    primal, n = split.primal, len(jaxpr.outputs)
+    offset = {"output": 0, "extra": n}
+    residuals: list[Any] = [
+        primal.inputs[i] if kind == "input" else primal.outputs[offset[kind] + i]
+        for kind, i in split.residual_sources
+    ]
+    eqns, saved, forward = computed_again(primal.eqns, residuals, policy)
+    eqns, _ = dce_equations(eqns, residuals)
+    read = {x for eqn in eqns for x in eqn.inputs} | set(residuals)
+    reads = [var in read for var in primal.inputs]
+    again = checked(Jaxpr([*marked(primal.inputs, reads), *saved], eqns, residuals, 0, jaxpr.name))
+
+    def function(*values: Any) -> list[Any]:
+        k = len(again.inputs)
+        return eval_jaxpr(split.linear, (), *eval_jaxpr(again, (), *values[:k]), *values[k:])
+
+    tangent_types = [t.tangent() for t in marked(jaxpr.in_types, nonzero)]
+    second = rebuild(function, [*again.in_types, *tangent_types], jaxpr.name, "checkpoint")
+    whole = Jaxpr(primal.inputs, forward, [*primal.outputs[:n], *saved], 0, jaxpr.name)
+    first, _ = dce_jaxpr(whole, (True,) * len(whole.outputs), True)
+    return first, second, reads, split.nonzero_out
+
+
+def computed_again(
+    eqns: Sequence[Equation], wanted: Sequence[Var], policy: Policy | None
+) -> tuple[list[Equation], list[Var], list[Equation]]:
+    """The equations that compute the wanted values again; the values that these start from besides
+    the inputs: those that the policy saves, and results of equations with effects; and all the
+    equations, of which those that hold loops now also give what the policy saves inside."""
+    needed = set(wanted)
+    again: list[Equation] = []
+    saved: list[Var] = []
+    forward: list[Equation] = []
+    for whole in reversed(eqns):
+        forward.append(whole)
+        eqn = silenced_equation(whole)
+        if eqn is None:
+            continue
+        flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)
+        read = [var in needed for var in eqn.outputs]
+        saved += [v for v, r, flag in zip(eqn.outputs, read, flags, strict=True) if r and flag]
+        if not any(r and not flag for r, flag in zip(read, flags, strict=True)):
+            continue
+        if eqn.primitive is scan_p and policy is not None:
+            forward[-1], eqn, stacked = scanned_again(whole, eqn, policy, read)
+            saved += [v for v in stacked if v not in saved]
+        # What is saved of an equation that runs again comes in: it is not bound a second time.
+        outputs = [Var(v.type) if v in saved else v for v in eqn.outputs]
+        again.append(eqn if outputs == list(eqn.outputs) else eqn.replace(outputs=outputs))
+        needed.update(x for x in eqn.inputs if type(x) is Var)
+    return again[::-1], saved, forward[::-1]
+
+
+def scanned_again(
+    whole: Equation, eqn: Equation, policy: Policy, read: Sequence[bool]
+) -> tuple[Equation, Equation, list[Var]]:
+    """A scan that also stacks what the policy saves of each step, the scan that reads this instead
+    of computing it again, and the stacked values."""
+    # The body with what it prints: the forward scan keeps that, the other one does not.
+    body: Jaxpr = whole.params["jaxpr"]
+    n = eqn.params["num_carry"]
+    used = [*body.outputs[:n], *marked(body.outputs[n:], read[n:])]
+    results = [atom for atom in used if type(atom) is Var]
+    inner, inside, forward = computed_again(body.eqns, results, policy)
+    if not inside:
+        return whole, eqn, []
+    there = dict(zip(body.outputs[n:], eqn.outputs[n:], strict=True))
+    fresh = [v for v in inside if v not in there]
+    made = {v: Var(stacked_type(v.type, eqn.params["length"])) for v in fresh}
+    stacked = [made[v] if v in made else there[v] for v in inside]
+    first = Jaxpr(body.inputs, forward, [*body.outputs, *fresh], 0, body.name)
+    second = Jaxpr([*body.inputs, *inside], inner, used, 0, body.name)
+    return (
+        whole.replace(
+            params=whole.params | {"jaxpr": checked(first)},
+            outputs=[*whole.outputs, *(made[v] for v in fresh)],
+        ),
+        eqn.replace(
+            inputs=[*eqn.inputs, *stacked],
+            outputs=[*eqn.outputs[:n], *marked(eqn.outputs[n:], read[n:])],
+            params=eqn.params | {"jaxpr": checked(second)},
+        ),
+        stacked,
+    )
+
+
+def inlined(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with the programs of jitted functions in their places, for policies to see."""
+
+    def make() -> Jaxpr:
+        if not any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
+            return jaxpr
+
+        def function(*values: Any) -> list[Any]:
+            env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
+
+            def read(x: Any) -> Any:
+                return x.value if type(x) is Literal else env[x]
+
+            for eqn in jaxpr.eqns:
+                args = [read(x) for x in eqn.inputs]
+                if eqn.primitive is jit_p:
+                    outs: Any = eval_jaxpr(inlined(eqn.params["jaxpr"]), (), *args)
+                else:
+                    with sources.override(eqn.source):
+                        outs = eqn.primitive.bind(*args, **eqn.params)
+                    outs = outs if eqn.primitive.multiple_results else [outs]
+                env.update(zip(eqn.outputs, outs, strict=True))
+            return [read(x) for x in jaxpr.outputs]
+
+        return rebuild(function, jaxpr.in_types, jaxpr.name, "checkpoint")
+
+    found: Jaxpr = jaxpr.derived("inlined", make)
+    return found
+
+
+def remat_transpose(
+    cotangents: Sequence[Any], *operands: Any, jaxpr: Jaxpr, **params: Any
+) -> list[Any]:
+    linear = tuple(type(x) is LinearOperand for x in operands)
+    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    program, reached = jaxpr.derived(
+        ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
+    )
+    known = [x for x in operands if type(x) is not LinearOperand]
+    given = [ct for ct in cotangents if type(ct) is not Zero]
+    outs = remat_p.bind(*known, *given, jaxpr=program, **params)
+    return place_cotangents(linear, reached, outs)
+
+
+def transposed(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """As `transpose_jaxpr`, for programs in which an equation may also compute what is not linear.
+
+    Partial evaluation makes such programs: what comes later computes everything again, so a branch
+    or a loop in it gives values beside tangents. The values are computed before the transpose.
+    """
+    if not any(eqn.primitive in rules.partial_eval for eqn in jaxpr.eqns):
+        return transpose_jaxpr(jaxpr, linear, nonzero)
+    split = partial_eval_jaxpr(jaxpr, linear)
+    residual_types = split.residual_types
+    flags = (False,) * len(residual_types) + (True,) * sum(linear)
+    backward, reached = transpose_jaxpr(
+        split.unknown, flags, tuple(marked(nonzero, split.unknown_out))
+    )
+    known_types = [t for t, flag in zip(jaxpr.in_types, linear, strict=True) if not flag]
+    ct_types = marked(jaxpr.out_types, nonzero)
+    # A result that is known has no part in the derivative, whatever its cotangent.
+    used = marked(split.unknown_out, nonzero)
+
+    def function(*values: Any) -> list[Any]:
+        n = len(known_types)
+        known = eval_jaxpr(split.known, (), *values[:n])
+        residuals = known[len(known) - len(residual_types) :]
+        return eval_jaxpr(backward, (), *residuals, *marked(values[n:], used))
+
+    return rebuild(function, [*known_types, *ct_types], jaxpr.name, "checkpoint"), reached
+
+
+def remat_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
+) -> tuple[list[Any], tuple[int | None, ...]]:
+    program, dims_out = vmap_jaxpr(jaxpr, axis, tuple(dims))
+    return list(remat_p.bind(*args, jaxpr=program, **params)), dims_out
+
+
+def remat_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    jaxpr = eqn.params["jaxpr"]
+    split = partial_eval_jaxpr(jaxpr, tuple(unknown))
+    known_out = tuple(not flag for flag in split.unknown_out)
+    if not any(known_out) or eqn.effects:
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    # No residuals are handed over: the second part computes what it needs again.
+    known = remat_dce(eqn, known_out)[1]
+    later = remat_dce(eqn, split.unknown_out)[1]
+    return SplitEquation(known, later, split.unknown_out, [])
+
+
+def remat_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    jaxpr, reads = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
+    if not jaxpr.outputs and not jaxpr.effects:
+        return [False] * len(eqn.inputs), None
+    smaller = eqn.replace(
+        inputs=marked(eqn.inputs, reads),
+        outputs=marked(eqn.outputs, used),
+        params=eqn.params | {"jaxpr": jaxpr},
+    )
+    return list(reads), smaller
+
+
+def remat_lower(
+    context: Any, *values: Any, jaxpr: Jaxpr, prevent_cse: bool, again: bool, **params: Any
+) -> list[Any]:
+    if again and prevent_cse and values:
+        # The compiler may not look through the barrier: so it finds no common subexpressions, and
+        # starts computing again only when all operands, the cotangents among them, are there.
+        values = tuple(stablehlo.optimization_barrier(values))
+    return list(context.lower_jaxpr(jaxpr, values, "checkpoint"))
+
+
+rules.impl.register(remat_p, remat_impl)
+rules.type_rule.register(remat_p, remat_type)
+rules.retype.register(remat_p, retype_program)
+rules.jvp.register(remat_p, remat_jvp)
+rules.linearize.register(remat_p, remat_linearize)
+rules.transpose.register(remat_p, remat_transpose)
+rules.vmap.register(remat_p, remat_vmap)
+rules.partial_eval.register(remat_p, remat_partial_eval)
+rules.layout.register(remat_p, whole_sources)
+rules.reads.register(remat_p, reads_of_program)
+rules.moves.register(remat_p, moves_of_program)
+rules.keep_layouts.register(remat_p, keep_in_program)
+rules.dce.register(remat_p, remat_dce)
+rules.lower.register(remat_p, remat_lower)
+rules.steps.register(remat_p, remat_steps)

@@ -1,0 +1,230 @@
+"""Policies for `checkpoint`: which intermediate values to save instead of computing them again.
+
+A policy is called as `policy(primitive, *operand_types, **params)` for each equation of a function
+and answers whether its results are to be saved. Values are given names by `checkpoint_name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from weft import tree
+from weft.control_flow.scan import scan_p
+from weft.core.jaxpr import Equation, Jaxpr
+from weft.core.primitive import Primitive
+from weft.core.reads import elementwise_reads
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, user_value
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
+from weft.ops.declare import primitive
+from weft.ops.products.convolution import conv_p
+from weft.ops.products.dot import dot_general_p
+
+__all__ = [
+    "checkpoint_dots",
+    "checkpoint_dots_with_no_batch_dims",
+    "checkpoint_name",
+    "dots_saveable",
+    "dots_with_no_batch_dims_saveable",
+    "everything_saveable",
+    "nothing_saveable",
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
+    "save_any_names_but_these",
+    "save_anything_except_these_names",
+    "save_from_both_policies",
+    "save_only_these_names",
+]
+
+T = TypeVar("T")
+
+Policy = Callable[..., bool]
+
+
+def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
+    """Which results of an equation a policy saves (None: none). Of a scan, the stacked ones that
+    it saves of the body."""
+    if policy is None or policy is nothing_saveable:
+        return [False] * len(eqn.outputs)
+    if eqn.primitive is scan_p:
+        body: Jaxpr = eqn.params["jaxpr"]
+        n = eqn.params["num_carry"]
+        return [False] * n + [saved_inside(body, atom, policy) for atom in body.outputs[n:]]
+    types = [x.type for x in eqn.inputs]
+    answer = policy(eqn.primitive, *types, **eqn.params)
+    if not isinstance(answer, bool):
+        raise WeftTypeError(
+            "a policy of checkpoint answers whether to save",
+            operation="checkpoint",
+            got=f"{answer!r:.100} for {eqn.primitive.name}",
+            wanted="True or False",
+            fix=Fix(
+                "call",
+                "call what makes a policy: save_only_these_names('a'), not save_only_these_names",
+                {},
+            ),
+        )
+    return [answer] * len(eqn.outputs)
+
+
+def saved_inside(body: Jaxpr, atom: Any, policy: Policy) -> bool:
+    for eqn in body.eqns:
+        for var, flag in zip(eqn.outputs, saveable(eqn, policy), strict=True):
+            if var is atom:
+                return flag
+    return False
+
+
+# ---- policies ----------------------------------------------------------------------------------
+
+
+def everything_saveable(*_: Any, **__: Any) -> bool:
+    """Saves every intermediate value that the derivative reads, as if there were no checkpoint."""
+    return True
+
+
+def nothing_saveable(*_: Any, **__: Any) -> bool:
+    """Saves nothing but the arguments: the least memory. What `checkpoint` does by itself."""
+    return False
+
+
+def dots_saveable(primitive: Primitive, *_: Any, **__: Any) -> bool:
+    """Saves results of matrix products and convolutions, and computes the cheap rest again."""
+    return primitive is dot_general_p or primitive is conv_p
+
+
+def dots_with_no_batch_dims_saveable(primitive: Primitive, *_: Any, **params: Any) -> bool:
+    """Saves results of matrix products without batch dimensions: of weights with activations."""
+    if primitive is not dot_general_p:
+        return False
+    _, (left, right) = params["dimension_numbers"]
+    return not left and not right
+
+
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+def save_only_these_names(*names: str) -> Policy:
+    """A policy that saves the values given one of these names, and no others."""
+    chosen = _names("save_only_these_names", names)
+
+    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
+        return primitive is name_p and params["name"] in chosen
+
+    return policy
+
+
+def save_any_names_but_these(*names: str) -> Policy:
+    """A policy that saves the values given any name but these, and no others."""
+    chosen = _names("save_any_names_but_these", names)
+
+    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
+        return primitive is name_p and params["name"] not in chosen
+
+    return policy
+
+
+def save_anything_except_these_names(*names: str) -> Policy:
+    """A policy that saves everything but the values given one of these names."""
+    chosen = _names("save_anything_except_these_names", names)
+
+    def policy(primitive: Primitive, *_: Any, **params: Any) -> bool:
+        return not (primitive is name_p and params["name"] in chosen)
+
+    return policy
+
+
+def save_from_both_policies(first: Policy, second: Policy) -> Policy:
+    """A policy that saves what either of two saves."""
+
+    def policy(primitive: Primitive, *types: Any, **params: Any) -> bool:
+        return first(primitive, *types, **params) or second(primitive, *types, **params)
+
+    return policy
+
+
+def save_and_offload_only_these_names(**_: Any) -> Policy:
+    """Not there: values cannot be moved to the host's memory yet. Raises an error that says so."""
+    raise _no_offloading("save_and_offload_only_these_names", "save_only_these_names(…)")
+
+
+def offload_dot_with_no_batch_dims(*_: Any, **__: Any) -> Policy:
+    """Not there: values cannot be moved to the host's memory yet. Raises an error that says so."""
+    raise _no_offloading("offload_dot_with_no_batch_dims", "dots_with_no_batch_dims_saveable")
+
+
+def _no_offloading(what: str, instead: str) -> WeftNotImplementedError:
+    return WeftNotImplementedError(
+        f"{what}: saved values stay in the memory of the device; moving them to the host's is not "
+        "there yet",
+        operation=what,
+        wanted="a policy that saves on the device",
+        fix=Fix("policy", f"use {instead}", {"policy": instead}),
+    )
+
+
+def _names(what: str, names: tuple[Any, ...]) -> frozenset[str]:
+    for name in names:
+        if not isinstance(name, str):
+            raise WeftTypeError(
+                f"{what} takes names",
+                operation=what,
+                got=f"{name!r:.100}",
+                wanted="strings",
+                fix=Fix("unpack", "pass the names one by one: f('a', 'b')", {}),
+            )
+    return frozenset(names)
+
+
+# ---- names -------------------------------------------------------------------------------------
+
+
+def checkpoint_name(x: T, name: str) -> T:
+    """The values themselves, with a name by which a policy can choose them; trees leaf by leaf.
+
+    >>> import weft
+    >>> weft.checkpoint_name(2.0, "activation")
+    Array(2., dtype=float32, weak_type=True)
+    """
+    if not isinstance(name, str):
+        raise WeftTypeError(
+            "checkpoint_name takes names that are strings",
+            operation="checkpoint_name",
+            got=f"{name!r:.100}",
+            wanted="a string",
+            fix=Fix("string", f"pass a string: {str(name)!r}", {"name": str(name)}),
+        )
+    return tree.map(lambda leaf: name_p.bind(user_value(leaf), name=name), x)
+
+
+def name_type(x: ArrayType, *, name: str) -> ArrayType:
+    return x
+
+
+def name_vmap(axis: AxisData, args: Any, dims: Any, *, name: str) -> tuple[Any, int | None]:
+    return name_p.bind(args[0], name=name), dims[0]
+
+
+def name_transpose(ct: Any, x: Any, *, name: str) -> list[Any]:
+    return [ct]
+
+
+def name_lower(context: Any, x: Any, *, name: str) -> Any:
+    return x
+
+
+def name_jvp(primals: Any, tangents: Any, *, name: str) -> tuple[Any, Any]:
+    return name_p.bind(primals[0], name=name), tangents[0]
+
+
+name_p = primitive(
+    "name",
+    type_rule=name_type,
+    jvp=name_jvp,
+    transpose=name_transpose,
+    vmap=name_vmap,
+    reads=elementwise_reads,
+    lower=name_lower,
+)

@@ -1,0 +1,620 @@
+"""Conditionals: `cond` and `switch`, one primitive whose first operand says which branch runs.
+
+The branches are programs of the same inputs and results; what any of them closes over is an
+operand of all. A transformation transforms every branch and then joins what differs between them:
+which results have tangents, which residuals they leave, which of them are mapped. Under `vmap` a
+mapped index turns the conditional into a selection between the results of all branches; where a
+branch has effects, into a loop that runs for each element the branch it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import as_array
+from weft.control_flow.body_tracing import rebuild, trace_body
+from weft.control_flow.branch_residuals import Places
+from weft.control_flow.mapped_choice import one_by_one, select_rows
+from weft.core import rules
+from weft.core.check import checked
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    Fix,
+    JaxprError,
+    TreeError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.retype import fit, widened
+from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.transpose import transpose_jaxpr
+from weft.interpreters.vmap import vmap_jaxpr
+from weft.lowering.loop_layouts import keep_layouts
+from weft.ops.collectives.named_axes import check_silent
+from weft.ops.elementwise.arithmetic import eq, ne
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import clamp
+from weft.ops.structural.layout_constraint import constraint_equation
+from weft.ops.structural.tangents import instantiate
+from weft.tracing.closure_lifting import trace_once
+from weft.tracing.trace_cache import TraceCache, TracedBody
+
+__all__ = ["cond", "cond_p", "switch"]
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+Branches = tuple[Jaxpr, ...]
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+@overload
+def cond(
+    pred: Any,
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., S],
+    *operands: Any,
+    operand: Any = ...,
+) -> R | S: ...
+
+
+@overload
+def cond(
+    pred: Any,
+    true_operand: Any,
+    true_fun: Callable[[Any], R],
+    false_operand: Any,
+    false_fun: Callable[[Any], S],
+    /,
+) -> R | S: ...
+
+
+@api_boundary
+def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None) -> Any:
+    """`true_fun(*operands)` where the boolean scalar `pred` holds, `false_fun(*operands)` else.
+
+    Both functions are traced; their results have one structure, and leaf by leaf one shape and
+    dtype (WeftTypeError shows the leaves that differ). Only the chosen one is computed, except
+    under a `vmap` that maps `pred`.
+
+    >>> import weft
+    >>> weft.lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0)
+    Array(4., dtype=float32, weak_type=True)
+    """
+    if not callable(true_fun) and callable(false_fun) and len(operands) == 2:
+        # The form of old programs: cond(pred, true_operand, true_fun, false_operand, false_fun).
+        (other, false_function), chosen, function = operands, true_fun, false_fun
+        if callable(false_function):
+            return cond(
+                pred, lambda x, _: function(x), lambda _, y: false_function(y), chosen, other
+            )
+    if operand is not None:
+        if operands:
+            raise WeftTypeError("cond takes operands by position or as operand=, not both")
+        operands = (operand,)
+    if not callable(true_fun) or not callable(false_fun):
+        raise WeftTypeError(
+            "cond takes two functions after the predicate",
+            operation="cond",
+            got=f"{type(true_fun).__name__} and {type(false_fun).__name__}",
+            wanted="two callables",
+        )
+    of = type_of(pred)
+    if of.shape or of.dtype not in dtypes.ANY - dtypes.COMPLEX:
+        raise WeftTypeError(
+            "cond takes a boolean scalar as its predicate",
+            operation="cond",
+            got=str(of),
+            wanted="bool[]",
+            fix=Fix("reduce", "reduce it with .any() or .all(), or use weft.numpy.where", {}),
+        )
+    if of.dtype != dtypes.bool_:
+        pred = ne(pred, of.dtype.type(0))
+    index = convert_element_type(pred, dtypes.int32)
+    return _bind_branches("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
+
+
+@overload
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R: ...
+
+
+# Of functions of several kinds, such as ufuncs beside others, checkers find no common result.
+@overload
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
+
+
+@api_boundary
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`branches[index](*operands)`, where `index` is an integer scalar that may be traced.
+
+    An index out of range is clamped to the nearest branch. Results of branches as for `cond`.
+
+    >>> import weft
+    >>> weft.lax.switch(1, [lambda x: x, lambda x: 10.0 * x], 3.0)
+    Array(30., dtype=float32, weak_type=True)
+    """
+    branches = tuple(branches)
+    if not branches or not all(callable(branch) for branch in branches):
+        raise WeftValueError(
+            "switch takes a sequence of at least one function",
+            operation="switch",
+            got=f"{len(branches)} branches",
+            wanted="functions",
+        )
+    of = type_of(index)
+    if of.shape or of.dtype not in dtypes.INTEGER:
+        raise WeftTypeError(
+            "switch takes an integer scalar as its index",
+            operation="switch",
+            got=str(of),
+            wanted="i32[]",
+            fix=Fix("convert", "convert the index to int32 (.astype(weft.numpy.int32))", {}),
+        )
+    last = np.int32(len(branches) - 1)
+    if of.dtype in dtypes.UNSIGNED:
+        index = clamp(of.dtype.type(0), index, of.dtype.type(last))
+        index = convert_element_type(index, dtypes.int32)
+    else:
+        index = convert_element_type(
+            clamp(of.dtype.type(0), index, of.dtype.type(last)), dtypes.int32
+        )
+    names = tuple(f"branch {i}" for i in range(len(branches)))
+    return _bind_branches("switch", index, branches, operands, names)
+
+
+_traces = TraceCache(512)
+
+
+def _bind_branches(
+    what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
+) -> Any:
+    leaves, in_tree = tree.flatten(operands)
+    leaves = [user_value(x) for x in leaves]
+    in_types = [type_of(x) for x in leaves]
+    traced = [
+        trace_once(
+            _traces, f, (what, in_tree, *in_types), partial(trace_body, what, f, in_tree, in_types)
+        )
+        for f in functions
+    ]
+    _check_branches(what, traced, names)
+    jaxprs, consts = _share_consts(traced)
+    outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)
+    return traced[0].out_tree.unflatten(outs)
+
+
+def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> None:
+    """Raises WeftTypeError or TreeError where the results of the branches differ."""
+    first, first_tree = traced[0].jaxpr, traced[0].out_tree
+    for body, name in zip(traced[1:], names[1:], strict=True):
+        jaxpr, out_tree = body.jaxpr, body.out_tree
+        if out_tree != first_tree:
+            raise TreeError(
+                f"{what}: the branches return different structures",
+                operation=what,
+                got=f"{names[0]} ({first.name}) returns {first_tree}\n"
+                f"    {name} ({jaxpr.name}) returns {out_tree}",
+                wanted="equal structures",
+                fix=Fix("same_structure", "return the same structure from every branch", {}),
+            )
+        paths = [p for p, _ in tree.leaves_with_path(out_tree.unflatten([0] * out_tree.num_leaves))]
+        differ = [
+            f"\n    result{tree.keystr(path)}: {a} in {names[0]}, {b} in {name}"
+            for path, a, b in zip(paths, first.out_types, jaxpr.out_types, strict=True)
+            if (a.shape, a.dtype) != (b.shape, b.dtype)
+        ]
+        if differ:
+            raise WeftTypeError(
+                f"{what}: the branches return different types" + "".join(differ),
+                operation=what,
+                got=f"{len(differ)} results that differ",
+                wanted="equal shapes and dtypes",
+                fix=Fix(
+                    "convert", "convert the results to one dtype and shape in the branches", {}
+                ),
+            )
+
+
+def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
+    """The branches with the closed-over values of all as their first inputs."""
+    union: dict[int, Any] = {}
+    for body in traced:
+        union.update((id(value), value) for value in body.consts)
+    place = {identity: i for i, identity in enumerate(union)}
+    own = tuple(tuple(place[id(value)] for value in body.consts) for body in traced)
+    types = [type_of(value) for value in union.values()]
+
+    def make() -> tuple[Branches, None]:
+        jaxprs = []
+        for body, places in zip(traced, own, strict=True):
+            jaxpr, n = body.jaxpr, len(places)
+            at = dict(zip(places, jaxpr.inputs[:n], strict=True))
+            inputs = [at[i] if i in at else Var(type) for i, type in enumerate(types)]
+            inputs += jaxpr.inputs[n:]
+            jaxprs.append(Jaxpr(inputs, jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name))
+        return tuple(jaxprs), None
+
+    programs = tuple(body.jaxpr for body in traced)
+    branches, _ = derive(programs, ("shared", own, tuple(types)), make)
+    return branches, list(union.values())
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+cond_p = Primitive("cond", multiple_results=True, memoise=False)
+
+
+def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
+    chosen = min(max(int(index), 0), len(branches) - 1)
+    outs = eval_jaxpr(branches[chosen], (), *operands)
+    # Branches may differ in weak types: the result has the joined type whichever of them ran.
+    types = branches[0].derived(
+        (branches[1:], "types"),
+        lambda: cond_type(type_of(np.int32(0)), *branches[0].in_types, branches=branches),
+    )
+    return [
+        convert_element_type(x, t.dtype)
+        if type_of(x).weak_type and not t.weak_type
+        else as_array(x)
+        for x, t in zip(outs, types, strict=True)
+    ]
+
+
+def cond_steps(
+    index: Any, *operands: Any, branches: Branches
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    chosen = min(max(int(index), 0), len(branches) - 1)
+    yield f"branch {chosen} of the conditional", branches[chosen], operands
+
+
+def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[ArrayType]:
+    if index.shape or index.dtype != dtypes.int32:
+        raise JaxprError(f"cond: the index is {index}, not i32[]")
+    for jaxpr in branches:
+        wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
+        if [(t.shape, t.dtype) for t in types] != wanted:
+            raise JaxprError(
+                "cond: the operands do not fit a branch",
+                got=", ".join(map(str, types)),
+                wanted=", ".join(map(str, jaxpr.in_types)),
+            )
+    outs = []
+    for column in zip(*(jaxpr.out_types for jaxpr in branches), strict=True):
+        if len({(t.shape, t.dtype) for t in column}) > 1:
+            raise JaxprError(f"cond: the branches return {' and '.join(map(str, column))}")
+        varying = index.varying.union(*(t.varying for t in column))
+        outs.append(column[0].update(weak_type=all(t.weak_type for t in column), varying=varying))
+    return outs
+
+
+def cond_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """Branches that take and give the same types. What is chosen by a value that varies varies with
+    it, and so do the operands of the branches: the sums that casts transpose to must not stand in a
+    branch that only some devices run."""
+    branches: Branches = params["branches"]
+    index = types[0].varying
+    for jaxpr in branches:
+        check_silent("cond", jaxpr, index)
+    columns = zip(*([*types[1:]], *(jaxpr.in_types for jaxpr in branches)), strict=True)
+    varying = [index.union(*(t.varying for t in column)) for column in columns]
+
+    def widen(jaxpr: Jaxpr, outs: list[frozenset[str]] | None = None) -> Jaxpr:
+        pairs = zip(jaxpr.in_types, varying, strict=True)
+        return widened(jaxpr, [t.update(varying=axes) for t, axes in pairs], outs)
+
+    results = zip(*(widen(jaxpr).out_types for jaxpr in branches), strict=True)
+    outs = [index.union(*(t.varying for t in column)) for column in results]
+    wanted = [t.update(varying=axes) for t, axes in zip(types[1:], varying, strict=True)]
+    return [types[0], *wanted], {"branches": tuple(widen(jaxpr, outs) for jaxpr in branches)}
+
+
+def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
+    """Which places are marked in any branch."""
+    return tuple(any(column) for column in zip(*marks, strict=True))
+
+
+def derive(
+    branches: Branches, key: Any, make: Callable[[], tuple[Branches, Any]]
+) -> tuple[Branches, Any]:
+    """What was derived from a set of branches, remembered on the first of them."""
+    found: tuple[Branches, Any] = branches[0].derived((branches[1:], *key), make)
+    return found
+
+
+def cond_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    marks = join([jvp_jaxpr(jaxpr, nonzero)[1] for jaxpr in branches])
+    programs = tuple(jvp_jaxpr(jaxpr, nonzero, marks)[0] for jaxpr in branches)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    outs = cond_p.bind(*primals, *given, branches=programs)
+    n = len(branches[0].outputs)
+    return outs[:n], scatter(marks, outs[n:], [type_of(x) for x in outs[:n]])
+
+
+def cond_linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
+) -> tuple[list[Any], list[Any]]:
+    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    programs, info = derive(
+        branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
+    )
+    marks, linear, from_inputs, n = info
+    index, *operands = primals
+    outs = cond_p.bind(index, *operands, branches=programs)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    residuals = [operands[i] for i in from_inputs] + outs[n:]
+    tangents_out: list[Any] = []
+    if any(marks):
+        tangents_out = cond_p.bind(index, *residuals, *given, branches=linear)
+    return outs[:n], scatter(marks, tangents_out, [type_of(x) for x in outs[:n]])
+
+
+def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
+    """The branches that also compute residuals, and those of the linear conditional."""
+    marks = join([linearize_jaxpr(jaxpr, nonzero).nonzero_out for jaxpr in branches])
+    splits = [linearize_jaxpr(jaxpr, nonzero, marks) for jaxpr in branches]
+    from_inputs = sorted({i for s in splits for kind, i in s.residual_sources if kind == "input"})
+    n = len(branches[0].outputs)
+    offset = {"output": 0, "extra": n}
+    computed = [
+        [offset[kind] + i for kind, i in s.residual_sources if kind != "input"] for s in splits
+    ]
+    places = Places(
+        [[s.primal.out_types[i] for i in own] for s, own in zip(splits, computed, strict=True)]
+    )
+    in_types = branches[0].in_types
+
+    def primal_branch(b: int) -> Jaxpr:
+        def function(*values: Any) -> list[Any]:
+            outs = eval_jaxpr(splits[b].primal, (), *values)
+            return [*outs[:n], *places.fill(b, [outs[i] for i in computed[b]])]
+
+        return rebuild(function, in_types, branches[b].name, "cond")
+
+    def linear_branch(b: int) -> Jaxpr:
+        k = len(from_inputs)
+
+        def function(*values: Any) -> list[Any]:
+            inputs = dict(zip(from_inputs, values[:k], strict=True))
+            own = iter(places.pick(b, values[k : k + len(places.types)]))
+            residuals = [
+                inputs[i] if kind == "input" else next(own)
+                for kind, i in splits[b].residual_sources
+            ]
+            return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(places.types) :])
+
+        tangent_types = [t.tangent() for t, flag in zip(in_types, nonzero, strict=True) if flag]
+        types = [in_types[i] for i in from_inputs] + places.types + tangent_types
+        return rebuild(function, types, branches[b].name, "cond")
+
+    every = range(len(branches))
+    linear = tuple(linear_branch(b) for b in every)
+    return tuple(primal_branch(b) for b in every), (marks, linear, from_inputs, n)
+
+
+def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches) -> list[Any]:
+    index, *rest = operands
+    linear = tuple(type(x) is LinearOperand for x in rest)
+    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    programs, marks = derive(
+        branches,
+        ("transpose", linear, nonzero),
+        lambda: _transpose_branches(branches, linear, nonzero),
+    )
+    known = [x for x in rest if type(x) is not LinearOperand]
+    given = [ct for ct in cotangents if type(ct) is not Zero]
+    outs = cond_p.bind(index, *known, *given, branches=programs) if any(marks) else ()
+    return [None, *place_cotangents(linear, marks, outs)]
+
+
+def _transpose_branches(
+    branches: Branches, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> tuple[Branches, tuple[bool, ...]]:
+    transposed = [transpose_jaxpr(jaxpr, linear, nonzero) for jaxpr in branches]
+    marks = join([own for _, own in transposed])
+    wanted = [v.type for v, flag in zip(branches[0].inputs, linear, strict=True) if flag]
+
+    def branch(jaxpr: Jaxpr, own: tuple[bool, ...]) -> Jaxpr:
+        def function(*values: Any) -> list[Any]:
+            outs = iter(eval_jaxpr(jaxpr, (), *values))
+            found = [next(outs) if flag else Zero(t) for flag, t in zip(own, wanted, strict=True)]
+            return [instantiate(x) for x, keep in zip(found, marks, strict=True) if keep]
+
+        return rebuild(function, jaxpr.in_types, jaxpr.name, "cond")
+
+    return tuple(branch(jaxpr, own) for jaxpr, own in transposed), marks
+
+
+def cond_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
+) -> tuple[list[Any], list[int | None]]:
+    (index, *operands), (index_dim, *rest) = args, dims
+    if index_dim is None:
+        programs, marks = _vmap_branches(axis, rest, branches, None)
+        outs = cond_p.bind(index, *operands, branches=programs)
+        return outs, [0 if flag else None for flag in marks]
+    if any(jaxpr.effects for jaxpr in branches):
+        # All branches at once would have the effects of those not taken.
+        return one_by_one(axis, args, dims, lambda *xs: cond_p.bind(*xs, branches=branches), "cond")
+    every = (True,) * len(branches[0].outputs)
+    programs, _ = _vmap_branches(axis, rest, branches, every)
+    results = [eval_jaxpr(jaxpr, (), *operands) for jaxpr in programs]
+    found = []
+    for column in zip(*results, strict=True):
+        out = column[-1]
+        for i in range(len(branches) - 2, -1, -1):
+            out = select_rows(eq(index, np.int32(i)), column[i], out)
+        found.append(out)
+    return found, [0] * len(found)
+
+
+def _vmap_branches(
+    axis: AxisData, dims: Sequence[int | None], branches: Branches, wanted: Any
+) -> tuple[Branches, tuple[bool, ...]]:
+    key = tuple(dims)
+    if wanted is None:
+        found = [vmap_jaxpr(jaxpr, axis, key)[1] for jaxpr in branches]
+        wanted = join([[dim is not None for dim in own] for own in found])
+    return tuple(vmap_jaxpr(jaxpr, axis, key, wanted)[0] for jaxpr in branches), wanted
+
+
+def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    branches: Branches = eqn.params["branches"]
+    if unknown[0]:
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    flags = tuple(unknown[1:])
+    marks = join([partial_eval_jaxpr(jaxpr, flags).unknown_out for jaxpr in branches])
+    splits = [partial_eval_jaxpr(jaxpr, flags, marks) for jaxpr in branches]
+    places = Places([s.residual_types for s in splits])
+    n = marks.count(False)
+    # The joined types, which a branch alone may not have: one may give a Python number.
+    known_types, later_types = (
+        [v.type for v, mark in zip(eqn.outputs, marks, strict=True) if mark is unknown_part]
+        for unknown_part in (False, True)
+    )
+
+    def known_branch(b: int) -> Jaxpr:
+        def function(*values: Any) -> list[Any]:
+            outs = eval_jaxpr(splits[b].known, (), *values)
+            results = [*outs[:n], *places.fill(b, outs[n:])]
+            return [fit(x, t) for x, t in zip(results, known_types + places.types, strict=True)]
+
+        return rebuild(function, splits[b].known.in_types, branches[b].name, "cond")
+
+    def unknown_branch(b: int) -> Jaxpr:
+        k = len(places.types)
+
+        def function(*values: Any) -> list[Any]:
+            own = places.pick(b, values[:k])
+            outs = eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
+            return [fit(x, t) for x, t in zip(outs, later_types, strict=True)]
+
+        rest = [t for t, flag in zip(branches[b].in_types, flags, strict=True) if flag]
+        return rebuild(function, places.types + rest, branches[b].name, "cond")
+
+    every = range(len(branches))
+    index, *operands = eqn.inputs
+    residuals = [Var(type) for type in places.types]
+    known = eqn.replace(
+        inputs=[index, *(x for x, flag in zip(operands, flags, strict=True) if not flag)],
+        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if not flag] + residuals,
+        params={"branches": tuple(known_branch(b) for b in every)},
+    )
+    index_var = index
+    later = eqn.replace(
+        inputs=[
+            index_var,
+            *residuals,
+            *(x for x, flag in zip(operands, flags, strict=True) if flag),
+        ],
+        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if flag],
+        params={"branches": tuple(unknown_branch(b) for b in every)},
+    )
+    return SplitEquation(known, later, marks, residuals)
+
+
+def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    branches: Branches = eqn.params["branches"]
+    found = [dce_jaxpr(jaxpr, tuple(used), True) for jaxpr in branches]
+    if not any(used) and not any(jaxpr.effects for jaxpr, _ in found):
+        return [False] * len(eqn.inputs), None
+
+    def smaller() -> tuple[Branches, tuple[bool, ...]]:
+        reads = join([own for _, own in found])
+        columns = [
+            [v for v, keep in zip(jaxpr.inputs, reads, strict=True) if keep] for jaxpr, _ in found
+        ]
+        pairs = zip(columns, (jaxpr for jaxpr, _ in found), strict=True)
+        return tuple(Jaxpr(xs, p.eqns, p.outputs, 0, p.name) for xs, p in pairs), reads
+
+    programs, reads = derive(branches, ("dce", tuple(used)), smaller)
+    index, *operands = eqn.inputs
+    made = eqn.replace(
+        inputs=[index, *(x for x, keep in zip(operands, reads, strict=True) if keep)],
+        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
+        params={"branches": programs},
+    )
+    return [True, *reads], made
+
+
+def cond_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """One of the branches is taken, each as often as the others: the mean of what they read."""
+    branches: Branches = eqn.params["branches"]
+    found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
+    index, *_ = eqn.inputs
+    together = [
+        tuple(read.repeated(1 / len(branches)) for reads in own for read in reads)
+        for own in zip(*found, strict=True)
+    ]
+    return [(full_read(index.type),), *together]
+
+
+def cond_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
+    if partitioned:
+        return [eqn]
+    branches = tuple(branch_in_layouts(b, layouts[1:]) for b in eqn.params["branches"])
+    return [eqn.replace(params={"branches": branches})]
+
+
+def branch_in_layouts(branch: Jaxpr, layouts: Sequence[Any]) -> Jaxpr:
+    inner = keep_layouts(branch, layouts)
+    entering = [
+        Var(x.type) if how is not None else x for x, how in zip(inner.inputs, layouts, strict=True)
+    ]
+    constraints = [
+        constraint_equation(var, x, how)
+        for var, x, how in zip(entering, inner.inputs, layouts, strict=True)
+        if how is not None
+    ]
+    return checked(
+        Jaxpr(
+            entering,
+            [*constraints, *inner.eqns],
+            inner.outputs,
+            inner.num_consts,
+            inner.name,
+        )
+    )
+
+
+def cond_lower(context: Any, index: Any, *operands: Any, branches: Branches) -> list[Any]:
+    def body(b: int) -> Callable[[], list[Any]]:
+        return lambda: context.lower_jaxpr(branches[b], operands, f"branch_{b}")
+
+    every = [body(b) for b in range(len(branches))]
+    return list(context.case(index, every, context.result_ir_types()))
+
+
+rules.impl.register(cond_p, cond_impl)
+rules.type_rule.register(cond_p, cond_type)
+rules.retype.register(cond_p, cond_retype)
+rules.jvp.register(cond_p, cond_jvp)
+rules.linearize.register(cond_p, cond_linearize)
+rules.transpose.register(cond_p, cond_transpose)
+rules.vmap.register(cond_p, cond_vmap)
+rules.partial_eval.register(cond_p, cond_partial_eval)
+rules.dce.register(cond_p, cond_dce)
+rules.lower.register(cond_p, cond_lower)
+rules.steps.register(cond_p, cond_steps)
+rules.reads.register(cond_p, cond_reads)
+rules.keep_layouts.register(cond_p, cond_keep_layouts)

@@ -1,0 +1,434 @@
+"""`custom_linear_solve`: the solution of a linear system, with derivatives by the system itself.
+
+Where A x = b, the derivative solves A dx = db - dA x, and a cotangent solves the transposed system:
+no derivative goes through the steps of the solver. See Giles, "Collected matrix derivative results
+for forward and reverse mode algorithmic differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar, overload
+
+from weft import tree
+from weft.control_flow.body_tracing import rebuild, run_compiled, trace_body
+from weft.control_flow.loops import check_function, leaf_types
+from weft.core import rules
+from weft.core.axes import mesh_axes
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    Fix,
+    JaxprError,
+    TreeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    api_boundary,
+)
+from weft.function_keys import register_parts
+from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.retype import widened
+from weft.interpreters.staging import function_name
+from weft.interpreters.transpose import transpose_jaxpr
+from weft.interpreters.vmap import vmap_jaxpr
+from weft.ops.collectives.all_reduce import pbroadcast
+from weft.ops.collectives.named_axes import communication
+from weft.ops.elementwise.arithmetic import neg
+from weft.ops.structural.shape import move_dim
+from weft.ops.structural.tangents import add_tangents, instantiate
+from weft.tracing.closure_lifting import trace_once
+from weft.tracing.trace_cache import TraceCache
+from weft.typing import Array, ArrayLike
+
+__all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
+
+linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
+
+Tree = TypeVar("Tree")
+
+Solver = Callable[[Callable[[Any], Any], Any], Any]
+
+_traces = TraceCache(512, "custom_linear_solve")
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: ArrayLike,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: Literal[False] = False,
+) -> Array: ...
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Tree,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: Literal[False] = False,
+) -> Tree: ...
+@overload
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    *,
+    has_aux: bool,
+) -> Any: ...
+@api_boundary
+def custom_linear_solve(
+    matvec: Callable[[Any], Any],
+    b: Any,
+    solve: Solver,
+    transpose_solve: Solver | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """`solve(matvec, b)`, the solution x of `matvec(x) == b`, with the derivatives of a solution.
+
+    `matvec` is linear and maps trees like `b` to trees like `b`; whatever it closes over may be
+    differentiated. `solve` may take any steps, a `while_loop` too: none is differentiated. Reverse
+    mode needs `transpose_solve`, which solves the transposed system in the same way, or
+    `symmetric=True`. With `has_aux`, solvers return `(x, aux)`. Raises TreeError or WeftTypeError
+    for a `matvec` or a solver whose result is not like `b`.
+
+    >>> import weft
+    >>> def halve(x0):
+    ...     return weft.lax.custom_linear_solve(
+    ...         lambda x: 2.0 * x, x0, lambda matvec, b: b / matvec(1.0), symmetric=True
+    ...     )
+    >>> halve(3.0), weft.grad(halve)(3.0)
+    (Array(1.5, dtype=float32, weak_type=True), Array(0.5, dtype=float32, weak_type=True))
+    """
+    check_function("custom_linear_solve", matvec, "as matvec")
+    check_function("custom_linear_solve", solve, "as solve")
+    if transpose_solve is not None:
+        check_function("custom_linear_solve", transpose_solve, "as transpose_solve")
+    leaves, b_tree = tree.flatten(b)
+    leaves = [user_value(x) for x in leaves]
+    types = leaf_types("custom_linear_solve", function_name(solve), "b", b, leaves)
+    in_tree = tree.treedef_tuple((b_tree,))
+    leaves, types = varying_alike(leaves, types, matvec, in_tree)
+
+    def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
+        found = traced_body(function, in_tree, types)
+        check_like("custom_linear_solve", which, found, "b", (b_tree, types), aux)
+        return found
+
+    forward = traced(matvec, f"matvec {function_name(matvec)}")
+    system = System(forward.jaxpr, forward.consts)
+    found = traced(lambda x: solve(matvec, x), f"solve {function_name(solve)}", has_aux)
+    solver = System(found.jaxpr, found.consts)
+    system_t = solver_t = None
+    other_solve = solve if transpose_solve is None else transpose_solve
+    if symmetric or transpose_solve is not None:
+        system_t = system if symmetric else System(transposed(forward.jaxpr, types), forward.consts)
+        vecmat = tree_function(system_t, b_tree)
+        which = f"transpose_solve {function_name(other_solve)}"
+        other = traced(lambda x: other_solve(vecmat, x), which, has_aux)
+        solver_t = System(other.jaxpr, other.consts)
+    outs = bind_solve(Solve(system, system_t, solver, solver_t), leaves)
+    return found.out_tree.unflatten(outs)
+
+
+def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> Any:
+    """The program of a function for arguments of these types."""
+    trace = functools.partial(trace_body, "custom_linear_solve", function, in_tree, types)
+    return trace_once(_traces, function, (in_tree, *types), trace)
+
+
+def varying_alike(
+    leaves: list[Any], types: list[ArrayType], matvec: Callable[[Any], Any], in_tree: Any
+) -> tuple[list[Any], list[ArrayType]]:
+    """The right-hand side and its types, varying over devices as the system does.
+
+    Where each device has a matrix of its own, it has a solution of its own, and a transposed system
+    of its own. For a right-hand side that is typed as equal on all devices, the transposed program
+    would be summed over them. A program that communicates says itself what is equal.
+    """
+    axes = mesh_axes()
+    if not axes:
+        return leaves, types
+    program = traced_body(matvec, in_tree, types).jaxpr
+    if communication(program, frozenset(axis.name for axis in axes)):
+        return leaves, types
+    union: frozenset[str] = frozenset().union(*(t.varying for t in (*types, *program.out_types)))
+    missing = [tuple(sorted(union - t.varying)) for t in types]
+    cast = [pbroadcast(x, names) if names else x for x, names in zip(leaves, missing, strict=True)]
+    return cast, [t.update(varying=union) for t in types]
+
+
+def check_like(
+    operation: str, which: str, traced: Any, given: str, wanted: Any, has_aux: bool = False
+) -> None:
+    """Raises TreeError or WeftTypeError where what a traced function returns is not like the
+    argument called `given`, whose structure and types are `wanted`."""
+    out_tree = traced.out_tree
+    wanted_tree, types = wanted
+    if has_aux:
+        node = out_tree.node_data()
+        if node is None or node[0] is not tuple or len(out_tree.children()) != 2:
+            raise TreeError(
+                f"{operation} with has_aux=True: {which} returns no pair",
+                operation=operation,
+                got=str(out_tree),
+                wanted="a tuple (x, aux)",
+                fix=Fix("pair", "return (x, aux), or leave has_aux out", {}),
+            )
+        out_tree = out_tree.children()[0]
+    if out_tree != wanted_tree:
+        raise TreeError(
+            f"{operation}: {which} returns another structure than {given} has",
+            operation=operation,
+            got=str(out_tree),
+            wanted=str(wanted_tree),
+            fix=Fix("same_structure", f"return a tree like {given}", {}),
+        )
+    paths = [p for p, _ in tree.leaves_with_path(wanted_tree.unflatten([0] * len(types)))]
+    for path, got, like in zip(paths, traced.jaxpr.out_types, types, strict=False):
+        if (got.shape, got.dtype) != (like.shape, like.dtype):
+            raise WeftTypeError(
+                f"{operation}: {which} returns another type than {given} has at "
+                f"{given}{tree.keystr(path)}",
+                operation=operation,
+                got=str(got),
+                wanted=str(like),
+                fix=Fix(
+                    "convert",
+                    f"return arrays of the shapes and dtypes of {given}, or convert it",
+                    {"dtype": got.dtype, "shape": got.shape},
+                ),
+            )
+
+
+def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:
+    """A linear program as a function of trees."""
+    return lambda x: in_tree.unflatten(
+        eval_jaxpr(system.jaxpr, (), *system.consts, *in_tree.flatten_up_to(x))
+    )
+
+
+def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
+    """The program of the transposed system, with the same constants."""
+    n, m = len(jaxpr.inputs) - len(types), len(types)
+    program, reached = transpose_jaxpr(jaxpr, (*(False,) * n, *(True,) * m), (True,) * m)
+
+    def function(*values: Any) -> list[Any]:
+        found = iter(eval_jaxpr(program, (), *values))
+        return [
+            next(found) if flag else instantiate(Zero(type))
+            for flag, type in zip(reached, types, strict=True)
+        ]
+
+    found: Jaxpr = jaxpr.derived(
+        ("transposed system", *types),
+        lambda: rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose"),
+    )
+    return found
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A program and the values of its first inputs."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+
+
+# A solver that was given a system is found again by what the system is.
+register_parts(System, lambda system: (system.jaxpr, *system.consts))
+
+
+@dataclasses.dataclass(frozen=True)
+class Solve:
+    """The system, its transpose, and what solves each; the transposes may be missing."""
+
+    matvec: System
+    vecmat: System | None
+    solve: System
+    transpose_solve: System | None
+
+    def parts(self) -> tuple[System | None, ...]:
+        """The four programs."""
+        return self.matvec, self.vecmat, self.solve, self.transpose_solve
+
+    def transpose(self) -> Solve:
+        """The transposed system."""
+        if self.vecmat is None or self.transpose_solve is None:
+            raise WeftNotImplementedError(
+                "reverse-mode differentiation of custom_linear_solve needs a solver of the "
+                "transposed system",
+                operation="custom_linear_solve",
+                got="no transpose_solve",
+                wanted="transpose_solve=, or symmetric=True",
+                fix=Fix("transpose_solve", "pass transpose_solve=, or symmetric=True", {}),
+            )
+        return Solve(self.vecmat, self.matvec, self.transpose_solve, self.solve)
+
+
+def bind_solve(solve: Solve, b: Sequence[Any]) -> list[Any]:
+    parts = solve.parts()
+    consts = [x for part in parts if part is not None for x in part.consts]
+    return list(
+        linear_solve_p.bind(
+            *consts,
+            *b,
+            jaxprs=tuple(part and part.jaxpr for part in parts),
+            num_consts=tuple(len(part.consts) if part else 0 for part in parts),
+        )
+    )
+
+
+def unbind(operands: Sequence[Any], jaxprs: Any, num_consts: Any) -> tuple[Solve, list[Any]]:
+    """The four programs with their constants, and the right-hand side."""
+    parts: list[System | None] = []
+    start = 0
+    for jaxpr, n in zip(jaxprs, num_consts, strict=True):
+        parts.append(None if jaxpr is None else System(jaxpr, list(operands[start : start + n])))
+        start += n
+    return Solve(*parts), list(operands[start:])  # type: ignore[arg-type]
+
+
+def linear_solve_impl(*args: Any, **params: Any) -> list[Any]:
+    return run_compiled(linear_solve_p, args, params, params["jaxprs"][2])
+
+
+def linear_solve_steps(
+    *args: Any, jaxprs: Any, num_consts: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    solve, b = unbind(args, jaxprs, num_consts)
+    yield "the solver of the custom_linear_solve", solve.solve.jaxpr, [*solve.solve.consts, *b]
+
+
+def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[ArrayType]:
+    solve, b = unbind(list(types), jaxprs, num_consts)
+    got = [*solve.solve.consts, *b]
+    wanted = [(t.shape, t.dtype) for t in solve.solve.jaxpr.in_types]
+    if [(t.shape, t.dtype) for t in got] != wanted:
+        raise JaxprError(
+            "custom_linear_solve: the operands do not fit the solver",
+            got=", ".join(map(str, got)),
+            wanted=", ".join(map(str, solve.solve.jaxpr.in_types)),
+        )
+    found: list[ArrayType] = jaxprs[2].out_types
+    return found
+
+
+def linear_solve_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """System, right-hand side and solution vary alike: each device solves a system of its own.
+
+    A system that is spread over devices, so that its programs communicate, says itself what varies.
+    """
+    solve, b = unbind(list(types), **params)
+    parts = [part for part in solve.parts() if part is not None]
+    everywhere = frozenset(axis.name for axis in mesh_axes())
+    if any(communication(part.jaxpr, everywhere) for part in parts):
+        own = [t for part in parts for t in part.jaxpr.in_types[: len(part.consts)]]
+        own += parts[0].jaxpr.in_types[len(parts[0].consts) :]
+        pairs = zip(types, own, strict=True)
+        return [t.update(varying=t.varying | o.varying) for t, o in pairs], params
+    union: frozenset[str] = frozenset().union(
+        *(t.varying for t in types), *(t.varying for part in parts for t in part.jaxpr.out_types)
+    )
+
+    def widen(jaxpr: Jaxpr) -> Jaxpr:
+        given = [t.update(varying=t.varying | union) for t in jaxpr.in_types]
+        return widened(jaxpr, given, [union] * len(jaxpr.outputs))
+
+    jaxprs = tuple(None if jaxpr is None else widen(jaxpr) for jaxpr in params["jaxprs"])
+    return [t.update(varying=union) for t in types], params | {"jaxprs": jaxprs}
+
+
+def linear_solve_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    outs = list(linear_solve_p.bind(*primals, **params))
+    solve, b = unbind(primals, **params)
+    moved, b_t = unbind(tangents, **params)
+    n = len(b)
+    x = outs[:n]
+    consts_t = moved.matvec.consts
+    nonzero = (*(type(t) is not Zero for t in consts_t), *(False,) * n)
+    right = b_t
+    if any(nonzero):
+        program, marks = jvp_jaxpr(solve.matvec.jaxpr, nonzero)
+        given = [t for t in consts_t if type(t) is not Zero]
+        found = iter(eval_jaxpr(program, (), *solve.matvec.consts, *x, *given)[n:])
+        right = [
+            add_tangents(t, neg(next(found))) if flag else t
+            for t, flag in zip(b_t, marks, strict=True)
+        ]
+    zero = [Zero(type_of(out).tangent()) for out in outs]
+    if all(type(t) is Zero for t in right):
+        return outs, zero
+    return outs, [*bind_solve(solve, [instantiate(t) for t in right])[:n], *zero[n:]]
+
+
+def linear_solve_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+    solve, b = unbind(operands, **params)
+    n = len(operands) - len(b)
+    if any(type(x) is LinearOperand for x in operands[:n]):
+        raise WeftTypeError(
+            "custom_linear_solve is transposed, and is linear in its right-hand side only",
+            operation="custom_linear_solve",
+            got="a system that depends on the arguments",
+            wanted="a system that does not",
+            fix=Fix("linearize", "linearize first: weft.linearize(f, x)[1]", {}),
+        )
+    ct_x = [instantiate(ct) for ct in cotangents[: len(b)]]
+    found = bind_solve(solve.transpose(), ct_x)
+    given = iter(found[: len(b)])
+    return [None] * n + [
+        ct if type(x) is LinearOperand else None for x, ct in zip(b, given, strict=True)
+    ]
+
+
+def linear_solve_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    solve, b = unbind(args, **params)
+    of, of_b = unbind(dims, **params)
+    n = len(b)
+    parts: list[System | None] = []
+    for part, part_dims in zip(solve.parts(), of.parts(), strict=True):
+        if part is None or part_dims is None:
+            parts.append(None)
+            continue
+        in_dims = (*part_dims.consts, *(0,) * n)
+        jaxpr, _ = vmap_jaxpr(part.jaxpr, axis, in_dims, True)
+        parts.append(System(jaxpr, part.consts))
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(b, of_b, strict=True)]
+    outs = bind_solve(Solve(*parts), rows)  # type: ignore[arg-type]
+    return outs, [0] * len(outs)
+
+
+def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: Any) -> list[Any]:
+    solve, b = unbind(operands, jaxprs, num_consts)
+    values = [*solve.solve.consts, *b]
+    return list(context.lower_jaxpr(solve.solve.jaxpr, values, "linear_solve"))
+
+
+rules.impl.register(linear_solve_p, linear_solve_impl)
+rules.type_rule.register(linear_solve_p, linear_solve_type)
+rules.retype.register(linear_solve_p, linear_solve_retype)
+rules.jvp.register(linear_solve_p, linear_solve_jvp)
+rules.transpose.register(linear_solve_p, linear_solve_transpose)
+rules.vmap.register(linear_solve_p, linear_solve_vmap)
+rules.lower.register(linear_solve_p, linear_solve_lower)
+rules.steps.register(linear_solve_p, linear_solve_steps)

@@ -1,0 +1,329 @@
+"""Loops for users: `scan`, and `map`, which is a scan that carries nothing along."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from weft import tree
+from weft.arrays.array import Array
+from weft.control_flow.body_tracing import check_carry_structure, trace_loop_body
+from weft.control_flow.loop_parts import Loop
+from weft.control_flow.scan import bind_scan
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name
+from weft.interpreters.vmap import vmap_flat
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import move_dim, reshape
+from weft.tracing.closure_lifting import trace_once
+from weft.tracing.trace_cache import TraceCache
+from weft.typing import ArrayLike
+
+__all__ = ["check_function", "leaf_types", "map", "run_loop", "scan"]
+
+Carry = TypeVar("Carry")
+Y = TypeVar("Y")
+
+
+_traces = TraceCache(512, "a loop")
+
+
+@overload
+def scan(
+    f: Callable[[Array, Any], tuple[ArrayLike, Y]],
+    init: ArrayLike,
+    xs: Any = ...,
+    length: int | None = ...,
+    reverse: bool = ...,
+    unroll: int | bool = ...,
+) -> tuple[Array, Y]: ...
+
+
+@overload
+def scan(
+    f: Callable[[Carry, Any], tuple[Carry, Y]],
+    init: Any,
+    xs: Any = ...,
+    length: int | None = ...,
+    reverse: bool = ...,
+    unroll: int | bool = ...,
+) -> tuple[Carry, Y]: ...
+
+
+@api_boundary
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Any, Any]:
+    """Runs `carry, y = f(carry, x)` over the leading axis of `xs`: the last carry, and all `y`.
+
+    `init` is the first carry, `xs` a tree of arrays with one leading length (or None, with
+    `length`), and each `y` is stacked along a new leading axis: all of them any trees. The carry
+    keeps its structure, shapes and dtypes; Python numbers in `init` take the dtype that comes out.
+    `reverse` goes from the last element to the first, with each `y` in the place of its `x`.
+    `unroll` says how many steps one round of the compiled loop takes (True: all of them). `f` is
+    traced once, and the loop can be differentiated in both modes.
+
+    Raises TreeError or WeftTypeError for a carry that changes (leaf by leaf), ShapeError for `xs`
+    of different lengths, WeftValueError for a negative or missing length.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.lax.scan(lambda total, x: (total + x, total), 0.0, wnp.arange(4.0))
+    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    """
+    return run_loop("scan", f, init, xs, length, reverse, unroll)
+
+
+def run_loop(
+    what: str,
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool,
+) -> tuple[Any, Any]:
+    """What `scan` does, for the operation that messages name."""
+    name = check_function(what, f)
+    carry_leaves, carry_tree = tree.flatten(init)
+    x_leaves, x_tree = tree.flatten(xs)
+    carry_leaves = [user_value(x) for x in carry_leaves]
+    x_leaves = [user_value(x) for x in x_leaves]
+    carry_types = leaf_types(what, name, "init", init, carry_leaves)
+    x_types = leaf_types(what, name, "xs", xs, x_leaves)
+    length = _length(what, name, xs, x_types, length)
+    x_types = [t.update(shape=t.shape[1:]) for t in x_types]
+    body = trace_once(
+        _traces,
+        f,
+        (what, carry_tree, x_tree, *carry_types, *x_types),
+        lambda closed: trace_loop_body(
+            what,
+            f,
+            (carry_tree, x_tree),
+            carry_types,
+            x_types,
+            lambda out_tree: _pair(what, name, out_tree, carry_tree),
+            closed,
+        ),
+    )
+    n = len(carry_types)
+    loop = Loop(length, bool(reverse), _unroll(unroll, length), len(body.consts), n)
+    outs = bind_scan(body.jaxpr, loop, body.consts, body.start(carry_leaves), x_leaves)
+    return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
+
+
+def check_function(what: str, f: Any, place: str = "first") -> str:
+    """The name of a function. Raises WeftTypeError for what is none."""
+    if callable(f):
+        return function_name(f)
+    raise WeftTypeError(
+        f"{what} takes a function {place}, not {type(f).__name__}",
+        operation=what,
+        got=type(f).__name__,
+        wanted="a function",
+    )
+
+
+def leaf_types(
+    what: str, name: str, which: str, value: Any, leaves: Sequence[Any]
+) -> list[ArrayType]:
+    """The types of leaves. Raises WeftTypeError naming the one that is no array."""
+    found = []
+    for i, leaf in enumerate(leaves):
+        try:
+            found.append(type_of(leaf))
+        except WeftTypeError:
+            path, _ = tree.leaves_with_path(value)[i]
+            raise WeftTypeError(
+                f"{what} of {name}: {which}{tree.keystr(path)} is no array",
+                operation=what,
+                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                wanted="an array, a number, or a tree of those",
+            ) from None
+    return found
+
+
+def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
+    """How many steps there are. Raises ShapeError or WeftValueError where that is not clear."""
+    paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
+    for path, type in zip(paths, types, strict=True):
+        if not type.shape:
+            raise ShapeError(
+                f"{what} of {name}: xs{path} has no axis to go along",
+                operation=what,
+                got=str(type),
+                wanted="an array with at least one dimension",
+                fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
+            )
+    lengths = {type.shape[0] for type in types}
+    if length is not None:
+        try:
+            length = operator.index(length)
+        except TypeError as error:
+            raise WeftTypeError(
+                f"{what} of {name}: the length is a Python integer",
+                operation=what,
+                got=f"{length!r:.100}",
+                wanted="an int, known when the loop is traced",
+                fix=Fix("static", "pass a Python int, or use weft.lax.while_loop", {}),
+            ) from error
+        if length < 0:
+            raise WeftValueError(
+                f"{what} of {name}: the length is negative",
+                operation=what,
+                got=f"length={length}",
+                wanted="a length of at least 0",
+                fix=Fix("length", "pass a length of at least 0", {"length": 0}),
+            )
+        lengths.add(length)
+    if len(lengths) > 1:
+        lines = "".join(f"\n    xs{p}: {t}" for p, t in zip(paths, types, strict=True))
+        given = f"\n    length: {length}" if length is not None else ""
+        raise ShapeError(
+            f"{what} of {name}: the lengths differ",
+            operation=what,
+            got=f"leading lengths {sorted(lengths)}{lines}{given}",
+            wanted="one length for all of xs" + (" and `length`" if length is not None else ""),
+            fix=Fix("same_length", "cut or pad the arrays to one leading length", {}),
+        )
+    if not lengths:
+        raise WeftValueError(
+            f"{what} of {name}: nothing says how many steps there are",
+            operation=what,
+            got="xs without arrays" + (", and no length" if what == "scan" else ""),
+            wanted="length=, or arrays in xs" if what == "scan" else "arrays in xs",
+            fix=Fix("length", "pass length=…" if what == "scan" else "use weft.lax.scan", {}),
+        )
+    return lengths.pop()
+
+
+def _unroll(unroll: int | bool, length: int) -> int:
+    if unroll is True:
+        return max(1, length)
+    steps = 1 if unroll is False else _positive("scan", "unroll", unroll, "an int or a bool")
+    return max(1, min(steps, length))
+
+
+def _positive(what: str, name: str, value: Any, wanted: str) -> int:
+    """An argument as a positive number. Raises WeftTypeError or WeftValueError for another."""
+    fix = Fix(name, f"pass {name}=1", {name: 1})
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise WeftTypeError(
+            f"{what}: {name} is {wanted}",
+            operation=what,
+            got=f"{name}={value!r:.100}",
+            wanted="a number that is known when the loop is traced",
+            fix=fix,
+        ) from error
+    if number < 1:
+        raise WeftValueError(
+            f"{what}: {name} is at least 1",
+            operation=what,
+            got=f"{name}={value!r:.100}",
+            wanted=f"{wanted}, positive where it is a number",
+            fix=fix,
+        )
+    return number
+
+
+def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
+    """The structure of the stacked results. Raises where the body returns no (carry, y)."""
+    node = out_tree.node_data()
+    children = out_tree.children()
+    if node is None or node[0] is not tuple or len(children) != 2:
+        raise WeftTypeError(
+            f"{what} of {name}: the body returns a pair (carry, y)",
+            operation=what,
+            got=f"a result of structure {out_tree}",
+            wanted="a tuple of two: the carry, and what is stacked (None for nothing)",
+            fix=Fix("pair", "return (carry, None) where nothing is stacked", {}),
+        )
+    check_carry_structure(what, name, carry_tree, children[0])
+    return children[1]
+
+
+@api_boundary
+def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
+    """`f` of each element along the leading axis of `xs`, one after the other, stacked.
+
+    As `weft.vmap(f)(xs)`, in the memory of one application; with `batch_size`, of that many, which
+    are computed together. Errors are those of `scan`.
+
+    >>> import weft, weft.numpy as wnp
+    >>> weft.lax.map(lambda x: x * x, wnp.arange(4.0))
+    Array([0., 1., 4., 9.], dtype=float32)
+    """
+    name = check_function("map", f)
+    leaves, in_tree = tree.flatten(xs)
+    leaves = [user_value(x) for x in leaves]
+    types = leaf_types("map", name, "xs", xs, leaves)
+    length = _length("map", name, xs, types, None)
+    if batch_size is None:
+        return _map_elements(f, leaves, in_tree, length)
+    size = _positive("map", "batch_size", batch_size, "an int or None")
+    rounds, left = divmod(length, size)
+    parts = []
+    if rounds or not length:
+        whole = [_rows(x, 0, rounds * size) for x in leaves]
+        chunks = [reshape(x, (rounds, size, *type_of(x).shape[1:])) for x in whole]
+        stacked = _map_elements(_batched(f, size), chunks, in_tree, rounds)
+        parts.append(
+            tree.map(lambda y: reshape(y, (rounds * size, *type_of(y).shape[2:])), stacked)
+        )
+    if left:
+        rest = in_tree.unflatten([_rows(x, rounds * size, length) for x in leaves])
+        parts.append(_batched(f, left)(rest))
+    if len(parts) == 1:
+        return parts[0]
+    return tree.map(lambda *ys: concatenate(ys, 0), *parts)
+
+
+def _rows(x: Any, start: int, stop: int) -> Any:
+    return x if (start, stop) == (0, type_of(x).shape[0]) else slice_in_dim(x, start, stop)
+
+
+def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int) -> Any:
+    name = function_name(f)
+
+    def body(_: None, x: Any) -> tuple[None, Any]:
+        out = f(x)
+        check_results(out, tree.leaves(out), f"map of {name}")
+        return None, out
+
+    body.__name__ = name
+    return run_loop("map", body, None, in_tree.unflatten(leaves), length, False, 1)[1]
+
+
+def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
+    """`f` of `size` elements at once."""
+    name = function_name(f)
+
+    def batched(xs: Any) -> Any:
+        leaves, in_tree = tree.flatten(xs)
+        trees: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            out = f(in_tree.unflatten(values))
+            outs, out_tree = tree.flatten(out)
+            trees.append(out_tree)
+            return check_results(out, outs, f"map of {name}")
+
+        axis = AxisData(None, size)
+        outs, dims = vmap_flat(flat, axis, leaves, [0] * len(leaves), name)
+        moved = [move_dim(x, d, 0, size) for x, d in zip(outs, dims, strict=True)]
+        return trees[-1].unflatten(moved)
+
+    batched.__name__ = name
+    return batched

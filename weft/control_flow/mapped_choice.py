@@ -1,0 +1,57 @@
+"""Choices that differ between the elements of a mapped axis.
+
+Where all choices can be computed for all elements, a selection picks the rows. Where that would
+change what happens besides computing (a branch not taken would print), a loop over the elements
+takes the place of the batched operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.control_flow.body_tracing import rebuild
+from weft.control_flow.loop_parts import Loop
+from weft.control_flow.scan import bind_scan
+from weft.core.rules import AxisData
+from weft.core.types import type_of
+from weft.ops.elementwise.selection import select
+from weft.ops.structural.shape import broadcast_in_dim, move_dim
+
+__all__ = ["one_by_one", "select_rows"]
+
+
+def one_by_one(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    apply: Callable[..., Sequence[Any]],
+    name: str,
+    unroll: bool = False,
+) -> tuple[list[Any], list[int | None]]:
+    """The results of `apply` for each element along the mapped axis, in order, stacked; with
+    `unroll` written out one behind the other in place of a loop."""
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True) if d is not None]
+    whole = [x for x, d in zip(args, dims, strict=True) if d is None]
+
+    def element(*values: Any) -> list[Any]:
+        fixed, mapped = iter(values[: len(whole)]), iter(values[len(whole) :])
+        return list(apply(*(next(fixed) if d is None else next(mapped) for d in dims)))
+
+    row_types = [type_of(row) for row in rows]
+    types = [
+        *map(type_of, whole),
+        *(t.update(shape=t.shape[1:]) for t in row_types),
+    ]
+    body = rebuild(element, types, name, "vmap")
+    loop = Loop(axis.size, False, max(axis.size, 1) if unroll else 1, len(whole), 0)
+    outs = bind_scan(body, loop, whole, [], rows)
+    return outs, [0] * len(outs)
+
+
+def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
+    """For each element along the first dimension, a row of one or of the other."""
+    shape = type_of(on_true).shape
+    if len(shape) > 1:
+        which = broadcast_in_dim(which, shape, (0,))
+    return select(which, on_true, on_false)

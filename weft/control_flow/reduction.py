@@ -1,0 +1,604 @@
+"""Reductions by any associative function of two values: over axes, and over windows.
+
+The function is traced once, on scalars, into a program that the primitives hold. A function that is
+one known operation becomes the primitive for it (a sum, a maximum, …), which has faster rules. The
+others are differentiated, and mapped where initial values are mapped, by writing the reduction out:
+as a tree of the mapped program over halves, or as a fold over the elements of a window.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import Array, as_array
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError
+from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.retype import retype_together
+from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.vmap import vmap_jaxpr
+from weft.lowering.eval_trace import one_operation
+from weft.lowering.executables import run_program
+from weft.lowering.placement import operand_place, operand_shardings
+from weft.lowering.result_layouts import operand_layouts
+from weft.ops.declare import primitive, result_type
+from weft.ops.elementwise import arithmetic, bits
+from weft.ops.elementwise.arithmetic import add, mul
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.slicing import pad, slice, slice_in_dim
+from weft.ops.products.dot import no_out_sharding
+from weft.ops.reductions.reduce import (
+    all_ones,
+    highest,
+    lowest,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+    reduce_xor,
+)
+from weft.ops.reductions.window import (
+    emit_windows,
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_sum_p,
+    window_params,
+    window_shape,
+    with_dimension,
+)
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import (
+    broadcast_in_dim,
+    canonical_axes,
+    move_dim,
+    reduce_sum,
+    reduce_vmap_axes,
+    reduced_shape,
+    reshape,
+    transpose,
+)
+from weft.runtime import stablehlo
+from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
+from weft.typing import ArrayLike
+
+__all__ = ["reduce", "reduce_window"]
+
+Tree = TypeVar("Tree")
+
+Computation = Callable[[Any, Any], Any]
+
+
+# ---- the function ------------------------------------------------------------------------------
+
+_traced: weakref.WeakKeyDictionary[Any, dict[Any, Jaxpr]] = weakref.WeakKeyDictionary()
+# For functions that are made anew and compute the same.
+_shared = TraceCache(512, "a reduction")
+
+
+def traced_computation(computation: Computation, types: Sequence[ArrayType], treedef: Any) -> Jaxpr:
+    """The program of a function of two trees of scalars, kept as long as the function lives."""
+    scalars = tuple(ArrayType((), t.dtype) for t in types)
+    key = (scalars, treedef)
+    try:
+        known = _traced.setdefault(computation, {})
+    except TypeError:  # a callable of a class without weak references: traced anew each time
+        known = {}
+    found = known.get(key)
+    if found is None:
+        made = cached_trace(
+            _shared,
+            computation,
+            (treedef, *scalars),
+            lambda: TracedBody(trace_computation(computation, scalars, treedef), [], None),
+        )
+        found = known[key] = made.jaxpr
+    return found
+
+
+def trace_computation(
+    computation: Computation, scalars: tuple[ArrayType, ...], treedef: Any
+) -> Jaxpr:
+    """Traces a reduction's function. Raises WeftTypeError where it is not one."""
+
+    def flat(*values: Any) -> list[Any]:
+        left, right = values[: len(scalars)], values[len(scalars) :]
+        out = computation(tree.unflatten(treedef, left), tree.unflatten(treedef, right))
+        outs, out_tree = tree.flatten(out)
+        if out_tree != treedef:
+            raise WeftTypeError(
+                "the function of a reduction gives a result of the structure of its operands",
+                operation="reduce",
+                got=str(out_tree),
+                wanted=str(treedef),
+            )
+        return outs
+
+    jaxpr, consts = trace_to_jaxpr(
+        flat, scalars * 2, transformation="reduce", name=function_name(computation)
+    )
+    if consts:
+        raise WeftValueError(
+            "the function of a reduction closes over an array",
+            operation="reduce",
+            got=", ".join(str(type_of(x)) for x in consts),
+            wanted="a function of its two arguments and of Python numbers",
+            fix=Fix("close_over_number", "use a Python number, or apply the array afterwards", {}),
+        )
+    got = [(t.shape, t.dtype) for t in jaxpr.out_types]
+    if got != [((), t.dtype) for t in scalars]:
+        raise WeftTypeError(
+            "the function of a reduction gives scalars of the dtypes of its operands",
+            operation="reduce",
+            got=", ".join(map(str, jaxpr.out_types)),
+            wanted=", ".join(map(str, scalars)),
+            fix=Fix("convert", "convert the function's result to the operand's dtype", {}),
+        )
+    return jaxpr
+
+
+# Per primitive: the reduction over axes, the function, its identity, the reduction over windows.
+_KNOWN: dict[Primitive, tuple[Any, Any, Callable[[Any], Any], Primitive | None]] = {
+    arithmetic.add_p: (reduce_sum, add, lambda dtype: dtype.type(0), reduce_window_sum_p),
+    arithmetic.mul_p: (reduce_prod, mul, lambda dtype: dtype.type(1), None),
+    arithmetic.max_p: (reduce_max, arithmetic.max, lowest, reduce_window_max_p),
+    arithmetic.min_p: (reduce_min, arithmetic.min, highest, reduce_window_min_p),
+    bits.and_p: (reduce_and, bits.bitwise_and, all_ones, None),
+    bits.or_p: (reduce_or, bits.bitwise_or, lambda dtype: dtype.type(0), None),
+    bits.xor_p: (reduce_xor, bits.bitwise_xor, lambda dtype: dtype.type(0), None),
+}
+
+
+def known_operation(jaxpr: Jaxpr) -> Any:
+    """The table's entry for a program that is one known operation of its inputs, or None."""
+    if len(jaxpr.eqns) != 1 or len(jaxpr.inputs) != 2:
+        return None
+    (eqn,) = jaxpr.eqns
+    inner = eqn.params.get("jaxpr")
+    if type(inner) is Jaxpr and list(eqn.inputs) == jaxpr.inputs and eqn.outputs == jaxpr.outputs:
+        return known_operation(inner)
+    plain = eqn.outputs == jaxpr.outputs and set(eqn.inputs) == set(jaxpr.inputs)
+    return _KNOWN.get(eqn.primitive) if plain else None
+
+
+def is_identity(value: Any, identity: Any) -> bool:
+    """Whether an initial value is known to be the identity of the operation."""
+    if isinstance(value, Tracer):
+        return False
+    return bool(np.all(np.asarray(value) == identity))
+
+
+def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
+    """The initial values in the dtypes of the operands. Raises ShapeError and WeftTypeError."""
+    out = []
+    for init, of in zip(inits, types, strict=True):
+        if isinstance(init, (bool, int, float, complex)):
+            init = of.dtype.type(init)
+        if type_of(init).shape:
+            raise ShapeError(
+                "an initial value has no dimensions",
+                operation="reduce",
+                got=str(type_of(init)),
+                wanted=f"{dtypes.short_name(of.dtype)}[]",
+            )
+        if type_of(init).dtype != of.dtype:
+            raise WeftTypeError(
+                "an initial value has the dtype of its operand",
+                operation="reduce",
+                got=f"{type_of(init)} for {of}",
+                wanted=f"{dtypes.short_name(of.dtype)}[]",
+                fix=Fix("convert", f"convert it to {of.dtype.name}", {"dtype": of.dtype.name}),
+            )
+        out.append(init)
+    return out
+
+
+def flat_operands(
+    operands: Any, init_values: Any, computation: Computation
+) -> tuple[list[Any], list[Any], Jaxpr, Any]:
+    """Operands and initial values as lists, the function as a program, and the result's tree."""
+    flat, treedef = tree.flatten(operands)
+    inits, init_tree = tree.flatten(init_values)
+    if treedef != init_tree or not flat:
+        raise WeftTypeError(
+            "a reduction takes one initial value per operand, in the same tree",
+            operation="reduce",
+            got=f"operands {treedef}, initial values {init_tree}",
+            wanted="equal structures, not empty",
+        )
+    types = [type_of(x) for x in flat]
+    if any(t.shape != types[0].shape for t in types):
+        raise ShapeError(
+            "a reduction takes operands of one shape",
+            operation="reduce",
+            got=", ".join(map(str, types)),
+            wanted="equal shapes",
+        )
+    jaxpr = traced_computation(computation, types, treedef)
+    return flat, initial_values(inits, types), jaxpr, treedef
+
+
+def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Array]:
+    """Evaluates a primitive that holds a program; what is compiled lives as long as the program."""
+    arrays = [as_array(x) for x in args]
+    rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
+    signature = tuple(x.type for x in arrays)
+    place, layouts = operand_place(arrays, made.name, params), operand_layouts(arrays)
+    program = params["jaxpr"].derived(
+        (made.name, signature, rest, place, operand_shardings(arrays, place), layouts),
+        lambda: one_operation(made, arrays, params),
+    )
+    return list(run_program(program, arrays))
+
+
+def apply_elementwise(jaxpr: Jaxpr, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+    """The program of scalars applied to every pair of elements of arrays of one shape."""
+    shape = type_of(left[0]).shape
+    size = prod(shape)
+    mapped, _ = vmap_jaxpr(jaxpr, AxisData(None, size), (0,) * len(jaxpr.inputs), True)
+    outs = eval_jaxpr(mapped, (), *(reshape(x, (size,)) for x in (*left, *right)))
+    return [reshape(x, shape) for x in outs]
+
+
+# ---- over axes ---------------------------------------------------------------------------------
+
+
+@overload
+def reduce(
+    operands: ArrayLike,
+    init_values: Any,
+    computation: Computation,
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Array: ...
+@overload
+def reduce(
+    operands: Tree,
+    init_values: Any,
+    computation: Computation,
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Tree: ...
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Computation,
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
+) -> Any:
+    """Combines the elements along dimensions by an associative function of two scalars.
+
+    operands: an array, or a tree of arrays of one shape; init_values: for each a scalar that the
+    function leaves the other as it is with; computation: takes two trees of scalars and gives one.
+    Raises ShapeError, AxisError and WeftTypeError.
+
+    >>> import weft.lax as lax
+    >>> import numpy as np
+    >>> reduce(np.array([1, 2, 3]), 0, lambda a, b: lax.bitwise_or(a, b), (0,))
+    Array(3, dtype=int32)
+    """
+    if out_sharding is not None:
+        raise no_out_sharding("reduce", out_sharding)
+    flat, inits, jaxpr, treedef = flat_operands(operands, init_values, computation)
+    axes = canonical_axes(tuple(dimensions), type_of(flat[0]).ndim, "reduce")
+    known = known_operation(jaxpr)
+    if known is not None:
+        reduction, function, identity, _ = known
+        out = reduction(flat[0], axes)
+        if not is_identity(inits[0], identity(type_of(out).dtype)):
+            out = function(inits[0], out)
+        return tree.unflatten(treedef, [out])
+    return tree.unflatten(treedef, reduce_p.bind(*flat, *inits, jaxpr=jaxpr, dimensions=axes))
+
+
+reduce_p = Primitive("reduce", multiple_results=True, memoise=False)
+
+
+def reduce_impl(*args: Any, **params: Any) -> list[Array]:
+    return run_with_program(reduce_p, args, params)
+
+
+def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:
+    """Raises JaxprError where operands and initial values are not what the program combines."""
+    operands, inits = types[: len(types) // 2], types[len(types) // 2 :]
+    if (
+        len(types) != len(jaxpr.inputs)
+        or [t.dtype for t in types] != [t.dtype for t in jaxpr.in_types]
+        or any(t.shape != operands[0].shape for t in operands)
+        or any(t.shape for t in inits)
+    ):
+        raise JaxprError(
+            f"{operation}: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=f"arrays of one shape, then initial values without dimensions, of the dtypes of "
+            f"{', '.join(map(str, jaxpr.in_types))}",
+        )
+
+
+def reduce_type(*types: ArrayType, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[ArrayType]:
+    check_operands("reduce", types, jaxpr)
+    operands = types[: len(types) // 2]
+    shape = reduced_shape(operands[0], dimensions, "reduce")
+    return [result_type(types, shape, t.dtype) for t in operands]
+
+
+def reduce_by_tree(
+    jaxpr: Jaxpr, operands: Sequence[Any], starts: Sequence[Any], dimensions: tuple[int, ...]
+) -> list[Any]:
+    """The reduction written out: neighbours are combined until one row is left, which is combined
+    with the initial values, given in the shape of the result. The order of elements is kept."""
+    rows = [axes_first(x, dimensions) for x in operands]
+    length = type_of(rows[0]).shape[0]
+    if not length:
+        return list(starts)
+    while length > 1:
+        pairs = length // 2
+        left = [slice_in_dim(x, 0, 2 * pairs, 2) for x in rows]
+        right = [slice_in_dim(x, 1, 2 * pairs, 2) for x in rows]
+        joined = apply_elementwise(jaxpr, left, right)
+        if length % 2:
+            last = [slice_in_dim(x, length - 1, length) for x in rows]
+            joined = [concatenate(pair, 0) for pair in zip(joined, last, strict=True)]
+        rows, length = joined, pairs + length % 2
+    shape = type_of(starts[0]).shape
+    return apply_elementwise(jaxpr, starts, [reshape(x, shape) for x in rows])
+
+
+def axes_first(x: Any, axes: tuple[int, ...]) -> Any:
+    """The given axes as one leading dimension."""
+    shape = type_of(x).shape
+    kept = [d for d in range(len(shape)) if d not in axes]
+    moved = transpose(x, (*axes, *kept))
+    return reshape(moved, (prod(shape[d] for d in axes), *(shape[d] for d in kept)))
+
+
+def reduce_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, dimensions: tuple[int, ...]
+) -> tuple[list[Any], list[Any]]:
+    count = len(primals) // 2
+    shape = reduced_shape(type_of(primals[0]), dimensions, "reduce")
+
+    def written_out(*values: Any) -> list[Any]:
+        starts = [broadcast_in_dim(x, shape, ()) for x in values[count:]]
+        return reduce_by_tree(jaxpr, values[:count], starts, dimensions)
+
+    return jvp_flat(written_out, primals, tangents, "reduce")
+
+
+def reduce_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    jaxpr: Jaxpr,
+    dimensions: tuple[int, ...],
+) -> tuple[list[Any], list[int]]:
+    count = len(args) // 2
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
+    moved, place = reduce_vmap_axes(dimensions, 0)
+    inits, init_dims = args[count:], dims[count:]
+    if all(dim is None for dim in init_dims):
+        return reduce_p.bind(*rows, *inits, jaxpr=jaxpr, dimensions=moved), [place] * count
+    shape = reduced_shape(type_of(rows[0]), moved, "reduce")
+    starts = mapped_starts(inits, init_dims, shape)
+    return reduce_by_tree(jaxpr, rows, starts, moved), [0] * count
+
+
+def mapped_starts(
+    inits: Sequence[Any], dims: Sequence[int | None], shape: tuple[int, ...]
+) -> list[Any]:
+    """Initial values, mapped or not, in the shape of a result whose first dimension is mapped."""
+    return [
+        broadcast_in_dim(x, shape, () if d is None else (0,))
+        for x, d in zip(inits, dims, strict=True)
+    ]
+
+
+def reduce_lower(
+    context: Any, *values: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]
+) -> list[Any]:
+    count = len(values) // 2
+    return stablehlo.reduce(
+        values[:count],
+        values[count:],
+        dimensions,
+        lambda a, b: context.lower_jaxpr(jaxpr, [*a, *b]),
+    )
+
+
+rules.impl.register(reduce_p, reduce_impl)
+rules.retype.register(reduce_p, retype_together)
+primitive(reduce_p, type_rule=reduce_type, jvp=reduce_jvp, vmap=reduce_vmap, lower=reduce_lower)
+
+
+# ---- over windows ------------------------------------------------------------------------------
+
+
+@overload
+def reduce_window(
+    operand: ArrayLike,
+    init_value: Any,
+    computation: Computation,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Array: ...
+@overload
+def reduce_window(
+    operand: Tree,
+    init_value: Any,
+    computation: Computation,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Tree: ...
+def reduce_window(
+    operand: Any,
+    init_value: Any,
+    computation: Computation,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Combines the elements of each window by an associative function of two scalars.
+
+    operand: an array, or a tree of arrays of one shape; init_value: for each a scalar that the
+    function leaves the other as it is with, which padding holds too; computation: takes two trees
+    of scalars and gives one; window_dimensions: the window's length in every dimension; the rest as
+    in `reduce_window_sum`. Raises ShapeError, WeftTypeError and WeftValueError.
+
+    >>> import weft.lax as lax
+    >>> import numpy as np
+    >>> reduce_window(np.array([1, 3, 2, 5]), 0, lax.max, (2,))
+    Array([3, 3, 5], dtype=int32)
+    """
+    flat, inits, jaxpr, treedef = flat_operands(operand, init_value, computation)
+    of = type_of(flat[0])
+    params = window_params(
+        of.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
+    known = known_operation(jaxpr)
+    if known is not None and known[3] is not None and is_identity(inits[0], known[2](of.dtype)):
+        return tree.unflatten(treedef, [known[3].bind(flat[0], **params)])
+    return tree.unflatten(treedef, reduce_window_p.bind(*flat, *inits, jaxpr=jaxpr, **params))
+
+
+reduce_window_p = Primitive("reduce_window", multiple_results=True, memoise=False)
+
+
+def reduce_window_impl(*args: Any, **params: Any) -> list[Array]:
+    return run_with_program(reduce_window_p, args, params)
+
+
+def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
+    check_operands("reduce_window", types, jaxpr)
+    operands = types[: len(types) // 2]
+    shape = window_shape(operands[0].shape, **params)
+    return [result_type(types, shape, t.dtype) for t in operands]
+
+
+def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any]) -> list[Any]:
+    """For each place in a window, in order, the elements that all windows have there."""
+    steps, spread = params["window_strides"], params["window_dilation"]
+    found = []
+    for place in np.ndindex(*params["window_dimensions"]):
+        starts = [i * apart for i, apart in zip(place, spread, strict=True)]
+        limits = [
+            start + (count - 1) * step + 1 if count else start
+            for start, count, step in zip(starts, shape, steps, strict=True)
+        ]
+        found.append(slice(padded, starts, limits, steps))
+    return found
+
+
+def reduce_window_by_fold(
+    jaxpr: Jaxpr,
+    operands: Sequence[Any],
+    inits: Sequence[Any],
+    starts: Sequence[Any],
+    params: dict[str, Any],
+) -> list[Any]:
+    """The windowed reduction written out, one element of the window after the other.
+
+    `inits` are what padding holds, `starts` the initial values in the shape of the result.
+    """
+    config = [
+        (low, high, apart - 1)
+        for (low, high), apart in zip(params["padding"], params["base_dilation"], strict=True)
+    ]
+    shape = type_of(starts[0]).shape
+    if not prod(shape):
+        return list(starts)
+    padded = [pad(x, init, config) for x, init in zip(operands, inits, strict=True)]
+    total = list(starts)
+    for elements in zip(*(window_elements(x, shape, params) for x in padded), strict=True):
+        total = apply_elementwise(jaxpr, total, elements)
+    return total
+
+
+def reduce_window_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
+) -> tuple[list[Any], list[Any]]:
+    count = len(primals) // 2
+    shape = window_shape(type_of(primals[0]).shape, **params)
+
+    def written_out(*values: Any) -> list[Any]:
+        inits = values[count:]
+        starts = [broadcast_in_dim(x, shape, ()) for x in inits]
+        return reduce_window_by_fold(jaxpr, values[:count], inits, starts, params)
+
+    return jvp_flat(written_out, primals, tangents, "reduce_window")
+
+
+def reduce_window_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
+) -> tuple[list[Any], list[int]]:
+    count = len(args) // 2
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
+    inits, init_dims = args[count:], dims[count:]
+    wide = with_dimension(params, 0)
+    if all(dim is None for dim in init_dims):
+        return reduce_window_p.bind(*rows, *inits, jaxpr=jaxpr, **wide), [0] * count
+    starts = mapped_starts(inits, init_dims, window_shape(type_of(rows[0]).shape, **wide))
+    inside = {
+        **wide,
+        "padding": ((0, 0),) * len(wide["padding"]),
+        "base_dilation": (1,) * len(wide["padding"]),
+    }
+    padded = [
+        padded_rows(x, init, d, params) for x, init, d in zip(rows, inits, init_dims, strict=True)
+    ]
+    return reduce_window_by_fold(jaxpr, padded, inits, starts, inside), [0] * count
+
+
+def padded_rows(x: Any, init: Any, dim: int | None, params: dict[str, Any]) -> Any:
+    """Rows padded and dilated, each with an initial value of its own (where `dim` is not None)."""
+    config = [(0, 0, 0)] + [
+        (low, high, apart - 1)
+        for (low, high), apart in zip(params["padding"], params["base_dilation"], strict=True)
+    ]
+    if dim is None:
+        return pad(x, init, config)
+    of = type_of(x)
+    padded = pad(x, of.dtype.type(0), config)
+    shape = type_of(padded).shape
+    inside = pad(broadcast_in_dim(np.bool_(True), of.shape, ()), np.bool_(False), config)
+    return select(inside, padded, broadcast_in_dim(init, shape, (0,)))
+
+
+def reduce_window_lower(context: Any, *values: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+    count = len(values) // 2
+    return emit_windows(
+        values[:count],
+        values[count:],
+        lambda a, b: context.lower_jaxpr(jaxpr, [*a, *b]),
+        **params,
+    )
+
+
+rules.impl.register(reduce_window_p, reduce_window_impl)
+rules.retype.register(reduce_window_p, retype_together)
+primitive(
+    reduce_window_p,
+    type_rule=reduce_window_type,
+    jvp=reduce_window_jvp,
+    vmap=reduce_window_vmap,
+    lower=reduce_window_lower,
+)

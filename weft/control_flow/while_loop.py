@@ -1,0 +1,681 @@
+"""`while_loop`: a loop that runs as long as a condition on its carried values holds.
+
+How many steps there are is known only when it runs. So it has forward derivatives, where tangents
+are carried beside the values, and none in reverse, for which every step's residuals would have to
+be kept: where bounds are known, `fori_loop` becomes a `scan`, which has both. Under `vmap` with a
+mapped condition the loop runs until it fails for every element, and elements that are finished keep
+their values. Where the body has effects, elements run one after the other instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from weft import dtypes, tree
+from weft.arrays.array import Array, array_of
+from weft.control_flow.body_tracing import (
+    check_carry_structure,
+    close_carry,
+    permuted,
+    rebuild,
+    run_compiled,
+    trace_body,
+    trace_loop_body,
+)
+from weft.control_flow.loop_parts import fixpoint, marked
+from weft.control_flow.loops import check_function, leaf_types, run_loop
+from weft.control_flow.mapped_choice import one_by_one, select_rows
+from weft.control_flow.scan import same_array
+from weft.core import rules
+from weft.core.check import checked
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
+from weft.core.rules import AxisData, Zero
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    Fix,
+    JaxprError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.interpreters.dce import dce_jaxpr, silenced
+from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.retype import fit, widened
+from weft.interpreters.staging import function_name
+from weft.interpreters.symbolic_zeros import scatter
+from weft.interpreters.vmap import vmap_jaxpr
+from weft.lowering.loop_layouts import keep_layouts
+from weft.ops.collectives.named_axes import check_silent
+from weft.ops.elementwise.arithmetic import add, lt
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.reductions.reduce import reduce_or
+from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry
+from weft.ops.structural.shape import move_dim
+from weft.ops.structural.tangents import instantiate
+from weft.tracing.closure_lifting import trace_once
+from weft.tracing.trace_cache import TraceCache, TracedBody
+from weft.typing import ArrayLike
+
+__all__ = ["fori_loop", "while_loop", "while_p"]
+
+Carry = TypeVar("Carry")
+
+Flags = tuple[bool, ...]
+
+while_p = Primitive("while", multiple_results=True, memoise=False)
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+_bodies = TraceCache(512, "a loop")
+_conditions = TraceCache(512, "the condition of a loop")
+
+
+# Numbers that are carried become arrays; of what else is carried, the functions say the type.
+@overload
+def while_loop(
+    cond_fun: Callable[[Array], Any], body_fun: Callable[[Array], ArrayLike], init_val: ArrayLike
+) -> Array: ...
+
+
+@overload
+def while_loop(
+    cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Any
+) -> Carry: ...
+
+
+@api_boundary
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Runs `val = body_fun(val)` from `init_val` as long as `cond_fun(val)` holds: the last `val`.
+
+    The carried tree keeps its structure, shapes and dtypes; Python numbers in it take the dtype
+    that comes out. `cond_fun` returns a boolean scalar. The loop has forward derivatives; for
+    `grad`, use `fori_loop` with known bounds or `scan`. Raises TreeError or WeftTypeError for a
+    carry that changes, leaf by leaf, or a condition that is no boolean scalar.
+
+    >>> import weft
+    >>> weft.lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 1)
+    Array(128, dtype=int32, weak_type=True)
+    """
+    for what, function in (("condition", cond_fun), ("body", body_fun)):
+        if not callable(function):
+            raise WeftTypeError(
+                f"while_loop takes a function as its {what}",
+                operation="while_loop",
+                got=type(function).__name__,
+                wanted="a function of the carried values",
+            )
+    name = function_name(body_fun)
+    leaves, carry_tree = tree.flatten(init_val)
+    leaves = [user_value(x) for x in leaves]
+    types = leaf_types("while_loop", name, "init_val", init_val, leaves)
+    check = _same("while_loop", name, carry_tree)
+    body = trace_once(
+        _bodies,
+        body_fun,
+        (carry_tree, *types),
+        lambda closed: trace_loop_body(
+            "while_loop", body_fun, (carry_tree,), types, (), check, closed
+        ),
+    )
+    in_tree = tree.treedef_tuple((carry_tree,))
+    condition = trace_once(
+        _conditions,
+        cond_fun,
+        (carry_tree, *body.carry_types),
+        lambda closed: trace_body("while_loop", cond_fun, in_tree, body.carry_types, closed),
+    )
+    _check_condition(function_name(cond_fun), condition)
+    outs = bind_while(
+        condition.jaxpr, body.jaxpr, condition.consts, body.consts, body.start(leaves)
+    )
+    return carry_tree.unflatten(outs)
+
+
+def _same(what: str, name: str, carry_tree: Any) -> Callable[[Any], None]:
+    """Checks that a body returns what it takes."""
+    return lambda out_tree: check_carry_structure(what, name, carry_tree, out_tree)
+
+
+def _check_condition(name: str, condition: TracedBody) -> None:
+    types = condition.jaxpr.out_types
+    if (
+        tree.treedef_is_leaf(condition.out_tree)
+        and not types[0].shape
+        and types[0].dtype == dtypes.bool_
+    ):
+        return
+    got = str(types[0]) if tree.treedef_is_leaf(condition.out_tree) else str(condition.out_tree)
+    raise WeftTypeError(
+        f"while_loop: the condition {name} does not return a boolean scalar",
+        operation="while_loop",
+        got=got,
+        wanted="bool[]",
+        fix=Fix(
+            "condition",
+            "compare (x < n), and reduce an array with .any() or .all()",
+            {},
+        ),
+    )
+
+
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Array], ArrayLike],
+    init_val: ArrayLike,
+    *,
+    unroll: int | bool | None = ...,
+) -> Array: ...
+
+
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Carry], Carry],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = ...,
+) -> Carry: ...
+
+
+@api_boundary
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Runs `val = body_fun(i, val)` for `i` from `lower` to `upper` (exclusive): the last `val`.
+
+    Where both bounds are known it becomes a `scan` and has derivatives in both modes; otherwise a
+    `while_loop`, which has forward ones. `unroll` (as for `scan`) needs known bounds. The bounds
+    are integer scalars of one dtype (Python numbers yield). Errors are those of `while_loop`.
+
+    >>> import weft
+    >>> weft.lax.fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int32, weak_type=True)
+    """
+    name = check_function("fori_loop", body_fun, "as its body")
+    lower, upper = user_value(lower), user_value(upper)
+    dtype, weak = _bounds_type(lower, upper)
+    first, last = (_known(name, bound, dtype) for bound in (lower, upper))
+    if first is not None and last is not None:
+
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            i, val = carry
+            return (add(i, 1), body_fun(i, val)), None
+
+        step.__name__ = name
+        carry = (first if weak else array_of(first, ArrayType((), dtype)), init_val)
+        length = max(0, last - first)
+        rounds = 1 if unroll is None else unroll
+        return run_loop("fori_loop", step, carry, None, length, False, rounds)[0][1]
+    if unroll is not None:
+        raise WeftValueError(
+            f"fori_loop of {name}: only a loop with known bounds can be unrolled",
+            operation="fori_loop",
+            got=f"unroll={unroll} and a traced bound",
+            wanted="bounds that are Python integers",
+            fix=Fix("unroll", "leave unroll out, or make the bounds static arguments", {}),
+        )
+
+    def go_on(carry: Any) -> Any:
+        return lt(carry[0], carry[1])
+
+    def advance(carry: Any) -> Any:
+        i, end, val = carry
+        return add(i, 1), end, body_fun(i, val)
+
+    advance.__name__ = name
+    types = [type_of(x) for x in (lower, upper)]
+    bounds = (
+        x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
+        for x, t in zip((lower, upper), types, strict=True)
+    )
+    return while_loop(go_on, advance, (*bounds, init_val))[2]
+
+
+def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
+    """The dtype of the index, and whether it yields. Raises WeftTypeError for other bounds than
+    integer scalars."""
+    types = [type_of(lower), type_of(upper)]
+    for which, type in zip(("lower", "upper"), types, strict=True):
+        if type.shape or type.dtype not in dtypes.INTEGER:
+            raise WeftTypeError(
+                f"fori_loop takes an integer scalar as its {which} bound",
+                operation="fori_loop",
+                got=str(type),
+                wanted="i32[]",
+                fix=Fix("convert", "convert the bound to an integer", {"bound": which}),
+            )
+    found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
+    return found
+
+
+def _known(name: str, bound: Any, dtype: Any) -> int | None:
+    """A bound as a number, or None where only its type is known. Raises WeftValueError for a number
+    that is none of the index's dtype."""
+    value = bound.concrete() if isinstance(bound, Tracer) else bound
+    if value is None:
+        return None
+    limits = dtypes.iinfo(dtype)
+    if not limits.min <= int(value) <= limits.max:
+        raise WeftValueError(
+            f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other",
+            operation="fori_loop",
+            got=str(int(value)),
+            wanted=f"a number from {limits.min} to {limits.max}",
+            fix=Fix("convert", "give both bounds a wider dtype", {"dtype": dtype}),
+        )
+    return int(value)
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+
+def bind_while(
+    condition: Jaxpr, body: Jaxpr, cond_consts: Any, body_consts: Any, carry: Sequence[Any]
+) -> list[Any]:
+    """Applies the primitive, after joining the types of carried values that differ."""
+    closed = close_carry(body, len(body_consts), len(carry))
+    if closed is not body:
+        wanted = closed.in_types[len(body_consts) :]
+        carry = [fit(x, type) for x, type in zip(carry, wanted, strict=True)]
+    return list(
+        while_p.bind(
+            *cond_consts,
+            *body_consts,
+            *carry,
+            cond_jaxpr=condition,
+            body_jaxpr=closed,
+            cond_nconsts=len(cond_consts),
+            body_nconsts=len(body_consts),
+        )
+    )
+
+
+def parts(values: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Operands (or marks) as constants of the condition, of the body, and carried values."""
+    n = params["cond_nconsts"]
+    m = n + params["body_nconsts"]
+    return list(values[:n]), list(values[n:m]), list(values[m:])
+
+
+def while_impl(*args: Any, **params: Any) -> list[Any]:
+    return run_compiled(while_p, args, params, params["body_jaxpr"])
+
+
+def while_steps(
+    *args: Any, **params: Any
+) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
+    cond_consts, body_consts, carry = parts(args, params)
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    for i in itertools.count():
+        label = f"the condition before iteration {i} of the while_loop"
+        (goes_on,) = yield label, condition, [*cond_consts, *carry]
+        if not goes_on:
+            return
+        carry = yield f"iteration {i} of the while_loop", body, [*body_consts, *carry]
+
+
+def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts(types, params)
+    for jaxpr, got in ((condition, [*cond_consts, *carry]), (body, [*body_consts, *carry])):
+        if len(got) != len(jaxpr.inputs) or not all(map(same_array, got, jaxpr.in_types)):
+            raise JaxprError(
+                "while: the operands do not fit the condition or the body",
+                got=", ".join(map(str, got)),
+                wanted=", ".join(map(str, jaxpr.in_types)),
+            )
+    outs: list[ArrayType] = body.out_types
+    carried = body.in_types[len(body_consts) :]
+    if any(a.strong() is not b.strong() for a, b in zip(carried, outs, strict=True)):
+        raise JaxprError(
+            "while: carried values come out with other types than they go in",
+            got=", ".join(map(str, outs)),
+            wanted=", ".join(map(str, carried)),
+        )
+    return outs
+
+
+def while_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """A body and a condition of the operands' types. Where devices count differently, because the
+    condition varies, everything that the loop carries varies with it."""
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts([t.varying for t in types], params)
+    while True:
+        body = close_carry(
+            widened(body, _varying(body, [*body_consts, *carry])), len(body_consts), len(carry)
+        )
+        body_consts = [t.varying for t in body.in_types[: len(body_consts)]]
+        carry = [t.varying for t in body.in_types[len(body_consts) :]]
+        condition = widened(condition, _varying(condition, [*cond_consts, *carry]))
+        goes_on = condition.out_types[0].varying
+        if all(goes_on <= axes for axes in [*body_consts, *carry]):
+            break
+        body_consts = [axes | goes_on for axes in body_consts]
+        carry = [axes | goes_on for axes in carry]
+    for jaxpr in (condition, body):
+        check_silent("while_loop", jaxpr, goes_on)
+    cond_consts = [t.varying for t in condition.in_types[: len(cond_consts)]]
+    wanted = [*cond_consts, *body_consts, *carry]
+    operands = [t.update(varying=axes) for t, axes in zip(types, wanted, strict=True)]
+    return operands, params | {"cond_jaxpr": condition, "body_jaxpr": body}
+
+
+def _varying(jaxpr: Jaxpr, axes: Sequence[frozenset[str]]) -> list[ArrayType]:
+    """The types of a program's inputs, varying along these axes too."""
+    return [t.update(varying=t.varying | a) for t, a in zip(jaxpr.in_types, axes, strict=True)]
+
+
+def tangent_loop(
+    primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> tuple[list[Any], Flags]:
+    """The results and tangents of the loop that carries tangents beside the values, and which
+    values have them. Only what the condition depends on does not need a tangent."""
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts(primals, params)
+    _, consts_t, carry_t = parts(tangents, params)
+    of_consts = tuple(type(t) is not Zero for t in consts_t)
+
+    def step(carried: Flags) -> Sequence[bool]:
+        return jvp_jaxpr(body, (*of_consts, *carried), carried)[1]
+
+    carried = fixpoint(tuple(type(t) is not Zero for t in carry_t), step)
+    program, _ = jvp_jaxpr(body, (*of_consts, *carried), carried)
+    a, b, c = len(body_consts), len(carry), sum(of_consts)
+    order = [*range(a), *range(a + b, a + b + c), *range(a, a + b)]
+    program = permuted(program, [*order, *range(a + b + c, len(program.inputs))])
+    outs = bind_while(
+        with_unused(condition, [v.type for v in program.inputs[a + c + b :]]),
+        program,
+        cond_consts,
+        [*body_consts, *marked(consts_t, of_consts)],
+        [*carry, *(instantiate(t) for t in marked(carry_t, carried))],
+    )
+    return outs, carried
+
+
+def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
+    """The program with further inputs that it does not read."""
+
+    def make() -> Jaxpr:
+        return Jaxpr([*jaxpr.inputs, *map(Var, types)], jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
+
+    found: Jaxpr = jaxpr.derived(("with_unused", tuple(types)), make)
+    return found
+
+
+def while_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    outs, carried = tangent_loop(primals, tangents, params)
+    n = len(carried)
+    return outs[:n], scatter(carried, outs[n:], [type_of(x) for x in outs[:n]])
+
+
+def while_linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    # The number of steps is not known, so there is no place for their residuals: the linear
+    # program is the whole loop with tangents, from the same first values.
+    outs = list(while_p.bind(*primals, **params))
+    quiet = {name: silenced(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
+    if any(jaxpr.effects for jaxpr in quiet.values()):
+        raise _acts_twice(params)
+    found, carried = tangent_loop(primals, tangents, params | quiet)
+    return outs, scatter(carried, found[len(carried) :], [type_of(x) for x in outs])
+
+
+def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
+    effects = params["body_jaxpr"].effects | params["cond_jaxpr"].effects
+    return WeftNotImplementedError(
+        "a while_loop that calls the host with io_callback is linearized: its linear part runs "
+        "the loop again, and would act a second time",
+        operation="while_loop",
+        got=f"a loop with the effects {', '.join(sorted(map(str, effects)))}",
+        wanted="a loop without effects other than debug.print and debug.callback",
+        fix=Fix(
+            "forward",
+            "differentiate with weft.jvp, use weft.lax.scan, or take the io_callback out",
+            {},
+        ),
+    )
+
+
+def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+    raise WeftNotImplementedError(
+        "reverse-mode differentiation of a while_loop (or a fori_loop whose bounds are traced): "
+        "the number of its steps is not known, and their residuals would have to be kept",
+        operation="while_loop",
+        got=f"a loop over {len(params['body_jaxpr'].outputs)} carried values",
+        wanted="a loop of known length",
+        fix=Fix(
+            "known_length",
+            "use weft.lax.fori_loop with Python integers as bounds, or weft.lax.scan; or "
+            "differentiate forwards (weft.jvp, weft.jacfwd); or give the loop a derivative of its "
+            "own (weft.custom_vjp, weft.lax.custom_root)",
+            {},
+        ),
+    )
+
+
+def while_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    cond_consts, body_consts, carry = parts(args, params)
+    of_cond, of_body, of_carry = parts(dims, params)
+
+    def in_dims(carried: Flags) -> list[int | None]:
+        return [0 if flag else None for flag in carried]
+
+    def step(carried: Flags) -> Sequence[bool]:
+        _, found = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
+        return [d is not None for d in found]
+
+    carried = fixpoint(tuple(d is not None for d in of_carry), step)
+    test, (test_dim,) = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)))
+    if test_dim is not None:
+        if condition.effects or body.effects:
+            return one_by_one(axis, args, dims, partial(while_p.bind, **params), "while")
+        carried = (True,) * len(carry)
+        test, _ = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)), (True,))
+    mapped, _ = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
+    carry = [
+        move_dim(x, d, 0, axis.size) if flag else x
+        for x, d, flag in zip(carry, of_carry, carried, strict=True)
+    ]
+    if test_dim is not None:
+        body_consts = [*cond_consts, *body_consts]
+        test, mapped = selecting(test, mapped, len(cond_consts))
+    outs = bind_while(test, mapped, cond_consts, body_consts, carry)
+    return outs, in_dims(carried)
+
+
+def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr]:
+    """A loop over all elements: it goes on while any of them does, and changes only those. The body
+    takes the constants of the condition before its own."""
+
+    def make() -> tuple[Jaxpr, Jaxpr]:
+        n, m = cond_nconsts, len(body.inputs) - len(body.outputs)
+
+        def any_goes_on(*values: Any) -> list[Any]:
+            return [reduce_or(eval_jaxpr(test, (), *values)[0], (0,))]
+
+        def advance(*values: Any) -> list[Any]:
+            own, carry = values[: n + m], values[n + m :]
+            (goes_on,) = eval_jaxpr(test, (), *own[:n], *carry)
+            outs = eval_jaxpr(body, (), *own[n:], *carry)
+            return [select_rows(goes_on, x, old) for x, old in zip(outs, carry, strict=True)]
+
+        types = test.in_types[:n] + body.in_types
+        return (
+            rebuild(any_goes_on, test.in_types, test.name, "vmap"),
+            rebuild(advance, types, body.name, "vmap"),
+        )
+
+    found: tuple[Jaxpr, Jaxpr] = body.derived(("selecting", test, cond_nconsts), make)
+    return found
+
+
+def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    params = eqn.params
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    of_cond, of_body, of_carry = parts(unknown, params)
+
+    def step(carried: Flags) -> Sequence[bool]:
+        return partial_eval_jaxpr(body, (*of_body, *carried), carried).unknown_out
+
+    carried = fixpoint(tuple(of_carry), step)
+    reads = dce_jaxpr(condition, (True,), True)[1]
+    of_test = [*of_cond, *carried]
+    depends = any(flag and read for flag, read in zip(of_test, reads, strict=True))
+    if all(carried) or depends or eqn.effects:
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    # What is known does not depend on the rest, and runs in a loop of its own; the rest needs the
+    # known values at every step, so its loop computes them again.
+    used = tuple(not flag for flag in carried)
+    known = while_dce(eqn, used)[1]
+    fresh = [v if flag else Var(v.type) for v, flag in zip(eqn.outputs, carried, strict=True)]
+    return SplitEquation(known, eqn.replace(outputs=fresh), carried, [])
+
+
+def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    params = eqn.params
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    if not any(used) and not body.effects and not condition.effects:
+        return [False] * len(eqn.inputs), None
+    a, b = params["cond_nconsts"], params["body_nconsts"]
+    test_reads = dce_jaxpr(condition, (True,), True)[1]
+
+    def step(carried: Flags) -> Sequence[bool]:
+        return dce_jaxpr(body, carried, True)[1][b:]
+
+    start = tuple(u or r for u, r in zip(used, test_reads[a:], strict=True))
+    carried = fixpoint(start, step)
+    smaller, reads = dce_jaxpr(body, carried, True)
+    keep_test = (*test_reads[:a], *carried)
+    keep_body = (*reads[:b], *carried)
+    kept = [*keep_test[:a], *keep_body[:b], *carried]
+    if all(kept) and len(smaller.eqns) == len(body.eqns):
+        return kept, eqn
+    test = dce_jaxpr(condition, (True,), True)[0]
+    outputs = [
+        v if use else Var(v.type)
+        for v, use, keep in zip(eqn.outputs, used, carried, strict=True)
+        if keep
+    ]
+    made = eqn.replace(
+        inputs=marked(eqn.inputs, kept),
+        outputs=outputs,
+        params={
+            "cond_jaxpr": permuted(test, [i for i, keep in enumerate(keep_test) if keep]),
+            "body_jaxpr": permuted(smaller, [i for i, keep in enumerate(keep_body) if keep]),
+            "cond_nconsts": sum(keep_test[:a]),
+            "body_nconsts": sum(keep_body[:b]),
+        },
+    )
+    return kept, made
+
+
+# How often a loop is taken to run whose number of steps only its values decide.
+STEPS = 10
+
+
+def while_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """Constants are read at every step; carried values are made as a whole."""
+    found: list[Reads] = []
+    of_cond, of_body, carry = parts(eqn.inputs, eqn.params)
+    for name, consts in (("cond_jaxpr", of_cond), ("body_jaxpr", of_body)):
+        jaxpr = eqn.params[name]
+        reads = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
+        found += [tuple(r.repeated(STEPS) for r in own) for own in reads[: len(consts)]]
+    return [*found, *((full_read(x.type),) for x in carry)]
+
+
+def while_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
+    if partitioned:
+        return [eqn]
+    of_body = parts(layouts, eqn.params)[1]
+    inputs, before = row_major_entry(eqn.inputs, layouts)
+    _, given, carry = parts(inputs, eqn.params)
+    condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    inner = keep_layouts(body, [*of_body, *(None for _ in carry)])
+    n, m = len(given), eqn.params["cond_nconsts"]
+    kept = [i for i in range(n) if of_body[i] is not None]
+    own = [i for i in range(n) if of_body[i] is None]
+    consts = inner.inputs[:n]
+    # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
+    entering = [consts[i] for i in kept]
+    leaving = [Var(var.type) for var in entering]
+    constraints = list(map(constraint_equation, entering, leaving, [of_body[i] for i in kept]))
+    carried = Jaxpr(
+        [*(consts[i] for i in own), *inner.inputs[n:], *entering],
+        [*inner.eqns, *constraints],
+        [*inner.outputs, *leaving],
+        0,
+        inner.name,
+    )
+    unread = [Var(var.type) for var in entering]
+    asked = Jaxpr(
+        [*condition.inputs, *unread], condition.eqns, condition.outputs, 0, condition.name
+    )
+    made = eqn.replace(
+        inputs=[*inputs[:m], *(given[i] for i in own), *carry, *(given[i] for i in kept)],
+        outputs=[*eqn.outputs, *(Var(var.type) for var in entering)],
+        params=eqn.params
+        | {
+            "body_nconsts": len(own),
+            "body_jaxpr": checked(carried),
+            "cond_jaxpr": checked(asked),
+        },
+    )
+    return [*before, made]
+
+
+def while_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
+    cond_consts, body_consts, carry = parts(operands, params)
+
+    def condition(state: list[Any]) -> Any:
+        (found,) = context.lower_jaxpr(params["cond_jaxpr"], [*cond_consts, *state], "condition")
+        return found
+
+    def body(state: list[Any]) -> list[Any]:
+        return context.lower_jaxpr(params["body_jaxpr"], [*body_consts, *state], "while")
+
+    return list(context.while_(carry, condition, body))
+
+
+rules.impl.register(while_p, while_impl)
+rules.type_rule.register(while_p, while_type)
+rules.retype.register(while_p, while_retype)
+rules.jvp.register(while_p, while_jvp)
+rules.linearize.register(while_p, while_linearize)
+rules.transpose.register(while_p, while_transpose)
+rules.vmap.register(while_p, while_vmap)
+rules.partial_eval.register(while_p, while_partial_eval)
+rules.dce.register(while_p, while_dce)
+rules.lower.register(while_p, while_lower)
+rules.steps.register(while_p, while_steps)
+rules.reads.register(while_p, while_reads)
+rules.keep_layouts.register(while_p, while_keep_layouts)

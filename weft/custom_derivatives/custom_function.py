@@ -1,0 +1,493 @@
+"""Functions with custom derivatives, as users call them: arguments, and one call's parts.
+
+Keyword arguments and defaults become positional ones by the function's signature, so that a rule
+gets each argument in its place. Some arguments may be any Python objects; the others are trees of
+arrays. What a call closes over is found here, and becomes operands before its arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import Array, as_array
+from weft.base import source as sources
+from weft.core.trace import Tracer, bottom_trace, current_variable
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    DTypeError,
+    Fix,
+    LeakedTracerError,
+    ShapeError,
+    TreeError,
+    WeftTypeError,
+    WeftValueError,
+)
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.shape import broadcast_in_dim_p
+from weft.ops.structural.tangents import zeros
+from weft.tracing.closure_lifting import TracedValues
+
+__all__ = [
+    "Application",
+    "CustomFunction",
+    "SymbolicZero",
+    "array_of_zero",
+    "check_rule",
+    "check_structure",
+    "fitted",
+    "is_float0",
+    "vector",
+    "without_rule",
+]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+_trace = current_variable.get
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class SymbolicZero:
+    """A tangent or cotangent that is known to be zero, as rules with `symbolic_zeros` see it.
+
+    It has the shape and dtype of the zeros it stands for, and no values.
+    """
+
+    __slots__ = ("_type",)
+
+    def __init__(self, type: ArrayType) -> None:
+        self._type = type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
+        return self._type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the zeros."""
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._type.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of zeros."""
+        return self._type.size
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self._type})"
+
+
+class CustomFunction(Generic[P, R]):
+    """What `custom_jvp` and `custom_vjp` have in common: the function and its arguments."""
+
+    kind = "custom derivative"
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        if not callable(fun):
+            raise WeftTypeError(
+                f"{self.kind} takes a function first, not {type(fun).__name__}",
+                operation=self.kind,
+                got=type(fun).__name__,
+                wanted="a callable",
+            )
+        functools.update_wrapper(self, fun)
+        self._function = fun
+        self._name = function_name(fun)
+        self._what = f"{self.kind} of {self._name}"
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(fun)
+        except (TypeError, ValueError):  # builtin functions may have none
+            self._signature = None
+        parameters = list(self._signature.parameters.values()) if self._signature else []
+        self._names = [p.name for p in parameters if p.kind in _POSITIONAL]
+        star = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+        # How many arguments a call has, where that is known before.
+        self._count = None if star or self._signature is None else len(self._names)
+        self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(
+        self: CustomFunction[Concatenate[Any, Q], R], instance: object, owner: Any = None
+    ) -> Callable[Q, R]: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<{self._what}>"
+
+    def _nondiff_places(self, numbers: Any, names: Any) -> tuple[int, ...]:
+        try:
+            numbers = [operator.index(numbers)]
+        except TypeError:
+            numbers = [operator.index(i) for i in numbers]
+        names = [names] if isinstance(names, str) else list(names)
+        for name in names:
+            if name not in self._names:
+                raise WeftValueError(
+                    f"{self._what}: there is no positional parameter {name!r}",
+                    operation=self.kind,
+                    got=f"nondiff_argnames={tuple(names)!r}",
+                    wanted=f"names among {self._names}",
+                    fix=Fix("remove", f"leave {name!r} out of nondiff_argnames", {"name": name}),
+                )
+            numbers.append(self._names.index(name))
+        if self._count is None:
+            return tuple(numbers)
+        return tuple(sorted({self._place(i, self._count) for i in numbers}))
+
+    def _place(self, number: int, count: int) -> int:
+        if not -count <= number < count:
+            raise WeftValueError(
+                f"{self._what}: nondiff_argnums has {number}, and there are {count} arguments",
+                operation=self.kind,
+                got=f"nondiff_argnums with {number}",
+                wanted=f"numbers from 0 to {count - 1}",
+                fix=Fix("remove", f"leave {number} out of nondiff_argnums", {"number": number}),
+            )
+        return number % count
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, defaults applied."""
+        if self._signature is None or (len(args) == self._count and not kwargs):
+            if kwargs:
+                raise self._unplaced(sorted(kwargs))
+            return args
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise WeftTypeError(
+                f"{self._what}: the arguments do not fit its signature: {error}",
+                operation=self.kind,
+                got=f"{len(args)} positional arguments and keywords {sorted(kwargs)}",
+                wanted=f"{self._name}{self._signature}",
+            ) from None
+        if bound.kwargs:
+            raise self._unplaced(sorted(bound.kwargs))
+        bound.apply_defaults()
+        return bound.args
+
+    def _unplaced(self, names: list[str]) -> WeftTypeError:
+        return WeftTypeError(
+            f"{self._what}: keyword arguments that have no position cannot be handed to a rule",
+            operation=self.kind,
+            got=f"keyword arguments {names}",
+            wanted="arguments that can be given by position",
+            fix=Fix(
+                "positional",
+                "make them ordinary parameters of the function (no bare *, no **kwargs)",
+                {"names": names},
+            ),
+        )
+
+    def _split(self, full: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+        """Where the arguments without derivatives stand, and the others."""
+        places = self._places
+        if not places:
+            return places, full
+        if self._count is None:
+            places = tuple(sorted({self._place(i, len(full)) for i in places}))
+        return places, tuple([x for i, x in enumerate(full) if i not in places])
+
+    def _apply(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        rules: Sequence[Callable[..., Any]],
+        bind: Callable[[Application, list[Any]], list[Any]],
+    ) -> Any:
+        """Calls the function; under a transformation, binds it together with its rules."""
+        full = self._positional(args, kwargs)
+        places, given = self._split(full)
+        leaves, in_tree = tree.flatten(given)
+        for i, leaf in enumerate(leaves):
+            if type(leaf) is not Array:
+                leaves[i] = self._operand(leaf, i, places, in_tree)
+        trace = _trace(None)
+        if trace is None or trace is bottom_trace():
+            function: Callable[..., Any] = self._function
+            out = function(*full)
+            if type(out) is Array:
+                return out
+            outs, out_tree = tree.flatten(out)
+            return out_tree.unflatten([as_array(x) for x in check_results(out, outs, self._what)])
+        nondiff = [full[i] for i in places]
+        names = [self._argument_name(i) for i in range(len(full)) if i not in places]
+        functions = [self._function, *rules]
+        application = Application(self, names, functions, nondiff, places, in_tree)
+        outs = bind(application, [*application.tracers, *leaves])
+        return application.out_tree.unflatten(outs)
+
+    def _argument_name(self, number: int) -> str:
+        return self._names[number] if number < len(self._names) else f"argument {number}"
+
+    def _operand(self, leaf: Any, number: int, places: tuple[int, ...], in_tree: Any) -> Any:
+        if isinstance(leaf, Tracer):
+            return leaf
+        try:
+            leaf = user_value(leaf)
+            type_of(leaf)
+            return leaf
+        except WeftTypeError:
+            path, _ = tree.leaves_with_path(in_tree.unflatten(range(in_tree.num_leaves)))[number]
+            given = [i for i in range(len(places) + len(in_tree.children())) if i not in places]
+            place = given[path[0].idx]
+            where = f"{self._argument_name(place)}{tree.keystr(path[1:])}"
+            raise WeftTypeError(
+                f"{self._what}: {where} is no array",
+                operation=self.kind,
+                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                wanted="an array, a number, or a tree of those",
+                fix=Fix(
+                    "nondiff_argnums",
+                    f"make it an argument without derivatives: nondiff_argnums=({place},)",
+                    {"nondiff_argnums": (place,)},
+                ),
+            ) from None
+
+
+class Application:
+    """One call of a function with custom derivatives under a transformation.
+
+    Its operands are the traced values that it closes over (`captured` says how many of which sort:
+    those that the function reads, those that only rules read, those in arguments without
+    derivatives), and then the leaves of the other arguments. `out_tree` and `out_types` are known
+    once the function or a rule has run.
+    """
+
+    __slots__ = (
+        "_held",
+        "_objects",
+        "_places",
+        "captured",
+        "functions",
+        "in_tree",
+        "kind",
+        "name",
+        "names",
+        "out_tree",
+        "out_types",
+        "tracers",
+        "what",
+    )
+
+    def __init__(
+        self,
+        function: CustomFunction,
+        names: list[str],
+        functions: list[Callable[..., Any]],
+        nondiff: list[Any],
+        places: tuple[int, ...],
+        in_tree: Any,
+    ) -> None:
+        self.kind = function.kind
+        self.name = function._name
+        self.what = function._what
+        self.names = names
+        self.functions = functions
+        self.in_tree = in_tree
+        self.out_tree: Any = None
+        self.out_types: list[ArrayType] | None = None
+        self._places = places
+        self._objects = [*functions, *nondiff]
+        self._held = held = TracedValues()
+        values = {id(x) for item in nondiff for x in tree.leaves(item) if isinstance(x, Tracer)}
+        held.search(functions[0])
+        for item in nondiff:
+            held.search(item)
+        read = len(held.found)
+        for rule in functions[1:]:
+            held.search(rule)
+        closed = [x for x in held.found[:read] if id(x) not in values]
+        passive = [x for x in held.found[read:] if id(x) not in values]
+        given = [x for x in held.found if id(x) in values]
+        self.tracers = [*closed, *passive, *given]
+        held.found = self.tracers
+        self.captured = (len(closed), len(passive), len(given)) if self.tracers else ()
+
+    @property
+    def num_captured(self) -> int:
+        """How many operands stand before those of the arguments."""
+        return len(self.tracers)
+
+    def opened(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """The functions and the arguments without derivatives, with the values of these operands
+        for what they close over; and the other operands."""
+        n, count = len(self.tracers), len(self.functions)
+        objects = self._held.replaced(self._objects, operands[:n]) if n else self._objects
+        return objects[:count], objects[count:], list(operands[n:])
+
+    def arguments(self, nondiff: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """All arguments in their places."""
+        found = list(given)
+        for place, value in zip(self._places, nondiff, strict=True):
+            found.insert(place, value)
+        return found
+
+    def run(self, *operands: Any) -> list[Any]:
+        """The function itself, of operands and to the leaves of its result."""
+        functions, nondiff, leaves = self.opened(operands)
+        args = self.arguments(nondiff, self.in_tree.unflatten(leaves))
+        out = self.called("the function", functions[0], args)
+        outs, self.out_tree = tree.flatten(out)
+        outs = check_results(out, outs, self.what)
+        self.out_types = [type_of(x) for x in outs]
+        return outs
+
+    def called(self, which: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Calls one of the functions; traced values that could not be found are explained."""
+        try:
+            # Its lines are the user's own, also where a recorded program runs again.
+            with sources.user_frames():
+                return function(*args)
+        except LeakedTracerError as error:
+            if error.fix is None or not error.fix.data.get("alive"):
+                raise
+            raise LeakedTracerError(
+                f"{self.what}: {which} reads a traced value that is none of its arguments and is "
+                "not in its closure",
+                operation=self.kind,
+                got=error.got,
+                wanted="arguments, and variables of the functions around it",
+                fix=Fix(
+                    "pass_argument",
+                    "pass the value as an argument, instead of reading it from an attribute of an "
+                    "object or from a global",
+                    {"function": self.name},
+                ),
+            ) from None
+
+    def results(self, out: Any, rule: str) -> list[Any]:
+        """The leaves of a result that a rule computed, which has to be like the function's."""
+        outs, out_tree = tree.flatten(out)
+        if self.out_tree is not None and out_tree != self.out_tree:
+            raise check_structure(
+                out,
+                self.out_tree,
+                f"{self.what}: {rule} returns a result of another structure than the function",
+                self.kind,
+            )
+        outs = check_results(out, outs, f"{rule} of {self.what}")
+        if self.out_types is not None:
+            paths = [path for path, _ in tree.leaves_with_path(out)]
+            outs = [
+                fitted(x, of, f"{self.what}: the result{tree.keystr(path)} of {rule}", self.kind)
+                for x, of, path in zip(outs, self.out_types, paths, strict=True)
+            ]
+        self.out_tree = out_tree
+        self.out_types = [type_of(x) for x in outs]
+        return outs
+
+    def place(self, path: Any) -> str:
+        """How messages call a leaf of the arguments with derivatives."""
+        return f"{self.names[path[0].idx]}{tree.keystr(path[1:])}"
+
+
+def check_structure(got: Any, wanted: Any, message: str, operation: str) -> TreeError:
+    """The error for a tree that has another structure than `wanted` (a structure)."""
+    found = tree.differences(got, wanted.unflatten(range(wanted.num_leaves)))
+    places = "".join(
+        f"\n    {tree.keystr(x.path) or 'the top'}: {x.left} instead of {x.right}" for x in found
+    )
+    return TreeError(
+        message,
+        operation=operation,
+        got=f"{tree.structure(got)}{places}",
+        wanted=str(wanted),
+        fix=found[0].fix if found else None,
+    )
+
+
+def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
+    """A leaf that a rule returned as one of the wanted type; only Python numbers are converted.
+
+    Raises ShapeError or DTypeError for a leaf of another shape or dtype.
+    """
+    got = type_of(value)
+    if got is wanted:
+        return value
+    if got.shape != wanted.shape:
+        raise ShapeError(
+            f"{what} has the shape {got.shape} instead of {wanted.shape}",
+            operation=operation,
+            got=str(got),
+            wanted=str(wanted),
+            fix=Fix("reshape", f"return it in the shape {wanted.shape}", {"shape": wanted.shape}),
+        )
+    if got.dtype != wanted.dtype:
+        real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
+        if not (got.weak_type and got.dtype in dtypes.INEXACT and real):
+            short = dtypes.short_name(wanted.dtype)
+            raise DTypeError(
+                f"{what} has the dtype {got.dtype} instead of {wanted.dtype}",
+                operation=operation,
+                got=str(got),
+                wanted=str(wanted),
+                fix=Fix("convert", f"convert it to {short}", {"dtype": wanted.dtype}),
+            )
+    elif got.weak_type == wanted.weak_type or got.dtype not in dtypes.ANY:
+        return value
+    return convert_element_type(value, wanted.dtype, wanted.weak_type)
+
+
+def is_float0(value: Any) -> bool:
+    """Whether this is an array of float0, the zeros that stand for tangents of integers."""
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.float0
+
+
+def array_of_zero(value: Any) -> Any:
+    """An array of zeros for a `SymbolicZero`; any other value itself."""
+    return zeros(value._type) if type(value) is SymbolicZero else value
+
+
+def vector(value: Any) -> Any:
+    """A tangent or cotangent as rules get it: a number as an array."""
+    if isinstance(value, (Array, Tracer, np.ndarray)):
+        return value
+    return broadcast_in_dim_p.bind(value, shape=(), broadcast_dimensions=())
+
+
+def check_rule(what: str, rule: Any) -> None:
+    """Raises WeftTypeError for a rule that is no function."""
+    if not callable(rule):
+        raise WeftTypeError(
+            f"{what} takes functions, not {type(rule).__name__}",
+            operation=what,
+            got=type(rule).__name__,
+            wanted="a callable",
+        )
+
+
+def without_rule(what: str, kind: str, define: str) -> WeftTypeError:
+    """The error for a function that is called before its rule is set."""
+    return WeftTypeError(
+        f"{what}: it is called and has no rule for its derivative yet",
+        operation=kind,
+        wanted=f"a rule, set with {define}",
+        fix=Fix(define, f"set the rule with .{define}(...) before the first call", {}),
+    )

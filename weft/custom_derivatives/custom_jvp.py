@@ -1,0 +1,297 @@
+"""`custom_jvp`: functions whose derivative is given by a rule for forward mode.
+
+The rule maps primals and tangents to results and tangents. It is an ordinary jvp rule, so it also
+serves reverse mode: what it does to tangents has to be linear, and is transposed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from weft import dtypes, tree
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.custom_derivatives.custom_function import (
+    Application,
+    CustomFunction,
+    P,
+    R,
+    SymbolicZero,
+    array_of_zero,
+    check_rule,
+    check_structure,
+    fitted,
+    is_float0,
+    vector,
+    without_rule,
+)
+from weft.custom_derivatives.custom_primitive import (
+    Derived,
+    Dims,
+    Rule,
+    custom_primitive,
+    mapped_at_front,
+)
+from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary, trim
+from weft.function_keys import register_parts
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name
+from weft.interpreters.vmap import vmap_flat
+from weft.ops.structural.tangents import add_tangents, instantiate
+from weft.tracing.closure_lifting import register_holder
+
+__all__ = ["custom_jvp", "custom_jvp_p"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+custom_jvp_p = custom_primitive("custom_jvp")
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+
+class custom_jvp(CustomFunction[P, R]):
+    """A function whose derivative is computed by a rule of one's own, set with `defjvp`.
+
+    `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
+    signature. Arguments in `nondiff_argnums` or `nondiff_argnames` may be any Python objects; the
+    rule gets them first. Traced values that the function closes over are differentiated through the
+    function by ordinary rules, beside what the rule says of the arguments.
+
+    Raises WeftTypeError when called without a rule, and for arguments that are no arrays;
+    WeftValueError for argument numbers and names that do not exist.
+
+    >>> import weft, weft.numpy as wnp
+    >>> @weft.custom_jvp
+    ... def log1pexp(x):
+    ...     return wnp.log(1.0 + wnp.exp(x))
+    >>> @log1pexp.defjvp
+    ... def log1pexp_jvp(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + wnp.exp(x)))
+    >>> weft.grad(log1pexp)(100.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+
+    kind = "custom_jvp"
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
+        self._jvp: Callable[..., Any] | None = None
+        self._symbolic_zeros = False
+
+    @api_boundary
+    def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
+        """Sets the rule, `jvp(*nondiff_args, primals, tangents) -> (result, tangent)`.
+
+        Primals and tangents are tuples, one entry per argument. Tangents of integers are zeros of
+        dtype float0. With `symbolic_zeros` a tangent that is known to be zero comes as a
+        `SymbolicZero`, and may be returned as one. Answers with `jvp`.
+        """
+        check_rule("defjvp", jvp)
+        self._jvp, self._symbolic_zeros = jvp, symbolic_zeros
+        return jvp
+
+    @api_boundary
+    def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
+        """Sets one rule per argument, `jvp(tangent, result, *primals) -> tangent`; the tangent of
+        the result is their sum. None stands for a derivative that is zero.
+
+        Raises WeftTypeError where the function has arguments without derivatives.
+
+        >>> import weft, weft.numpy as wnp
+        >>> f = weft.custom_jvp(lambda x, y: x * y)
+        >>> f.defjvps(lambda t, out, x, y: t * y, None)
+        >>> weft.grad(f, (0, 1))(2.0, 3.0)[0]
+        Array(3., dtype=float32, weak_type=True)
+        """
+        if self._places:
+            raise WeftTypeError(
+                f"{self._what}: defjvps does not take rules for functions with nondiff_argnums",
+                operation="defjvps",
+                got=f"nondiff_argnums={self._places}",
+                wanted="a function without them",
+                fix=Fix("defjvp", "use defjvp, whose rule gets these arguments first", {}),
+            )
+        for jvp in jvps:
+            if jvp is not None:
+                check_rule("defjvps", jvp)
+        if self._count is not None and len(jvps) != self._count:
+            raise WeftTypeError(
+                f"{self._what}: defjvps takes one rule per argument",
+                operation="defjvps",
+                got=f"{len(jvps)} rules",
+                wanted=f"{self._count} rules",
+                fix=Fix("count", f"give {self._count} rules, None where the derivative is zero",
+                        {"count": self._count}),
+            )  # fmt: skip
+        function: Callable[..., Any] = self
+
+        def jvp_of_sum(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            result = function(*primals)
+            parts = [
+                jvp(tree.map(array_of_zero, t), result, *primals)
+                for jvp, t in zip(jvps, tangents, strict=True)
+                if jvp is not None and not all(type(x) is SymbolicZero for x in tree.leaves(t))
+            ]
+            if not parts:
+                return result, tree.map(lambda x: SymbolicZero(type_of(x).tangent()), result)
+            return result, tree.map(_sum, *parts)
+
+        self._jvp, self._symbolic_zeros = jvp_of_sum, True
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if self._jvp is None:
+                raise without_rule(self._what, "custom_jvp", "defjvp")
+            return self._apply(args, kwargs, (self._jvp,), self._bind)
+        except Exception as error:
+            trim(error)
+            raise
+
+    def _bind(self, application: Application, operands: list[Any]) -> list[Any]:
+        return list(
+            custom_jvp_p.call(
+                application.run,
+                *operands,
+                name=application.name,
+                rule=JVPRule(application, self._symbolic_zeros),
+                captured=application.captured,
+            )
+        )
+
+
+register_holder(custom_jvp, ("_function", "_jvp"), copy.copy)
+register_parts(custom_jvp, lambda f: (f._function, f._places, f._jvp, f._symbolic_zeros))
+
+
+def _sum(*parts: Any) -> Any:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total if is_float0(total) else add_tangents(total, part)
+    return total
+
+
+# ---- rules -------------------------------------------------------------------------------------
+
+
+class JVPRule(Rule):
+    """The rule of one application: runs the user's function and checks what it returns."""
+
+    def __init__(self, application: Application, symbolic_zeros: bool) -> None:
+        super().__init__(function_name(application.functions[1]))
+        self.application = application
+        self.symbolic_zeros = symbolic_zeros
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        application = self.application
+        functions, nondiff, leaves = application.opened(primals)
+        given = [
+            (SymbolicZero(t.type) if self.symbolic_zeros else instantiate(t))
+            if type(t) is Zero
+            else vector(t)
+            for t in tangents
+        ]
+        unflatten = application.in_tree.unflatten
+        pair = application.called(
+            "its jvp rule", functions[1], [*nondiff, unflatten(leaves), unflatten(given)]
+        )
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise WeftTypeError(
+                f"{application.what}: the jvp rule returns no pair (result, tangent)",
+                operation="custom_jvp",
+                got=f"{type(pair).__name__}"
+                + (f" of length {len(pair)}" if isinstance(pair, (tuple, list)) else ""),
+                wanted="a tuple of two",
+                fix=Fix("pair", "return (result, tangent) from the rule", {}),
+            )
+        outs = application.results(pair[0], "the jvp rule")
+        return outs, self.tangents(pair[1], outs)
+
+    def tangents(self, found: Any, outs: Sequence[Any]) -> list[Any]:
+        """The leaves of the tangent that the rule returned, checked against the results."""
+        application = self.application
+        out_tree, what = application.out_tree, application.what
+        leaves, structure = tree.flatten(found)
+        if structure != out_tree:
+            raise check_structure(
+                found,
+                out_tree,
+                f"{what}: the jvp rule returns a tangent of another structure than the result",
+                "custom_jvp",
+            )
+        paths = tree.leaves_with_path(found)
+        return [
+            self.tangent(leaf, type_of(out).tangent(), f"{what}: the tangent{tree.keystr(path)}")
+            for leaf, out, (path, _) in zip(leaves, outs, paths, strict=True)
+        ]
+
+    def tangent(self, leaf: Any, wanted: ArrayType, what: str) -> Any:
+        what = f"{what} that its jvp rule returns"
+        zero = type(leaf) is SymbolicZero or is_float0(leaf)
+        if zero and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype:
+            return Zero(wanted)
+        if wanted.dtype == dtypes.float0 or zero:
+            raise DTypeError(
+                f"{what} does not fit its result",
+                operation="custom_jvp",
+                got=f"{type(leaf).__name__} of dtype {getattr(leaf, 'dtype', None)}",
+                wanted=str(wanted),
+                fix=Fix(
+                    "float0" if wanted.dtype == dtypes.float0 else "zeros",
+                    f"return np.zeros({wanted.shape}, weft.float0), the tangent of integers"
+                    if wanted.dtype == dtypes.float0
+                    else f"return zeros of shape {wanted.shape} and dtype {wanted.dtype}",
+                    {"shape": wanted.shape, "dtype": wanted.dtype},
+                ),
+            )
+        (leaf,) = check_results(leaf, [leaf], what)
+        return fitted(leaf, wanted, what, "custom_jvp")
+
+    def mapped(self, axis: AxisData, dims: Dims) -> Rule:
+        return MappedJVPRule(self, axis, dims)
+
+
+class MappedJVPRule(Rule):
+    """The rule of a mapped application, all of whose results are mapped at 0."""
+
+    def __init__(self, rule: Rule, axis: AxisData, dims: Dims) -> None:
+        super().__init__(rule.name)
+        self.rule = rule
+        self.axis = axis
+        self.dims = dims
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        n, own = len(primals), self.dims[len(primals) - len(tangents) :]
+        nonzero = [type(t) is not Zero for t in tangents]
+        zero_out: list[bool] = []
+
+        def function(*values: Any) -> list[Any]:
+            xs, given = values[:n], iter(values[n:])
+            ts = [
+                next(given) if flag else Zero(type_of(x).tangent())
+                for x, flag in zip(xs[n - len(nonzero) :], nonzero, strict=True)
+            ]
+            outs, found = self.rule.jvp(xs, ts)
+            zero_out[:] = [type(t) is Zero for t in found]
+            return [*outs, *(t for t in found if type(t) is not Zero)]
+
+        given = [t for t in tangents if type(t) is not Zero]
+        dims = [*self.dims, *(d for d, flag in zip(own, nonzero, strict=True) if flag)]
+        values, found = vmap_flat(function, self.axis, [*primals, *given], dims, self.name)
+        whole = mapped_at_front(values, found, self.axis)
+        outs, rest = whole[: len(zero_out)], iter(whole[len(zero_out) :])
+        return outs, [
+            Zero(type_of(x).tangent()) if zero else next(rest)
+            for x, zero in zip(outs, zero_out, strict=True)
+        ]
+
+    def mapped(self, axis: AxisData, dims: Dims) -> Rule:
+        return MappedJVPRule(self, axis, dims)

@@ -1,0 +1,280 @@
+"""What the primitives of custom derivatives have in common: everything but the derivative.
+
+An application holds a function, in one of two forms: `function`, in Python, which sees values where
+there are any, or, once it has been recorded, `jaxpr`. Its `rule` says how to differentiate the
+arguments. The operands before those are what the function closes over; these are differentiated by
+ordinary rules, through the function: the derivative is the sum of the two.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from weft.arrays.array import as_array
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, JaxprError, WeftTypeError
+from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.linearize import linear_program, linearize_flat, user_rule
+from weft.interpreters.retype import retype_program
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.symbolic_zeros import place_cotangents
+from weft.interpreters.transpose import transpose_jaxpr
+from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
+from weft.lowering.loop_layouts import keep_in_program
+from weft.lowering.result_layouts import whole_sources
+from weft.ops.structural.shape import move_dim
+from weft.ops.structural.tangents import add_tangents
+
+__all__ = ["Derived", "Dims", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
+
+Dims = Sequence[int | None]
+Derived = tuple[list[Any], list[Any]]
+
+
+class Rule:
+    """How an application is differentiated in its arguments.
+
+    Primals are all the operands; tangents are those of the arguments, and some is not a `Zero`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        """Results and tangents, in forward mode."""
+        raise NotImplementedError(f"{type(self).__name__} does not define jvp")
+
+    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        """Results and tangents, where what is done to tangents is recorded."""
+        return self.jvp(primals, tangents)
+
+    def mapped(self, axis: AxisData, dims: Dims) -> Rule:
+        """The rule of the mapped function, whose results are mapped at 0."""
+        raise NotImplementedError(f"{type(self).__name__} does not define mapped")
+
+    def after(self, count: int) -> Rule:
+        """The rule of an application with so many more operands in front."""
+        return LaterRule(self, count)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class LaterRule(Rule):
+    """A rule that ignores the first operands."""
+
+    def __init__(self, rule: Rule, count: int) -> None:
+        super().__init__(rule.name)
+        self.rule = rule
+        self.count = count
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        return self.rule.jvp(primals[self.count :], tangents)
+
+    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        return self.rule.linearize(primals[self.count :], tangents)
+
+    def mapped(self, axis: AxisData, dims: Dims) -> Rule:
+        return LaterRule(self.rule.mapped(axis, dims[self.count :]), self.count)
+
+
+def counts(captured: tuple[int, ...]) -> tuple[int, int, int]:
+    """How many operands are closed over by the function, by rules only, and in arguments without
+    derivatives."""
+    closed, passive, given = captured or (0, 0, 0)
+    return closed, passive, given
+
+
+def body_of(params: dict[str, Any]) -> Callable[..., list[Any]]:
+    """The function of an application, from operands to results."""
+    if "function" in params:
+        found: Callable[..., list[Any]] = params["function"]
+        return found
+    return functools.partial(eval_jaxpr, params["jaxpr"], ())
+
+
+def again(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Applies the primitive, in whichever form it is, under the current trace."""
+    if "function" in params:
+        rest = {key: value for key, value in params.items() if key != "function"}
+        return list(primitive.call(params["function"], *args, **rest))
+    return list(primitive.bind(*args, **params))
+
+
+def mapped_at_front(values: Sequence[Any], dims: Dims, axis: AxisData) -> list[Any]:
+    """Values with the mapped dimension in front; what is not mapped is repeated."""
+    return [move_dim(x, dim, 0, axis.size) for x, dim in zip(values, dims, strict=True)]
+
+
+def linearized(
+    function: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    name: str = "",
+) -> Derived:
+    """What `jvp_flat` answers with; what depends on tangents depends on them by a linear program.
+
+    A jvp rule run by `linearize` does not use `jvp_flat` for the derivative of a function: loops
+    and branches would then compute results and tangents in one, which cannot be transposed.
+    """
+    active = [type(t) is not Zero for t in tangents]
+    outs, found, linear = linearize_flat(function, primals, active, "linearize", name)
+    jaxpr, residuals, _ = linear_program(linear, found)
+    given = [t for t in tangents if type(t) is not Zero]
+    values = iter(eval_jaxpr(jaxpr, residuals, *given))
+    return outs, [t if type(t) is Zero else next(values) for t in found]
+
+
+# ---- rules -------------------------------------------------------------------------------------
+
+
+def custom_impl(*operands: Any, **params: Any) -> list[Any]:
+    return [as_array(x) for x in body_of(params)(*operands)]
+
+
+def custom_steps(
+    primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    yield f"the {primitive.name} of {name}", jaxpr, operands
+
+
+def custom_type(*types: ArrayType, jaxpr: Jaxpr, name: str, **others: Any) -> list[ArrayType]:
+    wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
+    if [(t.shape, t.dtype) for t in types] != wanted:
+        raise JaxprError(
+            f"custom derivative of {name}: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=", ".join(map(str, jaxpr.in_types)),
+        )
+    return jaxpr.out_types
+
+
+def custom_stage(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Records the function; what it closes over besides becomes operands in front."""
+    if "function" not in params:
+        return args, params
+    name, rule, captured = params["name"], params["rule"], params["captured"]
+    jaxpr, consts = trace_to_jaxpr(
+        params["function"],
+        [type_of(x) for x in args],
+        transformation=primitive.name,
+        name=name,
+    )
+    if consts:
+        closed, passive, given = counts(captured)
+        captured = (closed + len(consts), passive, given)
+        rule = rule.after(len(consts))
+        jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, 0, name)
+    return [*consts, *args], {"jaxpr": jaxpr, "name": name, "rule": rule, "captured": captured}
+
+
+def custom_derivative(
+    primitive: Primitive,
+    forward: bool,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    **params: Any,
+) -> Derived:
+    rule, name = params["rule"], params["name"]
+    closed, passive, given = counts(params["captured"])
+    first = closed + passive + given
+    for i in range(closed + passive, first):
+        if type(tangents[i]) is not Zero:
+            raise _differentiated(primitive, name, type_of(primals[i]))
+    own = tangents[first:]
+    outs: list[Any] | None = None
+    if any(type(t) is not Zero for t in own):
+        with user_rule():
+            outs, found = (rule.jvp if forward else rule.linearize)(primals, own)
+    if any(type(t) is not Zero for t in tangents[:closed]):
+        fixed = [Zero(type_of(x).tangent()) for x in primals[closed:]]
+        derive = jvp_flat if forward else linearized
+        _, more = derive(body_of(params), primals, [*tangents[:closed], *fixed], name)
+        if outs is None:
+            found = more
+        else:
+            found = [add_tangents(a, b) for a, b in zip(found, more, strict=True)]
+    if outs is None:
+        # Not the results of the derivation just made: there the arguments would no longer have
+        # their rule, which a transformation further out may ask for.
+        outs = again(primitive, primals, params)
+        if not any(type(t) is not Zero for t in tangents[:closed]):
+            found = [Zero(type_of(x).tangent()) for x in outs]
+    return outs, found
+
+
+def _differentiated(primitive: Primitive, name: str, type: ArrayType) -> WeftTypeError:
+    return WeftTypeError(
+        f"{primitive.name} of {name}: an argument that was declared to have no derivative "
+        "is differentiated",
+        operation=primitive.name,
+        got=f"a value of type {type} that depends on what is differentiated, in nondiff_argnums",
+        wanted="values that do not depend on what is differentiated",
+        fix=Fix(
+            "differentiable",
+            "take it out of nondiff_argnums and have the rule handle it, or pass "
+            "weft.lax.stop_gradient of it",
+            {"function": name},
+        ),
+    )
+
+
+def custom_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+    jaxpr = params["jaxpr"]
+    linear = tuple(type(x) is LinearOperand for x in operands)
+    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    program, nonzero_in = transpose_jaxpr(jaxpr, linear, nonzero)
+    known = [x for x in operands if type(x) is not LinearOperand]
+    given = [ct for ct in cotangents if type(ct) is not Zero]
+    return place_cotangents(linear, nonzero_in, eval_jaxpr(program, (), *known, *given))
+
+
+def custom_vmap(
+    primitive: Primitive, axis: AxisData, args: Sequence[Any], dims: Dims, **params: Any
+) -> tuple[list[Any], list[int]]:
+    # Every result is mapped, so that the function and its rule agree on which are.
+    mapped = dict(params, rule=params["rule"].mapped(axis, dims))
+    if "function" in params:
+        inner, name = params["function"], params["name"]
+
+        def function(*values: Any) -> list[Any]:
+            return mapped_at_front(*vmap_flat(inner, axis, values, dims, name), axis)
+
+        mapped["function"] = function
+    else:
+        mapped["jaxpr"] = vmap_jaxpr(params["jaxpr"], axis, tuple(dims), True)[0]
+    outs = again(primitive, args, mapped)
+    return outs, [0] * len(outs)
+
+
+def custom_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, **others: Any) -> list[Any]:
+    return list(context.lower_jaxpr(jaxpr, values, name))
+
+
+def custom_primitive(name: str) -> Primitive:
+    """A primitive whose applications have a rule of their own (see `Rule`)."""
+    made = Primitive(name, multiple_results=True, memoise=False)
+    rules.impl.register(made, custom_impl)
+    rules.type_rule.register(made, custom_type)
+    rules.retype.register(made, retype_program)
+    rules.stage.register(made, functools.partial(custom_stage, made))
+    rules.jvp.register(made, functools.partial(custom_derivative, made, True))
+    rules.linearize.register(made, functools.partial(custom_derivative, made, False))
+    rules.transpose.register(made, custom_transpose)
+    rules.vmap.register(made, functools.partial(custom_vmap, made))
+    rules.layout.register(made, whole_sources)
+    rules.reads.register(made, reads_of_program)
+    rules.moves.register(made, moves_of_program)
+    rules.keep_layouts.register(made, keep_in_program)
+    rules.lower.register(made, custom_lower)
+    rules.steps.register(made, functools.partial(custom_steps, made))
+    return made

@@ -1,0 +1,248 @@
+"""The linear part of a `custom_vjp`: a primitive from residuals and tangents to tangents.
+
+It is known by its transpose, the backward rule. Evaluated forwards it transposes that rule: what
+the rule does to cotangents is recorded, and the record is run backwards.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import config
+from weft.arrays.array import Array, as_array
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
+from weft.core.types import ArrayType, type_of
+from weft.custom_derivatives.custom_primitive import Derived, Dims, linearized, mapped_at_front
+from weft.errors import Fix, MissingRuleError, WeftTypeError
+from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.linearize import record_linear
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.transpose import backward_pass
+from weft.interpreters.vmap import mapped_type, vmap_flat
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.shape import move_dim, reduce_sum
+from weft.ops.structural.tangents import instantiate
+
+__all__ = ["Pullback", "custom_vjp_tangents_p", "pushed_forward"]
+
+Types = tuple[ArrayType, ...]
+Marks = tuple[bool, ...]
+
+
+class Pullback:
+    """A function from residuals and cotangents (or `Zero`) to the cotangents of all arguments.
+
+    None stands for a cotangent that is zero. The cotangents are those of results that have any.
+    """
+
+    def __init__(self, name: str, function: str) -> None:
+        self.name = name
+        self.function = function
+        # Forward programs, by the types of their operands.
+        self.programs: dict[Any, Jaxpr] = {}
+
+    def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        raise NotImplementedError(f"{type(self).__name__} does not define __call__")
+
+    def mapped(self, axis: AxisData, residual_dims: Dims, dims: Dims) -> Pullback:
+        """The same under `vmap`: `dims` says where arguments are mapped, results are at 0."""
+        return MappedPullback(self, axis, residual_dims, dims)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class MappedPullback(Pullback):
+    """A pullback under `vmap`; cotangents of arguments that are not mapped are summed."""
+
+    def __init__(self, inner: Pullback, axis: AxisData, residual_dims: Dims, dims: Dims) -> None:
+        super().__init__(inner.name, inner.function)
+        self.inner = inner
+        self.axis = axis
+        self.residual_dims = residual_dims
+        self.dims = dims
+
+    def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        n = len(residuals)
+        nonzero: list[bool] = []
+
+        def function(*values: Any) -> list[Any]:
+            given = iter(values[n:])
+            cts = [
+                Zero(ct.type.update(shape=ct.type.shape[1:])) if type(ct) is Zero else next(given)
+                for ct in cotangents
+            ]
+            found = self.inner(values[:n], cts)
+            nonzero[:] = [x is not None for x in found]
+            return [x for x in found if x is not None]
+
+        given = [ct for ct in cotangents if type(ct) is not Zero]
+        dims = [*self.residual_dims, *[0] * len(given)]
+        found, found_dims = vmap_flat(function, self.axis, [*residuals, *given], dims, self.name)
+        pairs = zip(found, found_dims, strict=True)
+        return [
+            self.placed(*next(pairs), dim) if flag else None
+            for flag, dim in zip(nonzero, self.dims, strict=True)
+        ]
+
+    def placed(self, value: Any, source: int | None, target: int | None) -> Any:
+        if target is not None:
+            return move_dim(value, source, target, self.axis.size)
+        (whole,) = mapped_at_front([value], [source], self.axis)
+        return reduce_sum(whole, (0,))
+
+
+# ---- forwards ----------------------------------------------------------------------------------
+
+
+def pushed_forward(
+    pullback: Pullback,
+    active: Marks,
+    residuals: Sequence[Any],
+    tangents: Sequence[Any],
+    out_types: Types,
+) -> list[Any]:
+    """The tangents of the results (or `Zero`), given those of the arguments marked `active`."""
+
+    def pulled_back(*cotangents: Any) -> list[Any]:
+        found = pullback(residuals, cotangents)
+        return [x for x, flag in zip(found, active, strict=True) if flag]
+
+    found, linear = record_linear(pulled_back, out_types, "custom_vjp", pullback.function)
+    pairs = [(x, t) for x, t in zip(found, tangents, strict=True) if x is not None]
+    for x, _ in pairs:
+        # Where it is known. A traced one, which may be zero, counts as zero.
+        if type(x) in (Array, np.ndarray) and np.any(np.asarray(x)):
+            raise _not_linear(pullback, "a result that does not depend on the cotangent", None)
+    outputs = [linear.atom(x) for x, _ in pairs]
+    known = dict(linear.consts.values())
+    try:
+        return backward_pass(linear.eqns, linear.inputs, known, outputs, [t for _, t in pairs])
+    except (MissingRuleError, WeftTypeError) as error:
+        if error.fix is None or error.fix.kind not in ("register_rule", "linearize"):
+            raise
+        raise _not_linear(pullback, str(error.operation), error) from None
+
+
+def _not_linear(pullback: Pullback, operation: str, error: Any) -> WeftTypeError:
+    return WeftTypeError(
+        f"custom_vjp of {pullback.function}: forward mode takes the transpose of the bwd rule, "
+        "and that is not linear in the cotangent",
+        operation=operation,
+        got=f"{operation}, in {pullback.name}",
+        wanted="operations that are linear in the cotangent",
+        where=getattr(error, "where", None),
+        fix=Fix(
+            "custom_jvp",
+            "define the derivative with weft.custom_jvp, or differentiate in reverse mode "
+            "(weft.grad, weft.vjp, weft.jacrev)",
+            {"operation": operation},
+        ),
+    )
+
+
+def forward_program(
+    types: Sequence[ArrayType], pullback: Pullback, active: Marks, out_types: Types
+) -> Jaxpr:
+    """The program from residuals and tangents to tangents."""
+    key = (tuple(types), active, out_types, config.settings())
+    found = pullback.programs.get(key)
+    if found is None:
+        n = len(types) - sum(active)
+
+        def function(*values: Any) -> list[Any]:
+            outs = pushed_forward(pullback, active, values[:n], values[n:], out_types)
+            return [instantiate(x) for x in outs]
+
+        jaxpr, consts = trace_to_jaxpr(
+            function, types, transformation="custom_vjp", name=pullback.function
+        )
+        found = pullback.programs[key] = embedded(jaxpr, consts)
+    return found
+
+
+# ---- the primitive -----------------------------------------------------------------------------
+
+custom_vjp_tangents_p = Primitive("custom_vjp_tangents", multiple_results=True, memoise=False)
+
+
+def tangents_impl(*operands: Any, **params: Any) -> list[Any]:
+    arrays = [as_array(x) for x in operands]
+    return eval_jaxpr(forward_program([x.type for x in arrays], **params), (), *arrays)
+
+
+def tangents_steps(
+    *operands: Any, pullback: Pullback, **params: Any
+) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
+    program = forward_program([type_of(x) for x in operands], pullback, **params)
+    yield f"the forward derivative of the custom_vjp of {pullback.function}", program, operands
+
+
+def tangents_type(*types: ArrayType, out_types: Types, **params: Any) -> list[ArrayType]:
+    return list(out_types)
+
+
+def tangents_derivative(
+    derive: Callable[..., Derived], primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> Derived:
+    program = forward_program([type_of(x) for x in primals], **params)
+    return derive(lambda *xs: eval_jaxpr(program, (), *xs), primals, tangents, program.name)
+
+
+def tangents_transpose(
+    cotangents: Sequence[Any],
+    *operands: Any,
+    pullback: Pullback,
+    active: Marks,
+    out_types: Types,
+) -> list[Any]:
+    n = len(operands) - sum(active)
+    for x in operands[:n]:
+        if type(x) is LinearOperand:
+            raise not_linear(x)
+    found = pullback(operands[:n], cotangents)
+    return [None] * n + [x for x, flag in zip(found, active, strict=True) if flag]
+
+
+def tangents_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Dims,
+    *,
+    pullback: Pullback,
+    active: Marks,
+    out_types: Types,
+) -> tuple[list[Any], list[int]]:
+    n = len(args) - sum(active)
+    own = iter(dims[n:])
+    # Where the others are mapped does not matter: their cotangents are not asked for.
+    places = [next(own) if flag else None for flag in active]
+    outs = custom_vjp_tangents_p.bind(
+        *args,
+        pullback=pullback.mapped(axis, dims[:n], places),
+        active=active,
+        out_types=tuple(mapped_type(t, 0, axis) for t in out_types),
+    )
+    return outs, [0] * len(outs)
+
+
+def tangents_lower(context: Any, *values: Any, **params: Any) -> list[Any]:
+    program = forward_program(context.in_types, **params)
+    return list(context.lower_jaxpr(program, values, program.name))
+
+
+rules.impl.register(custom_vjp_tangents_p, tangents_impl)
+rules.type_rule.register(custom_vjp_tangents_p, tangents_type)
+rules.jvp.register(custom_vjp_tangents_p, functools.partial(tangents_derivative, jvp_flat))
+rules.linearize.register(custom_vjp_tangents_p, functools.partial(tangents_derivative, linearized))
+rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
+rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)
+rules.lower.register(custom_vjp_tangents_p, tangents_lower)
+rules.steps.register(custom_vjp_tangents_p, tangents_steps)

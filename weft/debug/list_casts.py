@@ -1,0 +1,66 @@
+"""Listing the casts of a program: where values that are equal on all devices are used with values
+that differ. Each costs nothing forwards, and is a sum between devices in reverse mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from weft.api.jit import make_jaxpr
+from weft.base import source as sources
+from weft.core.jaxpr import Jaxpr, jaxprs_in
+from weft.core.types import ArrayType
+from weft.ops.collectives.all_reduce import pbroadcast_p
+
+__all__ = ["Cast", "casts"]
+
+
+class Cast(NamedTuple):
+    """A cast of a value of `type` to one that varies along `axes` too. `needed_by` names the first
+    operation that uses it, `line` says where the user asked for that."""
+
+    type: ArrayType
+    axes: tuple[str, ...]
+    needed_by: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.type} along {', '.join(self.axes)} for {self.needed_by} at {self.line}"
+
+
+def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
+    """A function of the arguments of `fun` that lists the casts (`lax.pbroadcast`) in its program.
+
+    Those that operations insert and those that the program writes are listed alike, in the order of
+    the program, those in loops and branches once. Nothing is computed.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import AbstractMesh, PartitionSpec as P
+    >>> mesh = AbstractMesh((4,), ("i",))
+    >>> f = weft.shard_map(lambda w, x: w * x, mesh=mesh, in_specs=(P(), P("i")), out_specs=P("i"))
+    >>> [cast] = weft.debug.list_casts(f)(wnp.ones(2), wnp.ones(8))
+    >>> cast.type, cast.axes, cast.needed_by
+    (f32[2], ('i',), 'mul')
+    """
+
+    def listing(*args: Any, **kwargs: Any) -> list[Cast]:
+        return _casts_in(make_jaxpr(fun)(*args, **kwargs).jaxpr)
+
+    return listing
+
+
+def _casts_in(jaxpr: Jaxpr) -> list[Cast]:
+    users: dict[Any, str] = {}
+    for eqn in jaxpr.eqns:
+        for atom in eqn.inputs:
+            users.setdefault(atom, eqn.primitive.name)
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is pbroadcast_p:
+            user = users.get(eqn.outputs[0], "the result")
+            (operand,) = eqn.inputs
+            line = sources.describe(eqn.source)
+            found.append(Cast(operand.type, eqn.params["axis_name"], user, line))
+        for inner in jaxprs_in(eqn.params):
+            found += _casts_in(inner)
+    return found

@@ -1,0 +1,255 @@
+"""Pictures of how an array lies on devices: tables of text, coloured on a terminal."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from weft.arrays.array import Array
+from weft.core.trace import Tracer
+from weft.errors import ConcretizationError, Fix, WeftTypeError, api_boundary
+from weft.sharding.sharding import Sharding, checked_shape
+
+__all__ = ["sharding_picture", "visualize_array_sharding", "visualize_sharding"]
+
+# A picture is to fit on a screen: beyond these numbers its middle is left out.
+MOST_ROWS = 32
+MOST_TABLES = 16
+MOST_NUMBERS = 8
+# Light backgrounds out of the 256 colours of a terminal, for black text.
+_COLORS = (117, 216, 157, 222, 183, 152, 211, 187, 110, 180, 151, 146, 223, 116, 218, 194)
+
+Block = tuple[int, ...]
+
+
+@api_boundary
+def visualize_sharding(
+    shape: Sequence[int],
+    sharding: Sharding,
+    *,
+    use_color: bool | None = None,
+    min_width: int = 9,
+    max_width: int = 80,
+) -> None:
+    """Prints which devices hold which block of an array of this shape.
+
+    The table has a cell for each block, headed by the indices along the last two dimensions; for
+    arrays of more dimensions there is a table for each block of the first ones. Devices that hold
+    copies stand in one cell.
+
+    `use_color=None` colours cells where the output is a terminal and the environment variable
+    NO_COLOR is not set. Cells are `min_width` characters wide if they fit into `max_width`; the
+    middle of a table that is too wide even so, or too long, is left out.
+
+    Raises WeftTypeError for what is no shape or no sharding, and ShapeError where the shape cannot
+    be split so.
+
+    >>> from weft.sharding import Mesh, NamedSharding, PartitionSpec as P
+    >>> mesh = Mesh(np.array(weft.devices()[:8]).reshape(4, 2), ("i", "j"))
+    >>> weft.debug.visualize_sharding((8, 6), NamedSharding(mesh, P("j")))
+                   0:6
+        ┌─────────────┐
+    0:4 │ CPU 0,2,4,6 │
+        ├─────────────┤
+    4:8 │ CPU 1,3,5,7 │
+        └─────────────┘
+    """
+    text = sharding_picture(
+        shape,
+        sharding,
+        use_color=_on_terminal() if use_color is None else use_color,
+        min_width=min_width,
+        max_width=max_width,
+    )
+    print(text)
+
+
+@api_boundary
+def visualize_array_sharding(x: Any, **options: Any) -> None:
+    """Prints which devices hold which block of an array; see `visualize_sharding` for the options.
+
+    Raises WeftTypeError for what lies on no device, such as a NumPy array, and ConcretizationError
+    for a traced array: where it will lie is decided when the program is compiled.
+
+    >>> weft.debug.visualize_array_sharding(jnp.ones((2, 3)))
+             0:3
+        ┌─────────┐
+    0:2 │  CPU 0  │
+        └─────────┘
+    """
+    known = x.concrete() if isinstance(x, Tracer) else x
+    if type(known) is not Array:
+        raise _no_place(x)
+    visualize_sharding(known.shape, known.sharding, **options)
+
+
+def _no_place(x: Any) -> ConcretizationError | WeftTypeError:
+    if isinstance(x, Tracer):
+        return ConcretizationError(
+            "visualize_array_sharding: where a traced array lies is not known yet",
+            operation="visualize_array_sharding",
+            got=x.describe(),
+            wanted="an array with values",
+            fix=Fix("outside", "call it on the result of the function"),
+        )
+    return WeftTypeError(
+        "visualize_array_sharding takes an array on devices",
+        operation="visualize_array_sharding",
+        got=f"{x!r:.100} ({type(x).__name__})",
+        wanted="a weft.Array",
+        fix=Fix("device_put", "put it on a device with weft.device_put(x, sharding)"),
+    )
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+@api_boundary
+def sharding_picture(
+    shape: Sequence[int],
+    sharding: Sharding,
+    *,
+    use_color: bool = False,
+    min_width: int = 9,
+    max_width: int = 80,
+) -> str:
+    """What `visualize_sharding` prints, as a text without a line break at its end.
+
+    >>> print(sharding_picture((4,), weft.sharding.SingleDeviceSharding(weft.devices()[3])))
+        0:4
+    ┌─────────┐
+    │  CPU 3  │
+    └─────────┘
+    """
+    lengths = checked_shape("visualize_sharding", shape)
+    if not isinstance(sharding, Sharding):
+        raise WeftTypeError(
+            "visualize_sharding takes a shape and a sharding",
+            operation="visualize_sharding",
+            got=f"{sharding!r:.100} ({type(sharding).__name__})",
+            wanted="a sharding, such as NamedSharding(mesh, PartitionSpec('i'))",
+            fix=Fix("sharding", "pass x.sharding"),
+        )
+    sharding.check_shape("visualize_sharding", "an array", lengths)
+    picture = _Picture(lengths, sharding, use_color, min_width, max_width)
+    if len(lengths) < 3:
+        return "\n".join(picture.table(()))
+    leading = list(itertools.product(*map(range, picture.counts[:-2])))
+    lines: list[str] = []
+    for block in leading[:MOST_TABLES]:
+        ranges = [picture.range(dimension, number) for dimension, number in enumerate(block)]
+        lines += [f"[{', '.join(ranges)}, :, :]", *picture.table(block)]
+    if len(leading) > MOST_TABLES:
+        lines.append(f"… and {len(leading) - MOST_TABLES} more")
+    return "\n".join(lines)
+
+
+class _Picture:
+    """The tables of one sharding. A column or row number of None stands for those left out."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        sharding: Sharding,
+        use_color: bool,
+        min_width: int,
+        max_width: int,
+    ) -> None:
+        ndim = len(shape)
+        self.counts = sharding.block_counts(ndim)
+        self._lengths = [
+            length // count for length, count in zip(shape, self.counts, strict=True)
+        ]  # fmt: skip
+        holders: dict[Block, list[Any]] = {}
+        coordinates = sharding.block_coordinates(ndim).tolist()
+        for device, block in zip(sharding.device_list, coordinates, strict=True):
+            holders.setdefault(tuple(block), []).append(device)
+        self._labels = {block: _label(devices) for block, devices in holders.items()}
+        numbers = {block: min(int(d.id) for d in devices) for block, devices in holders.items()}
+        # By the rank of a block's first device: neighbours in a mesh get different colours.
+        ranks = {number: rank for rank, number in enumerate(sorted(set(numbers.values())))}
+        self._colors = {
+            block: _COLORS[ranks[number] % len(_COLORS)] if use_color else None
+            for block, number in numbers.items()
+        }
+        self._rows = _shown(self.counts[-2] if ndim > 1 else 1, MOST_ROWS)
+        self._ndim = ndim
+        self._measure(min_width, max_width)
+
+    def _measure(self, min_width: int, max_width: int) -> None:
+        texts = list(self._labels.values())
+        columns = self.counts[-1] if self._ndim else 1
+        if self._ndim:
+            texts.append(self.range(self._ndim - 1, columns - 1))
+        heads = [self._head(row) for row in self._rows]
+        self._margin = max(map(len, heads)) + 1 if any(heads) else 0
+        # Cells are narrower than asked for before columns are left out.
+        space = max_width - self._margin - 1
+        self._width = max(min(min_width, space // columns - 1), *(len(text) + 2 for text in texts))
+        self._columns = _shown(columns, max(space // (self._width + 1), 3))
+
+    def range(self, dimension: int, number: int) -> str:
+        """The indices of a block along a dimension."""
+        length = self._lengths[dimension]
+        return f"{number * length}:{(number + 1) * length}"
+
+    def _head(self, row: int | None) -> str:
+        if self._ndim < 2:
+            return ""
+        return "⋮" if row is None else self.range(self._ndim - 2, row)
+
+    def table(self, leading: Block) -> list[str]:
+        """The lines of the table for one block of the leading dimensions."""
+        space = " " * self._margin
+        lines = []
+        if self._ndim:
+            heads = [
+                "…" if column is None else self.range(self._ndim - 1, column)
+                for column in self._columns
+            ]
+            lines.append(
+                (space + " " + " ".join(head.center(self._width) for head in heads)).rstrip()
+            )
+        lines.append(space + self._rule("┌┬┐"))
+        for position, row in enumerate(self._rows):
+            if position:
+                lines.append(space + self._rule("├┼┤"))
+            cells = [self._cell(leading, row, column) for column in self._columns]
+            head = self._head(row).rjust(self._margin - 1) + " " if self._margin else ""
+            lines.append(head + "│" + "│".join(cells) + "│")
+        lines.append(space + self._rule("└┴┘"))
+        return lines
+
+    def _rule(self, corners: str) -> str:
+        lines = ["─" * self._width] * len(self._columns)
+        return corners[0] + corners[1].join(lines) + corners[2]
+
+    def _cell(self, leading: Block, row: int | None, column: int | None) -> str:
+        if row is None or column is None:
+            return "…".center(self._width)
+        block = (leading + (row, column))[-self._ndim :] if self._ndim else ()
+        text = self._labels[block].center(self._width)
+        color = self._colors[block]
+        return text if color is None else f"\x1b[48;5;{color}m\x1b[30m{text}\x1b[0m"
+
+
+def _shown(count: int, most: int) -> list[int | None]:
+    """The numbers below `count`; where they are too many, the first and the last, and None."""
+    if count <= most:
+        return list(range(count))
+    first, last = most // 2, (most - 1) // 2
+    return [*range(first), None, *range(count - last, count)]
+
+
+def _label(devices: Sequence[Any]) -> str:
+    """The devices of a cell, such as `CPU 0,1`."""
+    numbers = sorted(int(device.id) for device in devices)
+    if len(numbers) > MOST_NUMBERS:
+        shown = f"{numbers[0]},{numbers[1]},…,{numbers[-1]} ({len(numbers)})"
+    else:
+        shown = ",".join(map(str, numbers))
+    return f"{str(devices[0].platform).upper()} {shown}"

@@ -1,0 +1,259 @@
+"""`define_primitive`: one declaration from which every rule of a new primitive follows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core.rules import Zero
+from weft.core.types import ArrayType, type_of
+from weft.define.declared_primitive import (
+    DefinedPrimitive,
+    Groups,
+    common_shape,
+    repeated,
+    unvarying,
+)
+from weft.define.derived_rules import derive_rules, listed, packed
+from weft.define.derived_vmap import derive_vmap
+from weft.define.registration import (
+    register_jvp,
+    register_linearize,
+    register_lowering,
+    register_transpose,
+    register_vmap,
+)
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.lowering.module import LoweringContext
+from weft.ops.declare import join_varying
+from weft.ops.elementwise.families import repeat_scalars, unbroadcast
+
+__all__ = ["define_primitive"]
+
+Rule = Callable[..., Any]
+
+
+@api_boundary
+def define_primitive(
+    name: str,
+    *,
+    body: Callable[..., Any] | None = None,
+    type_rule: Rule | None = None,
+    lower: Rule | None = None,
+    linear: Sequence[int] | Sequence[Sequence[int]] = (),
+    multiple_results: bool = False,
+    elementwise: bool = False,
+    jvp: Rule | None = None,
+    linearize: Rule | None = None,
+    transpose: Rule | None = None,
+    vmap: Rule | None = None,
+) -> Any:
+    """A new primitive, with every rule that follows from its declaration; it can be called.
+
+    `body` is a function of arrays (positional) and hashable parameters (keywords of any name, told
+    apart by class and content), written in existing operations, without effects, axis names or
+    traced values from around it: all rules follow from it. Without one, `vmap` is a loop over the
+    elements, and a `type_rule(*types, **params)`, which answers with an `ArrayType` (or a list of
+    them, with `multiple_results`), and a `lower(context, *values, **params)` are needed. Rules that
+    are given, here or later (with the signatures of `weft.extend.interpreters`), go before derived
+    ones. With neither body nor type rule, the answer is a decorator of a body.
+
+    `linear=(0, 2)`: linear in the operands 0 and 2 together, the others fixed; `((0,), (1,))`: in
+    each by itself, as a product. The derivative is then the primitive itself, which has to have a
+    transpose rule or a body. `elementwise=True`: operands without dimensions are repeated, and
+    `vmap` applies the primitive to whole arrays. Results vary along the mesh axes of the operands.
+
+    Raises WeftTypeError where a part of the declaration is missing or is no function,
+    WeftValueError for operands that `linear` names twice.
+
+    >>> import weft
+    >>> from weft.extend.core import define_primitive
+    >>> @define_primitive("cube")
+    ... def cube(x):
+    ...     return x * x * x
+    >>> weft.vmap(weft.grad(cube))(weft.numpy.arange(3.0))
+    Array([ 0.,  3., 12.], dtype=float32)
+    """
+    given = {"jvp": jvp, "linearize": linearize, "transpose": transpose, "vmap": vmap}
+    given = {"type_rule": type_rule, "lower": lower, **given}
+    _check_name(name)
+    flags = {"multiple_results": bool(multiple_results), "elementwise": bool(elementwise)}
+    if body is None and type_rule is None and lower is None:
+        return functools.partial(_of_body, name, {"linear": linear, **flags, **given})
+    _check_declaration(name, body, given)
+    made = DefinedPrimitive(name, body=body, linear=_groups(name, linear), **flags)
+    return _with_rules(made, given)
+
+
+def _with_rules(made: DefinedPrimitive, given: dict[str, Rule | None]) -> DefinedPrimitive:
+    """The primitive with the rules that were given and those that follow."""
+    type_rule = given["type_rule"]
+    if type_rule is not None:
+        made.def_abstract_eval(_type_rule(made, type_rule))
+    for what, (register, adapted) in _REGISTER.items():
+        rule = given[what]
+        if rule is not None:
+            register(made, adapted(made, rule))
+    derive_rules(made)
+    derive_vmap(made)
+    return made
+
+
+def _of_body(name: str, options: dict[str, Any], body: Callable[..., Any]) -> Any:
+    return define_primitive(name, body=body, **options)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise WeftTypeError(
+            "define_primitive takes the primitive's name first",
+            operation="define_primitive",
+            got=f"{name!r:.80} of class {type(name).__name__}",
+            wanted="a str that is not empty",
+            fix=Fix("name", 'write define_primitive("name", body=function)', {}),
+        )
+
+
+def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
+    for what, rule in {"body": body, **options}.items():
+        if rule is not None and not callable(rule):
+            raise WeftTypeError(
+                f"define_primitive of {name!r}: {what} is no function",
+                operation="define_primitive",
+                got=f"{rule!r:.80} of class {type(rule).__name__}",
+                wanted="a function, or None",
+                fix=Fix("function", f"pass a function as {what}", {"argument": what}),
+            )
+    missing = [what for what in ("type_rule", "lower") if options[what] is None]
+    if body is None and missing:
+        raise WeftTypeError(
+            f"define_primitive of {name!r}: without a body, {missing[0]} is needed",
+            operation="define_primitive",
+            got=", ".join(key for key, value in options.items() if value),
+            wanted="a body, or both of type_rule and lower",
+            fix=Fix(
+                "declare",
+                f"pass {missing[0]}=…, or a body in existing operations",
+                {"missing": missing[0]},
+            ),
+        )
+
+
+def _groups(name: str, linear: Any) -> Groups:
+    """The groups of operands in which a primitive is linear."""
+    if isinstance(linear, int):
+        linear = (linear,)
+    entries = tuple(linear)
+    if all(isinstance(i, int) and not isinstance(i, bool) for i in entries):
+        entries = (entries,) if entries else ()
+    groups = tuple(tuple(group) for group in entries if not isinstance(group, int))
+    flat = [i for group in groups for i in group]
+    if (
+        len(groups) != len(entries)
+        or len(set(flat)) != len(flat)
+        or any(not isinstance(i, int) or i < 0 for i in flat)
+    ):
+        raise WeftValueError(
+            f"define_primitive of {name!r}: linear names operands by their numbers",
+            operation="define_primitive",
+            got=f"linear={linear!r:.100}",
+            wanted="different numbers from 0, as (0, 1), or in groups, as ((0,), (1,))",
+            fix=Fix("linear", "write each operand once, counted from 0", {}),
+        )
+    return groups
+
+
+# ---- rules as they are given -------------------------------------------------------------------
+
+
+def _as_given(primitive: DefinedPrimitive, rule: Rule) -> Rule:
+    return rule
+
+
+def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
+    """A given type rule, which sees neither mesh axes nor operands that are to be repeated."""
+
+    @functools.wraps(rule)
+    def type_rule(*types: ArrayType, **params: Any) -> Any:
+        own = [unvarying(t) for t in types]
+        if primitive.elementwise:
+            shape = common_shape(primitive.name, own)
+            own = [t.update(shape=shape) for t in own]
+        found = rule(*own, **params)
+        axes = join_varying(types)
+        outs = found if isinstance(found, (tuple, list)) else [found]
+        if not axes or not all(isinstance(t, ArrayType) for t in outs):
+            return found
+        return packed(primitive, [t.update(varying=axes) for t in listed(primitive, found)])
+
+    return type_rule
+
+
+def _lowering(primitive: DefinedPrimitive, rule: Rule) -> Rule:
+    """A given lowering, whose operands without dimensions have been repeated if need be."""
+    if not primitive.elementwise:
+        return rule
+
+    @functools.wraps(rule)
+    def lower(context: LoweringContext, /, *values: Any, **params: Any) -> Any:
+        shape = common_shape(primitive.name, context.in_types)
+        whole = LoweringContext(
+            context.module,
+            context.primitive,
+            [t.update(shape=shape) for t in context.in_types],
+            context.out_types,
+            context.scope,
+            context.effects,
+            context.source,
+        )
+        return rule(whole, *repeat_scalars(context, values, shape), **params)
+
+    return lower
+
+
+def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
+    """A given jvp rule; tangents without dimensions are repeated."""
+    if not primitive.elementwise:
+        return rule
+
+    @functools.wraps(rule)
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
+        found = rule(primals, tangents, **params)
+        if primitive.multiple_results or not isinstance(found, (tuple, list)) or len(found) != 2:
+            return found
+        out, tangent = found
+        if tangent is None or type(tangent) is Zero or type_of(tangent).shape:
+            return out, tangent
+        return out, repeated(tangent, type_of(out).shape)
+
+    return jvp
+
+
+def _transposition(primitive: DefinedPrimitive, rule: Rule) -> Rule:
+    """A given transpose rule; cotangents of operands that were repeated are added up."""
+    if not primitive.elementwise:
+        return rule
+
+    @functools.wraps(rule)
+    def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> Any:
+        found = rule(cotangents, *operands, **params)
+        if not isinstance(found, (tuple, list)) or len(found) != len(operands):
+            return found
+        return [
+            ct
+            if ct is None or type(ct) is Zero or getattr(x, "shape", None)
+            else unbroadcast(ct, x.type if hasattr(x, "type") else type_of(x))
+            for ct, x in zip(found, operands, strict=True)
+        ]
+
+    return transpose
+
+
+_REGISTER: dict[str, tuple[Callable[..., Any], Callable[[DefinedPrimitive, Rule], Rule]]] = {
+    "lower": (register_lowering, _lowering),
+    "jvp": (register_jvp, _derivative),
+    "linearize": (register_linearize, _derivative),
+    "transpose": (register_transpose, _transposition),
+    "vmap": (register_vmap, _as_given),
+}

@@ -1,0 +1,239 @@
+"""The rules that follow from a declared primitive's body, or from the operands it is linear in.
+
+A derivative of a body is a derivative of its program, applied as a jitted program, so that a large
+body stays one equation. The results themselves come from the primitive: a rule that was given (a
+lowering, a batching rule) is used wherever the primitive is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.base import source as sources
+from weft.control_flow.jit_primitive import jit_p
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr
+from weft.core.rules import LinearOperand, Zero, not_linear
+from weft.core.types import ArrayType, type_of
+from weft.define.declared_primitive import DefinedPrimitive
+from weft.errors import Fix, MissingRuleError
+from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.transpose import transpose_jaxpr
+from weft.ops.collectives.all_reduce import vary
+from weft.ops.structural.tangents import add_tangents, zeros
+
+__all__ = ["derive_rules", "listed", "packed"]
+
+
+def listed(primitive: DefinedPrimitive, found: Any) -> list[Any]:
+    """Results as a list, also of a primitive with one result."""
+    return list(found) if primitive.multiple_results else [found]
+
+
+def packed(primitive: DefinedPrimitive, found: Sequence[Any]) -> Any:
+    """A list of results as the primitive gives them."""
+    return list(found) if primitive.multiple_results else found[0]
+
+
+def _call(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
+    return list(jit_p.bind(*values, jaxpr=jaxpr, name=name, donated=()))
+
+
+def derive_rules(primitive: DefinedPrimitive) -> None:
+    """Registers every rule but vmap that the primitive has not been given."""
+
+    def derive(table: rules.Table, rule: Any) -> None:
+        if primitive not in table:
+            table.register(primitive, rule)
+            primitive.derived.add(table.kind)
+
+    if primitive.body is not None:
+        derive_program_rules(primitive, derive)
+    derive(rules.jvp, lambda p, t, /, **params: derived_jvp(primitive, p, t, params))
+    derive(rules.linearize, lambda p, t, /, **params: derived_linearize(primitive, p, t, params))
+
+
+def derive_program_rules(primitive: DefinedPrimitive, derive: Any) -> None:
+    """Registers the rules that the program of a primitive gives directly."""
+
+    def type_rule(*types: ArrayType, **params: Any) -> Any:
+        return packed(primitive, primitive.result_types(types, params))
+
+    def lower(context: Any, /, *values: Any, **params: Any) -> list[Any]:
+        with sources.override(context.source):
+            program = primitive.program(context.in_types, params)
+        return list(context.call_jaxpr(program, primitive.name, values))
+
+    def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> list[Any]:
+        return derived_transpose(primitive, cotangents, operands, params)
+
+    derive(rules.type_rule, type_rule)
+    derive(rules.lower, lower)
+    derive(rules.transpose, transpose)
+
+
+# ---- derivatives -------------------------------------------------------------------------------
+
+
+def given(primitive: DefinedPrimitive, table: rules.Table) -> Any:
+    """The rule of a table that was not derived, or None."""
+    return None if table.kind in primitive.derived else table.get(primitive)
+
+
+def _without_body(
+    primitive: DefinedPrimitive,
+    other: rules.Table,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[Any, Any] | None:
+    """Results and tangents by the rule of the `other` table if one was given, or by linearity; None
+    where the body is needed. Raises MissingRuleError where there is none."""
+    rule = given(primitive, other)
+    if rule is not None:
+        found: tuple[Any, Any] = rule(primals, tangents, **params)
+        return found
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    if _covered(primitive, nonzero):
+        return _linear_jvp(primitive, primals, tangents, params)
+    if primitive.body is None:
+        raise _no_derivative(primitive, nonzero)
+    return None
+
+
+def derived_jvp(
+    primitive: DefinedPrimitive,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The jvp: by a linearize rule if one was given, by linearity, or by the body's derivative."""
+    found = _without_body(primitive, rules.linearize, primals, tangents, params)
+    if found is not None:
+        return found
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    outs = listed(primitive, primitive.bind(*primals, **params))
+    program, marks = jvp_jaxpr(primitive.program([type_of(x) for x in primals], params), nonzero)
+    n = len(outs)
+    tail, reads = dce_jaxpr(program, (False,) * n + (True,) * (len(program.outputs) - n))
+    values = [*primals, *(t for t in tangents if type(t) is not Zero)]
+    kept = [x for x, read in zip(values, reads, strict=True) if read]
+    made = _call(tail, f"jvp_of_{primitive.name}", kept) if tail.outputs else []
+    return _with_tangents(primitive, outs, scatter(marks, made, [type_of(x) for x in outs]))
+
+
+def derived_linearize(
+    primitive: DefinedPrimitive,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The linearization, by the same choice as the jvp."""
+    found = _without_body(primitive, rules.jvp, primals, tangents, params)
+    if found is not None:
+        return found
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    outs = listed(primitive, primitive.bind(*primals, **params))
+    split = linearize_jaxpr(primitive.program([type_of(x) for x in primals], params), nonzero)
+    n = len(outs)
+    extra: list[Any] = []
+    if len(split.primal.outputs) > n:
+        used = (False,) * n + (True,) * (len(split.primal.outputs) - n)
+        program, reads = dce_jaxpr(split.primal, used)
+        kept = [x for x, read in zip(primals, reads, strict=True) if read]
+        extra = _call(program, f"residuals_of_{primitive.name}", kept)
+    residuals = split.residuals(primals, [*outs, *extra])
+    tangents_in = [t for t in tangents if type(t) is not Zero]
+    made: list[Any] = []
+    if split.linear.outputs:
+        made = _call(split.linear, f"linear_{primitive.name}", [*residuals, *tangents_in])
+    types = [type_of(x) for x in outs]
+    return _with_tangents(primitive, outs, scatter(split.nonzero_out, made, types))
+
+
+def _with_tangents(
+    primitive: DefinedPrimitive, outs: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Any, Any]:
+    """Results with tangents that vary along the same mesh axes."""
+    fitted = [
+        t if type(t) is Zero else vary(t, type_of(x).varying)
+        for x, t in zip(outs, tangents, strict=True)
+    ]
+    return packed(primitive, outs), packed(primitive, fitted)
+
+
+def _covered(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> bool:
+    """Whether the primitive is declared linear in all operands that carry tangents."""
+    known = {i for group in primitive.linear for i in group}
+    return bool(known) and all(i in known for i, flag in enumerate(nonzero) if flag)
+
+
+def _linear_jvp(
+    primitive: DefinedPrimitive,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The derivative of a linear operation is itself; of a multilinear one, the sum of itself in
+    each group of operands with the others fixed."""
+    outs = listed(primitive, primitive.bind(*primals, **params))
+    total: list[Any] = [Zero(type_of(x).tangent()) for x in outs]
+    for group in primitive.linear:
+        if all(type(tangents[i]) is Zero for i in group):
+            continue
+        operands = list(primals)
+        for i in group:
+            t = tangents[i]
+            operands[i] = zeros(type_of(primals[i])) if type(t) is Zero else t
+        terms = listed(primitive, primitive.bind(*operands, **params))
+        total = [
+            a if type(a) is Zero and a.type.dtype != type_of(b).dtype else add_tangents(a, b)
+            for a, b in zip(total, terms, strict=True)
+        ]
+    return packed(primitive, outs), packed(primitive, total)
+
+
+def _no_derivative(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> MissingRuleError:
+    places = [i for i, flag in enumerate(nonzero) if flag]
+    return MissingRuleError(
+        f"the primitive {primitive.name!r} has no jvp rule",
+        operation=primitive.name,
+        got=f"tangents of the operands {places}, and no body to derive a rule from",
+        wanted="a jvp rule",
+        fix=Fix(
+            "register_rule",
+            f"{rules.jvp.how_to_register(primitive)}; or, where it is linear in these operands, "
+            f"declare linear={tuple(places)}",
+            {
+                "primitive": primitive.name,
+                "rule": "jvp",
+                "call": rules.jvp.register_with,
+                "linear": tuple(places),
+            },
+        ),
+    )
+
+
+# ---- transposition -----------------------------------------------------------------------------
+
+
+def derived_transpose(
+    primitive: DefinedPrimitive, cotangents: Any, operands: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    """The transpose of the body's program."""
+    linear = tuple(type(x) is LinearOperand for x in operands)
+    places = {i for i, flag in enumerate(linear) if flag}
+    if primitive.linear and not any(places <= set(group) for group in primitive.linear):
+        raise not_linear(next(x for x in operands if type(x) is LinearOperand))
+    cts = listed(primitive, cotangents)
+    types = [x.type if type(x) is LinearOperand else type_of(x) for x in operands]
+    nonzero = tuple(type(ct) is not Zero for ct in cts)
+    program, reached = transpose_jaxpr(primitive.program(types, params), linear, nonzero)
+    values = [x for x in operands if type(x) is not LinearOperand]
+    values += [ct for ct in cts if type(ct) is not Zero]
+    found = _call(program, f"transpose_of_{primitive.name}", values) if program.outputs else []
+    return place_cotangents(linear, reached, found)

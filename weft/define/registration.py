@@ -1,0 +1,334 @@
+"""Giving rules to primitives that are declared outside weft's own `ops/`.
+
+One function per table of `core.rules`; each answers with the rule, so that it can be written as a
+decorator's last step, and refuses a second rule for the same primitive with WeftValueError. What a
+rule is given and has to answer with stands with each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import rules
+from weft.core.primitive import Primitive
+from weft.define.checked_jaxprs import checked_dce, checked_effects, checked_partial_eval
+from weft.define.checked_lowering import checked_lowering
+from weft.define.checked_rules import checked_jvp, checked_transpose, checked_vmap
+from weft.errors import Fix, WeftValueError
+
+__all__ = [
+    "register_again",
+    "register_dce",
+    "register_effects",
+    "register_jvp",
+    "register_keep_layouts",
+    "register_layout",
+    "register_linearize",
+    "register_lowering",
+    "register_moves",
+    "register_on_host",
+    "register_partial_eval",
+    "register_reads",
+    "register_retype",
+    "register_stage",
+    "register_steps",
+    "register_transpose",
+    "register_vmap",
+]
+
+Rule = Callable[..., Any]
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+
+def _register(
+    table: rules.Table, primitive: Primitive, rule: Rule, checked: Callable[..., Rule], *more: str
+) -> Rule:
+    """Registers a rule behind the check of its answers."""
+    if not callable(rule) or isinstance(primitive, str):
+        raise rules.no_rule(table, primitive, rule)
+    table.register(primitive, checked(primitive, rule, *more))
+    return rule
+
+
+def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(primals, tangents, **params) -> (results, tangents)`.
+
+    Primals and tangents are lists of one length; a tangent has the type `type.tangent()` of its
+    primal, or is a `Zero`. Results and their tangents are single values, or lists for a primitive
+    with several results; a tangent may again be a `Zero`. What the rule binds on tangents must be
+    linear in them: then the same rule serves `linearize` and reverse mode.
+
+    Raises WeftValueError where there is such a rule already.
+
+    >>> from weft.extend.core import Primitive, primitives
+    >>> from weft.extend.interpreters import ad
+    >>> triple_p = Primitive("triple")
+    >>> _ = triple_p.def_impl(lambda x: x * 3.0)
+    >>> _ = ad.register_jvp(
+    ...     triple_p,
+    ...     lambda primals, tangents: (triple_p.bind(*primals), ad.instantiate(tangents[0]) * 3.0),
+    ... )
+    >>> weft.jvp(triple_p.bind, (2.0,), (1.0,))
+    (Array(6., dtype=float32, weak_type=True), Array(3., dtype=float32, weak_type=True))
+    """
+    return _register(rules.jvp, primitive, rule, checked_jvp)
+
+
+def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets a rule like that of `register_jvp` for linearization and reverse mode alone.
+
+    For where one wants to compute what is not linear in another way than forward mode does, such as
+    keeping less for the backward pass. Without one, the jvp rule serves. Raises as `register_jvp`.
+    """
+    return _register(rules.linearize, primitive, rule, checked_jvp, "linearize")
+
+
+def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(cotangent, *operands, **params) -> one cotangent per operand`.
+
+    Of the operands those that the primitive is linear in are `LinearOperand`s, which have a type
+    and no value; the others are values. The cotangent has the type of the result's tangent (a list
+    of them, some of which may be `Zero`, for a primitive with several results). The answer is a
+    list: a cotangent of the type of the operand's tangent for each linear operand, or a `Zero`, and
+    None for the others. Raises WeftValueError where there is such a rule already.
+
+    >>> from weft.extend.core import Primitive
+    >>> from weft.extend.interpreters import ad
+    >>> triple_p = Primitive("triple")
+    >>> _ = triple_p.def_abstract_eval(lambda x: x)
+    >>> _ = triple_p.def_impl(lambda x: x * 3.0)
+    >>> _ = ad.register_jvp(
+    ...     triple_p, lambda primals, tangents: (triple_p.bind(*primals), triple_p.bind(*tangents))
+    ... )
+    >>> _ = ad.register_transpose(triple_p, lambda ct, x: [triple_p.bind(ct)])
+    >>> weft.grad(triple_p.bind)(2.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return _register(rules.transpose, primitive, rule, checked_transpose)
+
+
+def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(axis, args, dims, **params) -> (results, dims)`.
+
+    `axis` is an `AxisData` (name and size). Each operand with a dim that is an int has the mapped
+    axis there, one dimension more than in a single application; a dim of None: it is the same for
+    all elements. The answer is a result with its dim (lists of both for several results), counted
+    from 0; None for a result that is the same for all elements. A rule does not loop in Python over
+    the axis. Raises WeftValueError where there is such a rule already.
+
+    >>> from weft.extend.core import Primitive
+    >>> from weft.extend.interpreters import batching
+    >>> triple_p = Primitive("triple")
+    >>> _ = triple_p.def_impl(lambda x: x * 3.0)
+    >>> _ = batching.register_vmap(
+    ...     triple_p, lambda axis, args, dims: (triple_p.bind(*args), dims[0])
+    ... )
+    >>> weft.vmap(triple_p.bind)(np.array([1.0, 2.0]))
+    Array([3., 6.], dtype=float32)
+    """
+    return _register(rules.vmap, primitive, rule, checked_vmap)
+
+
+def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(equation, unknown) -> SplitEquation`, for a primitive that holds programs.
+
+    `unknown` has a boolean for each operand. The answer says what is computed from the known
+    operands now, what is left for later, and which values go from one to the other. A primitive
+    without a rule is computed now where all operands are known, and later where one is not.
+    Raises WeftValueError where there is such a rule already.
+    """
+    return _register(rules.partial_eval, primitive, rule, checked_partial_eval)
+
+
+def register_dce(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(equation, used) -> (used inputs, equation or None)`.
+
+    `used` has a boolean for each result. The answer has one for each operand of the equation as it
+    was, and an equation that computes the results that are used from those operands (None where
+    nothing is left). A primitive without a rule is dropped where no result is used and it has no
+    effects, and kept whole otherwise. Raises WeftValueError where there is such a rule already.
+    """
+    return _register(rules.dce, primitive, rule, checked_dce)
+
+
+def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = None) -> Rule:
+    """Sets `rule(context, *values, **params)`, which emits StableHLO and answers with its values.
+
+    `context` is a `LoweringContext`; the values are MLIR values of the operands' types, and so is
+    the answer: one of the result's type, or a list of them. With `platform` ("cpu", "cuda") the
+    rule serves that platform alone, and goes before the general one.
+    Raises WeftValueError where there is such a rule for the platform already.
+
+    >>> from weft.extend.core import Primitive
+    >>> from weft.extend.interpreters import mlir
+    >>> double_p = Primitive("double")
+    >>> _ = double_p.def_abstract_eval(lambda x: x.strong())
+    >>> _ = mlir.register_lowering(double_p, lambda context, x: mlir.hlo.add(x, x))
+    >>> weft.jit(double_p.bind)(2.0)
+    Array(4., dtype=float32)
+    """
+    if platform is None:
+        return _register(rules.lower, primitive, rule, checked_lowering)
+    if platform not in _PLATFORMS:
+        raise WeftValueError(
+            f"a lowering of {primitive} for a platform that there is not",
+            operation="register_lowering",
+            got=f"platform={platform!r}",
+            wanted=", ".join(map(repr, _PLATFORMS)),
+            fix=Fix("platform", "leave it out for a rule that serves all", {"platform": None}),
+        )
+    if (primitive, platform) in rules.lower_for_platform:
+        raise rules.registered_twice(primitive, f"lowering ({platform})")
+    rules.lower_for_platform[primitive, platform] = checked_lowering(primitive, rule)
+    return rule
+
+
+# ---- primitives that hold programs or Python functions ------------------------------------------
+# Most of these are asked of primitives only that are made with `memoise=False`.
+
+
+def _check_asked(primitive: Primitive, table: rules.Table) -> None:
+    """Raises WeftValueError for a primitive that is never asked for a rule of this kind."""
+    if primitive.memoise:
+        raise WeftValueError(
+            f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "
+            "types and programs are remembered by operands and parameters alone",
+            operation=primitive.name,
+            got=f"{table.kind} rule of a primitive made with memoise=True",
+            wanted="a primitive made with memoise=False",
+            fix=Fix(
+                "memoise",
+                f"make it with Primitive({primitive.name!r}, memoise=False)",
+                {"primitive": primitive.name, "rule": table.kind, "memoise": False},
+            ),
+        )
+
+
+def register_stage(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(args, params) -> (args, params)`, for a primitive that is applied to a Python
+    function (`Primitive.call`).
+
+    Called before an application is recorded: it traces `params["function"]`, and answers with the
+    parameters of the equation, which hold the program instead, and with the operands, which the
+    values that the function closes over have joined. Raises WeftValueError where there is such a
+    rule already, and for a primitive that was made without `memoise=False`.
+    """
+    _check_asked(primitive, rules.stage)
+    return rules.stage.register(primitive, rule)
+
+
+def register_steps(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets a generator `rule(*args, **params)`, for a primitive that holds programs.
+
+    It says how an application is evaluated program by program, where one looks for a NaN: it yields
+    (label, jaxpr, inputs), is sent the results of each, and returns the results of the application.
+    The label is for people: "iteration 7 of the scan". Raises WeftValueError where there is such a
+    rule already.
+    """
+    return rules.steps.register(primitive, rule)
+
+
+def register_retype(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(types, params) -> (types, params)`, for a primitive that holds programs.
+
+    The operands have `types`, which may vary along more mesh axes than the programs say, or along
+    fewer. The answer: the types that operands are cast to, and the parameters with programs that
+    take them. Raises WeftValueError where there is such a rule already, and for a primitive that
+    was made without `memoise=False`.
+    """
+    _check_asked(primitive, rules.retype)
+    return rules.retype.register(primitive, rule)
+
+
+def register_again(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(*args, **params) -> results`, which stands for `bind` where a recorded program is
+    evaluated again with operands that may vary along more mesh axes.
+
+    For a primitive that takes operands of certain types only. Raises WeftValueError where there is
+    such a rule already.
+    """
+    return rules.again.register(primitive, rule)
+
+
+def register_effects(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(params) -> frozenset of effects`: what an application does besides computing.
+
+    The effects of programs among the parameters are added by themselves. No transformation drops,
+    repeats or reorders an equation with effects. Raises WeftValueError where there is such a rule
+    already, and for a primitive that was made without `memoise=False`.
+
+    >>> from weft.extend.core import IO, Primitive
+    >>> from weft.extend.interpreters import partial_eval
+    >>> send_p = Primitive("send", multiple_results=True, memoise=False)
+    >>> _ = send_p.def_abstract_eval(lambda x: [])
+    >>> _ = partial_eval.register_effects(send_p, lambda params: frozenset([IO]))
+    >>> weft.make_jaxpr(lambda x: send_p.bind(x))(1.0).effects
+    frozenset({Effect(name='io', ordered=False)})
+    """
+    _check_asked(primitive, rules.effects)
+    return _register(rules.effects, primitive, rule, checked_effects)
+
+
+# ---- layouts -----------------------------------------------------------------------------------
+
+
+def register_layout(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(params) -> one entry per result`: what decides on the layout of a result.
+
+    An entry is the number of the operand whose value the result is, unchanged; a `Layout` that was
+    asked for; or None for what is computed, as are all results of primitives without a rule.
+    Raises WeftValueError where there is such a rule already.
+    """
+    return rules.layout.register(primitive, rule)
+
+
+def register_reads(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(equation, demands, inner) -> one tuple of Reads per operand`.
+
+    In which order the elements of the operands are looked at, given the same for the results
+    (`demands`, a tuple of Reads for each); `inner` answers for a program. Primitives without a rule
+    go over their operands once, row by row. Raises WeftValueError where there is such a rule
+    already.
+    """
+    return rules.reads.register(primitive, rule)
+
+
+def register_moves(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(equation, result) -> (operand, dims)`, for a primitive that only moves elements.
+
+    Of which operand the elements of a result are, and for each dimension of the result the
+    operand's, or -1 for one of length 1 that is new; or (program, number of its result); or None.
+    Raises WeftValueError where there is such a rule already.
+    """
+    return rules.moves.register(primitive, rule)
+
+
+def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(*values, **params) -> NumPy array` for a primitive that only moves elements.
+
+    It does the same with NumPy arrays, which it must not write to; views of them will do, and it
+    answers with a list for a primitive that has several results. Small
+    arrays on the CPU are moved so, and nothing is compiled before that has happened a thousand
+    times. Raises WeftValueError where there is such a rule already.
+
+    >>> from weft.extend.core import Primitive
+    >>> from weft.extend.interpreters import mlir
+    >>> swapped_p = Primitive("swapped")
+    >>> _ = swapped_p.def_abstract_eval(lambda x: x.update(shape=x.shape[::-1]))
+    >>> _ = mlir.register_on_host(swapped_p, np.transpose)
+    >>> swapped_p.bind(jnp.array([[1, 2]]))
+    Array([[1],
+           [2]], dtype=int32)
+    """
+    return rules.on_host.register(primitive, rule)
+
+
+def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:
+    """Sets `rule(equation, layouts, partitioned) -> equations`, where an equation holds programs.
+
+    What computes the same where operands have these layouts (None: not known) and reads them so in
+    the programs; `partitioned`: whether the compiler splits the program over devices. Raises
+    WeftValueError where there is such a rule already.
+    """
+    return rules.keep_layouts.register(primitive, rule)

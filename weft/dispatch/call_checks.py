@@ -1,0 +1,241 @@
+"""In what a call of a compiled program differs from what it was compiled for: all of it at once,
+each argument by its path, with both sides and what to do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from weft import tree
+from weft.arrays.array import Array, deleted
+from weft.base import source as sources
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.dispatch.jit_shardings import has_layout, lies_at, other_layout
+from weft.errors import (
+    DeletedArrayError,
+    Fix,
+    TreeError,
+    WeftError,
+    WeftTypeError,
+    WeftValueError,
+)
+from weft.runtime import client
+from weft.sharding import Layout, Sharding
+from weft.tracing.argument_names import argument_path
+from weft.tree.difference import differences
+
+__all__ = [
+    "ANYWHERE",
+    "Mismatch",
+    "check_structure",
+    "mismatch_error",
+    "mismatches",
+    "static_mismatch",
+    "warn_of_copies",
+]
+
+ANYWHERE: Any = object()
+"""Stands for the place of an argument that a program does not read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mismatch:
+    """An argument that a compiled program does not take. `error` is the class to raise."""
+
+    path: str
+    what: str
+    got: str
+    wanted: str
+    fix: Fix
+    error: type[WeftError]
+
+
+def mismatches(
+    leaves: Sequence[Any],
+    types: Sequence[ArrayType],
+    places: Sequence[Any],
+    layouts: Sequence[Layout | None],
+    names: Sequence[str],
+    name: str,
+) -> list[Mismatch]:
+    """The leaves that do not fit. `places` has where each is taken: a device, a sharding, None for
+    the default device, or ANYWHERE. `layouts` has in which order; None for any."""
+    found = []
+    for i, (leaf, want, place, layout, path) in enumerate(
+        zip(leaves, types, places, layouts, names, strict=True)
+    ):
+        mismatch = (
+            _no_array(leaf, want, path, i, name)
+            or _other_type(leaf, want, path, i, name)
+            or _gone(leaf, want, path, i)
+            or _elsewhere(leaf, want, place, path, i)
+            or _in_other_order(leaf, want, layout, path, i)
+        )
+        if mismatch is not None:
+            found.append(mismatch)
+    return found
+
+
+def _no_array(leaf: Any, want: ArrayType, path: str, i: int, name: str) -> Mismatch | None:
+    if isinstance(leaf, Tracer):
+        fix = Fix(
+            "jit", f"call {name} itself (the jitted function) instead", {"path": path, "leaf": i}
+        )
+        return Mismatch(path, "a traced value", leaf.describe(), str(want), fix, WeftTypeError)
+    try:
+        type_of(user_value(leaf))
+    except WeftTypeError:
+        got = f"{leaf!r:.100} of class {type(leaf).__name__}"
+    except OverflowError as error:
+        got = str(error)
+    else:
+        return None
+    fix = Fix("array", f"pass an array of type {want}", {"path": path, "leaf": i, "type": want})
+    return Mismatch(path, "no array", got, str(want), fix, WeftTypeError)
+
+
+def _other_type(leaf: Any, want: ArrayType, path: str, i: int, name: str) -> Mismatch | None:
+    got = type_of(user_value(leaf))
+    data = {"path": path, "leaf": i, "type": want}
+    if got.shape != want.shape:
+        fix = Fix(
+            "lower",
+            f"compile it for these types too, {name}.lower(...).compile(), or call {name} itself, "
+            "which compiles for every type that it gets",
+            data,
+        )
+        return Mismatch(path, "another shape", str(got), str(want), fix, WeftTypeError)
+    if got.dtype != want.dtype:
+        dtype = str(want.dtype)
+        fix = Fix("cast", f"pass {path}.astype({dtype!r})", data | {"dtype": want.dtype})
+        return Mismatch(path, "another dtype", str(got), str(want), fix, WeftTypeError)
+    return None
+
+
+def _gone(leaf: Any, want: ArrayType, path: str, i: int) -> Mismatch | None:
+    if type(leaf) is not Array or not leaf.is_deleted():
+        return None
+    fix = Fix("fresh", "pass an array that was not given away before", {"path": path, "leaf": i})
+    return Mismatch(path, "gone", deleted(leaf).message, str(want), fix, DeletedArrayError)
+
+
+def _elsewhere(leaf: Any, want: ArrayType, place: Any, path: str, i: int) -> Mismatch | None:
+    """The mismatch of an array that was put elsewhere on purpose."""
+    if place is ANYWHERE or type(leaf) is not Array or leaf._committed_place() is None:
+        return None
+    if place is None:
+        place = client.backend().default_device
+    if lies_at(leaf, place):
+        return None
+    where = "split in another way" if isinstance(place, Sharding) else "on another device"
+    fix = Fix(
+        "device_put",
+        f"pass weft.device_put({path}, {place})",
+        {"path": path, "leaf": i, "device": place},
+    )
+    got, wanted = f"{leaf.type} on {leaf._committed_place()}", f"{want} on {place}"
+    return Mismatch(path, where, got, wanted, fix, WeftValueError)
+
+
+def _in_other_order(
+    leaf: Any, want: ArrayType, layout: Layout | None, path: str, i: int
+) -> Mismatch | None:
+    """The mismatch of an array that was put somewhere on purpose in another layout."""
+    if layout is None or type(leaf) is not Array or not leaf.committed or has_layout(leaf, layout):
+        return None
+    error = other_layout("", path, leaf, layout, "")
+    assert error.fix is not None
+    fix = Fix("layout", error.fix.text, {**error.fix.data, "path": path, "leaf": i})
+    got, wanted = f"{leaf.type} with {leaf.format.layout}", f"{want} with {layout}"
+    return Mismatch(path, "another layout", got, wanted, fix, WeftValueError)
+
+
+def mismatch_error(name: str, found: Sequence[Mismatch]) -> WeftError:
+    """The error for arguments that do not fit."""
+    kinds = {mismatch.error for mismatch in found}
+    error: type[WeftError] = WeftTypeError
+    if WeftTypeError not in kinds:
+        error = WeftValueError if WeftValueError in kinds else DeletedArrayError
+    if any(mismatch.fix.kind == "jit" for mismatch in found):
+        message = f"compiled {name} cannot be called under a transformation"
+    else:
+        listed = ", ".join(f"{mismatch.path} ({mismatch.what})" for mismatch in found)
+        does = "does" if len(found) == 1 else "do"
+        message = f"compiled {name}: {listed} {does} not match what it was compiled for"
+    fix = found[0].fix
+    if len(found) > 1:
+        fixes = tuple(mismatch.fix for mismatch in found)
+        texts = dict.fromkeys(f"{mismatch.path}: {mismatch.fix.text}" for mismatch in found)
+        fix = Fix("arguments", "\n".join(texts), {"fixes": fixes})
+    return error(
+        message,
+        operation=name,
+        got="\n".join(f"{mismatch.path}: {mismatch.got}" for mismatch in found),
+        wanted="\n".join(f"{mismatch.path}: {mismatch.wanted}" for mismatch in found),
+        fix=fix,
+    )
+
+
+def warn_of_copies(name: str, found: Sequence[Mismatch]) -> None:
+    """Warns, at the user's line, of arguments that are copied into another layout at each call."""
+    listed = "\n".join(f"  {x.path}: {x.got}, and not {x.wanted}" for x in found)
+    text = f"compiled {name}: arguments are copied into another layout at each call:\n{listed}"
+    sources.warn(text)
+
+
+def check_structure(
+    name: str, function: Any, given: Any, wanted: Any, positions: Sequence[int]
+) -> None:
+    """Raises TreeError where (args, kwargs) are not the trees that a program was compiled for.
+
+    `positions` has, for each positional argument, its number in the signature.
+    """
+    if tree.structure(given) == wanted:
+        return
+    rows, fixes = [], []
+    for found in differences(given, wanted):
+        path = _argument(function, found.path, positions)
+        rows.append((path, found.left, found.right))
+        text = found.fix.text.removeprefix(f"at {tree.keystr(found.path)} ")
+        fixes.append(Fix("restructure", f"{path}: {text}", found.fix.data))
+    if not rows:  # A class of node that compares its own data.
+        rows = [("the arguments", str(tree.structure(given)), str(wanted))]
+        fixes = [Fix("restructure", "pass arguments as at compilation", {})]
+    texts = "\n".join(fix.text for fix in fixes)
+    raise TreeError(
+        f"compiled {name}: another structure than it was compiled for, in "
+        f"{', '.join(path for path, *_ in rows)}",
+        operation=name,
+        got="\n".join(f"{path}: {left}" for path, left, _ in rows),
+        wanted="\n".join(f"{path}: {right}" for path, _, right in rows),
+        fix=Fix("restructure", texts, {"fixes": tuple(fixes)} | dict(fixes[0].data)),
+    )
+
+
+def _argument(function: Any, path: Any, positions: Sequence[int]) -> str:
+    """What messages call a place in (args, kwargs)."""
+    if len(path) < 2:
+        number = path[0].idx if path else 2
+        return ("the positional arguments", "the arguments by name", "the arguments")[number]
+    kind, key, *rest = path
+    if kind.idx == 0 and key.idx < len(positions):
+        key = type(key)(positions[key.idx])
+    return argument_path(function, (kind, key, *rest))
+
+
+def static_mismatch(name: str, argument: str, got: Any, wanted: Any) -> WeftValueError:
+    """The error for a static argument with another value than the program was compiled with."""
+    return WeftValueError(
+        f"compiled {name}: the static argument {argument} does not match what it was compiled for",
+        operation=name,
+        got=f"{argument}={got!r:.100}",
+        wanted=f"{argument}={wanted!r:.100}, which is part of the program",
+        fix=Fix(
+            "static",
+            f"leave it out, or compile for it: {name}.lower(..., {argument}={got!r:.100})",
+            {"name": argument, "value": wanted},
+        ),
+    )

@@ -1,0 +1,347 @@
+"""A compiled function: called with arguments of exactly the types, places and layouts that it was
+compiled for, and asked what it takes, gives, costs and needs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from weft import tree
+from weft.arrays.array import Array, as_array
+from weft.core.trace import Tracer
+from weft.core.types import type_of, user_value
+from weft.dispatch.call_checks import (
+    ANYWHERE,
+    check_structure,
+    mismatch_error,
+    mismatches,
+    static_mismatch,
+    warn_of_copies,
+)
+from weft.dispatch.donation import Donation
+from weft.dispatch.executable_calls import AnyEntry, Entry, PlacedEntry, bare_entry
+from weft.dispatch.jit_shardings import PlacedJitted, leaving, taking
+from weft.dispatch.jitted import _hashable
+from weft.dispatch.specialization import Plan
+from weft.dispatch.staged_call import Stage, StagedCall
+from weft.errors import DeletedArrayError, Fix, WeftTypeError, api_boundary, trim
+from weft.lowering.executables import LoweredProgram
+from weft.runtime import client, pytree
+from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
+
+__all__ = ["Compiled", "plan_of"]
+
+_MOST_SIGNATURES = 64
+
+
+def plan_of(call: StagedCall) -> Plan:
+    """What a staged call is compiled of. Raises WeftTypeError where it cannot stand alone."""
+    if any(isinstance(x, Tracer) for x in call.traced.consts):
+        raise closes_over_traced(call, call.traced.consts)
+    return Plan(call.function, call.traced, call.in_tree, call.arguments)
+
+
+def closes_over_traced(call: StagedCall, consts: Sequence[Any]) -> WeftTypeError:
+    """The error for a program that cannot stand alone."""
+    traced = next(x for x in consts if isinstance(x, Tracer))
+    return WeftTypeError(
+        f"jit of {call.name} closes over a traced value: its program cannot be compiled alone",
+        operation="lower",
+        got=traced.describe(),
+        wanted="a function of its arguments and of concrete arrays",
+        fix=Fix(
+            "argument",
+            "make the value an argument, or call lower() outside of the transformation",
+            {},
+        ),
+    )
+
+
+class Compiled(Stage):
+    """A compiled function, called with arguments of exactly the types it was compiled for.
+
+    Static arguments may be left out, or given with the values that it was compiled with. Numbers
+    and NumPy arrays are taken as arrays; a weak type makes no difference. An array that was put
+    somewhere on purpose must lie where the program takes it and have the layout that it takes, one
+    that was put nowhere is brought there. What settings make of a program is decided when it is
+    compiled; with `debug_nans` at compilation and at the call, results are searched.
+
+    Raises, naming each argument that does not fit: TreeError for another structure, WeftTypeError
+    for another shape or dtype and for traced values, WeftValueError for another place, layout, or
+    value of a static argument, and DeletedArrayError for an array that is gone.
+
+    >>> import weft, weft.numpy as wnp
+    >>> compiled = weft.jit(lambda x: x + 1).lower(wnp.zeros(3)).compile()
+    >>> compiled(wnp.arange(3.0))
+    Array([1., 2., 3.], dtype=float32)
+    >>> compiled.memory_analysis().output_size_in_bytes
+    12
+    """
+
+    def __init__(
+        self, call: StagedCall, plan: Plan, lowered: LoweredProgram, options: Any = ()
+    ) -> None:
+        self._call = call
+        # For calls, in one place.
+        self._tree = call.user_tree
+        self._static = call.static
+        self._flatten = pytree.flatten
+        self._ready: dict[Any, AnyEntry] = {}
+        # The signatures of the last call, and what runs it: comparing costs less than looking up.
+        # One tuple, which other threads see as a whole.
+        self._last: tuple[list[Any] | None, Any] = (None, None)
+        self._plan = plan
+        ready = plan.compile(options, lowered, settled=type(plan.place) is tuple)
+        self._program, self._entry, self._donation = ready.program, ready.entry, ready.donation
+        # By leaf: where the program takes the arguments, and in which layouts.
+        self._places = [self._place_of(number) for number in plan.inputs]
+        self._layouts = [self._layout_of(number) for number in plan.inputs]
+        self._after = self._leaving()
+
+    # ---- calling --------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if self._static:
+                args, kwargs = self._without_static(args, kwargs)
+            leaves, in_tree = self._flatten((args, kwargs))
+            if in_tree == self._tree:
+                signatures = [x.signature if type(x) is Array else _kind(x) for x in leaves]
+                last, run = self._last
+                if signatures == last:
+                    return run(leaves)
+                entry = self._ready.get(tuple(signatures))
+                if entry is not None:
+                    self._last = signatures, runner(entry, leaves)
+                    return entry.run(leaves)
+            return self._first_call(args, kwargs)
+        except Exception as error:
+            if isinstance(error, DeletedArrayError):
+                self._check(args, kwargs)  # It names the argument, unless it is none of those.
+            trim(error)
+            raise
+
+    call = __call__
+
+    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls with arguments like which there were none before."""
+        leaves = self._check(args, kwargs)
+        donated = bare_entry(self._entry).donated
+        before = []
+        for i, (x, place, layout) in enumerate(
+            zip(leaves, self._places, self._layouts, strict=True)
+        ):
+            array = as_array(user_value(x))
+            given = i in donated
+            before.append(None if place is ANYWHERE else taking(array, place, layout, given))
+        entry: AnyEntry = self._entry
+        if any(before) or self._after:
+            entry = PlacedEntry(entry, before, self._after)
+        if len(self._ready) >= _MOST_SIGNATURES:
+            self._ready.clear()
+        signatures = [x.signature if type(x) is Array else _kind(x) for x in leaves]
+        self._ready[tuple(signatures)] = entry
+        return entry.run(leaves)
+
+    def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of the arguments. Raises what the class says for those that do not fit."""
+        call = self._call
+        given = (args, kwargs)
+        check_structure(call.name, call.function._function, given, self._tree, call.positions)
+        leaves = tree.leaves(given)
+        found = mismatches(leaves, call.types, self._places, self._layouts, call.names, call.name)
+        relayout = call.function._options.relayout
+        if relayout != "error":
+            copied = [mismatch for mismatch in found if mismatch.fix.kind == "layout"]
+            found = [mismatch for mismatch in found if mismatch.fix.kind != "layout"]
+            if copied and relayout == "warn" and not found:
+                warn_of_copies(call.name, copied)
+        if found:
+            raise mismatch_error(call.name, found)
+        return leaves
+
+    def _without_static(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments without the static ones. Raises WeftValueError for one with another value
+        than the program was compiled with."""
+        call = self._call
+        fixed = dict(self._static)
+        names = self._parameter_names()
+        if len(args) == call.num_positional and len(call.positions) < len(args):
+            for place, value in fixed.items():
+                if isinstance(place, int):
+                    which = names[place] if place < len(names) else f"argument {place}"
+                    self._compare(args[place], value, place, which)
+            args = tuple([args[i] for i in call.positions])
+        for which in call.function._options.static_argnames:
+            if which in kwargs:
+                place = which if which in fixed else names.index(which) if which in names else None
+                if place in fixed:
+                    self._compare(kwargs[which], fixed[place], which, which)
+                    kwargs = {name: value for name, value in kwargs.items() if name != which}
+        return args, kwargs
+
+    def _parameter_names(self) -> list[str]:
+        try:
+            return list(inspect.signature(self._call.function._function).parameters)
+        except (TypeError, ValueError):
+            return []
+
+    def _compare(self, got: Any, wanted: Any, place: int | str, which: str) -> None:
+        name = self._call.name
+        if _hashable(got, place, name) != wanted:
+            raise static_mismatch(name, which, got, wanted.value)
+
+    # ---- what goes in and out -------------------------------------------------------------------
+
+    def _place_of(self, number: int | None) -> Any:
+        """Where the program takes an input: a device, a sharding, None for the default device;
+        ANYWHERE for an argument that is not passed."""
+        if number is None:
+            return ANYWHERE
+        several = type(self._plan.place) is tuple
+        return self._program.in_shardings[number] if several else self._plan.place
+
+    def _layout_of(self, number: int | None) -> Any:
+        if number is None:
+            return None
+        layouts = self._program.in_layouts
+        found = layouts[number] if layouts else None
+        return found or Layout(range(self._plan.jaxpr.in_types[number].ndim))
+
+    def _leaving(self) -> list[Any]:
+        """What takes results to the devices that `out_shardings` says."""
+        function = self._call.function
+        if not isinstance(function, PlacedJitted):
+            return []
+        formats = function._result_formats(self._call.traced.out_tree)
+        after = [leaving(place) for place, _ in formats]
+        return after if any(after) else []
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments lie: a pair of the positional ones and those by name, as a tree of
+        shardings. An argument that the program does not read may lie anywhere: it has the place
+        that it had at compilation."""
+        return self._tree.unflatten(self._argument_shardings())
+
+    def _argument_shardings(self) -> list[Sharding]:
+        return [
+            as_user_sharding(x._committed_place() if place is ANYWHERE else place)
+            for place, x in zip(self._places, self._call.arguments, strict=True)
+        ]
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results lie, as a tree of shardings."""
+        return self._call.traced.out_tree.unflatten(self._result_shardings())
+
+    def _result_shardings(self) -> list[Sharding]:
+        places = list(self._program.out_places)
+        function = self._call.function
+        if self._after and isinstance(function, PlacedJitted):
+            formats = function._result_formats(self._call.traced.out_tree)
+            places = [
+                given if given is not None and not isinstance(given, Sharding) else place
+                for place, (given, _) in zip(places, formats, strict=True)
+            ]
+        return [as_user_sharding(place) for place in places]
+
+    @property
+    def input_formats(self) -> Any:
+        """Where the arguments lie and in which layouts: a pair of the positional ones and those by
+        name, as a tree of Formats.
+
+        >>> import weft, weft.numpy as wnp
+        >>> compiled = (
+        ...     weft.jit(lambda x, *, y: x @ y).lower(wnp.ones((2, 3)), y=wnp.ones(3)).compile()
+        ... )
+        >>> arg_formats, kwarg_formats = compiled.input_formats
+        >>> arg_formats[0].layout, kwarg_formats["y"].layout
+        (Layout(major_to_minor=(0, 1)), Layout(major_to_minor=(0,)))
+        """
+        formats = [
+            format_of(sharding, layout, x)
+            for sharding, layout, x in zip(
+                self._argument_shardings(), self._layouts, self._call.arguments, strict=True
+            )
+        ]
+        return self._tree.unflatten(formats)
+
+    @property
+    def output_formats(self) -> Any:
+        """Where the results lie and in which layouts, as a tree of Formats."""
+        types = self._program.out_types
+        layouts = self._program.out_layouts or (None,) * len(types)
+        formats = [
+            Format(layout or Layout(range(type.ndim)), sharding)
+            for sharding, layout, type in zip(self._result_shardings(), layouts, types, strict=True)
+        ]
+        return self._call.traced.out_tree.unflatten(formats)
+
+    @property
+    def donation(self) -> Donation:
+        """What became of the donated arrays: for each whether a result lies in its memory, which,
+        and if none, why."""
+        return self._donation
+
+    def _ends(self) -> tuple[list[Any], list[Any]]:
+        formats = tree.leaves(self.input_formats), tree.leaves(self.output_formats)
+        ins, outs = ([(x.layout, x.sharding) for x in side] for side in formats)
+        return ins, outs
+
+    # ---- what the program is --------------------------------------------------------------------
+
+    @api_boundary
+    def as_text(self) -> str:
+        """The optimized program, as XLA shows it."""
+        return str(self._program.executable.as_text())
+
+    @api_boundary
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the cost: "flops", "bytes accessed", …"""
+        return dict(self._program.executable.cost_analysis())
+
+    @api_boundary
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, results, temporaries, code, and at the peak, on each device."""
+        return self._program.executable.memory_stats()
+
+    def runtime_executable(self) -> Any:
+        """The runtime's own object for the program: of jaxlib, which may change with its
+        releases."""
+        return self._program.executable.native
+
+
+def runner(entry: AnyEntry, leaves: Sequence[Any]) -> Any:
+    """What runs an entry on leaves of the classes that these have."""
+    if type(entry) is Entry and all(type(x) is Array for x in leaves):
+        return entry.run_on_arrays()
+    return entry.run
+
+
+def _kind(value: Any) -> Any:
+    """The key for a leaf that is no array; None for what is checked at each call."""
+    if isinstance(value, Tracer):
+        return None
+    try:
+        return type_of(user_value(value))
+    except (WeftTypeError, OverflowError):
+        return None
+
+
+def as_user_sharding(place: Any) -> Sharding:
+    """A place as a sharding; None is the default device."""
+    if isinstance(place, Sharding):
+        return place
+    return SingleDeviceSharding(client.backend().default_device if place is None else place)
+
+
+def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:
+    """The format of an argument; without a layout, that of one that is not passed, for which there
+    is nothing to choose."""
+    found = layout or array._layout()
+    return Format(found if isinstance(found, Layout) else Layout(range(array.ndim)), sharding)

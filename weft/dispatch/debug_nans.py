@@ -1,0 +1,269 @@
+"""Where a NaN or an infinity came from: what `debug_nans` and `debug_infs` do.
+
+An operation that is evaluated at once is looked at as it runs. A compiled program is looked at by
+its results. Where one of them is not finite, the recorded program is evaluated once more, equation
+by equation, and the chain of non-finite values is followed back from that result to the equation
+that made the first of them out of operands that were in order; if that equation holds programs
+itself (a loop, a branch), the search goes on inside. So a NaN that a `where` throws away is not
+blamed for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from weft import config
+from weft.arrays.array import as_array
+from weft.base import source as sources
+from weft.control_flow.jit_primitive import jit_p
+from weft.core import rules
+from weft.core.effects import IO, ORDERED_IO
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, effects_of, last_uses
+from weft.core.primitive import Primitive
+from weft.core.trace import bottom_trace, using_trace
+from weft.core.types import user_value
+from weft.dispatch.nonfinite import Watch, nonfinite_error, watch_of
+from weft.errors import NonFiniteError
+from weft.lowering.eval_trace import EvalTrace, set_look
+
+__all__ = ["look_at_call", "look_at_primitive", "set_follow"]
+
+# Where an application stands: the innermost loop, branch or jitted function first.
+Within = tuple[str, ...]
+
+
+# ---- what is evaluated -------------------------------------------------------------------------
+
+
+def look_at_primitive(
+    trace: EvalTrace, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """Evaluates an application, and raises NonFiniteError where its result is not as asked for."""
+    settings = config.settings()
+    if settings.debug_key_reuse and "function" not in params:
+        outs = evaluate(primitive, args, params)
+        _follow[0](primitive, args, params, outs)
+        if not settings.debug_nans and not settings.debug_infs:
+            return outs if primitive.multiple_results else outs[0]
+    if not settings.debug_nans and not settings.debug_infs:
+        return trace.first_time(primitive, args, params)
+    if primitive not in rules.steps or "function" in params:
+        # An operation with a Python function inside runs it here: its operations are looked at
+        # one by one, like any others.
+        outs = trace.first_time(primitive, args, params)
+        results = outs if primitive.multiple_results else [outs]
+        search = Search(watch_of(settings))
+        if any(search.watch.finds(x) for x in results):
+            raise nonfinite_error(search.watch, primitive.name, args, results, ())
+        return outs
+    outs = evaluate(primitive, args, params)
+    search = Search(watch_of(settings))
+    if any(search.watch.finds(x) for x in outs):
+        if _acts(effects_of(primitive, params)):
+            raise nonfinite_error(search.watch, primitive.name, args, outs, (), note=ACTS)
+        with using_trace(trace), _not_looking():
+            search.inside(primitive, args, params, outs, ())
+    return outs
+
+
+set_look(look_at_primitive)
+
+
+# What follows random keys through an application and through a compiled call; the module that does
+# so comes with the first random key.
+_follow: list[Callable[..., None]] = [lambda *_: None, lambda *_: None]
+
+
+def set_follow(of_application: Callable[..., None], of_program: Callable[..., None]) -> None:
+    """Sets what follows random keys while `debug_key_reuse` is on."""
+    _follow[:] = [of_application, of_program]
+
+
+def look_at_call(
+    name: str, jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any], names: Mapping[Var, str]
+) -> None:
+    """Raises NonFiniteError where a compiled call's results are not as the settings ask for.
+
+    `names` says what messages call the inputs.
+    """
+    settings = config.settings()
+    if settings.debug_key_reuse:
+        _follow[1](jaxpr, inputs, outs)
+    search = Search(watch_of(settings), names)
+    if not any(search.watch.finds(x) for x in outs):
+        return
+    line = sources.placed(sources.describe(sources.current()))
+    if _acts(jaxpr.effects):
+        raise nonfinite_error(search.watch, f"jit of {name}", inputs, outs, (), note=ACTS)
+    within = (f"the jit of {name}, called {line}",)
+    with using_trace(bottom_trace()), _not_looking():
+        if not search.program(jaxpr, inputs, within):
+            raise nonfinite_error(search.watch, f"jit of {name}", inputs, outs, (), note=VANISHED)
+
+
+# XLA may fuse operations and so compute other numbers than they give one by one.
+VANISHED = "evaluated one operation at a time it stays away, so no operation can be named"
+ACTS = "it holds an io_callback, so it is not evaluated again and no operation can be named"
+
+
+def _acts(effects: frozenset[Any]) -> bool:
+    """Whether evaluating again would act on the world outside a second time."""
+    return IO in effects or ORDERED_IO in effects
+
+
+def _not_looking() -> Any:
+    return config.override(debug_nans=False, debug_infs=False, debug_key_reuse=False)
+
+
+def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The results of an application as a whole, looked at by nobody."""
+    with using_trace(bottom_trace()), _not_looking():
+        outs = primitive.bind(*args, **params)
+    return list(outs) if primitive.multiple_results else [outs]
+
+
+def run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
+    """The results of a program, compiled as a whole."""
+    return evaluate(jit_p, inputs, {"jaxpr": jaxpr, "name": jaxpr.name, "donated": ()})
+
+
+# ---- the search --------------------------------------------------------------------------------
+
+
+class Search:
+    """Looks for the operation that made a value what it should not be; raises when it has it."""
+
+    __slots__ = ("names", "watch")
+
+    def __init__(self, watch: Watch, names: Mapping[Var, str] | None = None) -> None:
+        self.watch = watch
+        self.names = names or {}
+
+    def program(self, jaxpr: Jaxpr, inputs: Sequence[Any], within: Within) -> bool:
+        """Searches a program whose results are at fault.
+
+        Answers with True where they only pass on what the inputs held already, and with False
+        where nothing is found, since step by step all results are in order.
+        """
+        at_fault = self.at_fault(jaxpr, inputs)
+        makers = {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.outputs}
+        wanted = [x for x in jaxpr.outputs if type(x) is Var and x in at_fault]
+        while True:
+            first = first_cause(jaxpr, makers, at_fault, wanted)
+            if first is None:
+                return bool(wanted)
+            eqn = jaxpr.eqns[first]
+            values = self.operands(jaxpr, inputs, first)
+            with sources.override(eqn.source):
+                outs = evaluate(eqn.primitive, values, eqn.params)
+                names = [self.names.get(x, "") if type(x) is Var else "" for x in eqn.inputs]
+                self.inside(eqn.primitive, values, eqn.params, outs, within, names)
+            # It passes an operand on: as if its results were inputs of the program.
+            for var in eqn.outputs:
+                del makers[var]
+
+    def at_fault(self, jaxpr: Jaxpr, inputs: Sequence[Any]) -> set[Var]:
+        """The variables of a program whose values hold what is looked for."""
+        found = {v for v, x in zip(jaxpr.inputs, inputs, strict=True) if self.watch.finds(x)}
+
+        def visit(eqn: Equation, values: Sequence[Any], outs: Sequence[Any]) -> None:
+            found.update(v for v, x in zip(eqn.outputs, outs, strict=True) if self.watch.finds(x))
+
+        step_through(jaxpr, inputs, jaxpr.eqns, visit)
+        return found
+
+    def operands(self, jaxpr: Jaxpr, inputs: Sequence[Any], place: int) -> list[Any]:
+        """The operands of one equation. They are computed again: the values of a whole program
+        take more memory than there may be."""
+        env = step_through(jaxpr, inputs, jaxpr.eqns[:place])
+        return [x.value if isinstance(x, Literal) else env[x] for x in jaxpr.eqns[place].inputs]
+
+    def inside(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        outs: Sequence[Any],
+        within: Within,
+        names: Sequence[str] = (),
+    ) -> None:
+        """Raises for an application whose results are at fault, or for one that it holds.
+
+        Returns where the application holds programs that only pass on what they were given.
+        """
+        steps = rules.steps.get(primitive)
+        if steps is None:
+            raise nonfinite_error(self.watch, primitive.name, args, outs, within, names=names)
+        line = sources.placed(sources.describe(sources.current()))
+        generator = steps(*[as_array(user_value(x)) for x in args], **params)
+        seen = False
+        try:
+            label, jaxpr, inputs = next(generator)
+            while True:
+                results = run(jaxpr, inputs)
+                if any(self.watch.finds(x) for x in results):
+                    seen = True
+                    around = (f"{label} {line}", *within)
+                    if not Search(self.watch).program(jaxpr, inputs, around):
+                        raise self.vanished(primitive, args, outs, around)
+                label, jaxpr, inputs = generator.send(results)
+        except StopIteration:
+            if not seen and not any(self.watch.finds(x) for x in args):
+                raise self.vanished(primitive, args, outs, within) from None
+
+    def vanished(
+        self, primitive: Primitive, args: Sequence[Any], outs: Sequence[Any], within: Within
+    ) -> NonFiniteError:
+        """The error where what an application made is not found again inside it."""
+        return nonfinite_error(self.watch, primitive.name, args, outs, within, note=VANISHED)
+
+
+# ---- programs, equation by equation ------------------------------------------------------------
+
+
+def step_through(
+    jaxpr: Jaxpr,
+    inputs: Sequence[Any],
+    eqns: Sequence[Equation],
+    visit: Callable[[Equation, Sequence[Any], Sequence[Any]], None] | None = None,
+) -> dict[Any, Any]:
+    """Evaluates the first equations of a program and shows each with operands and results.
+
+    Answers with the values that the rest of the program reads; the others are dropped.
+    """
+    env: dict[Any, Any] = dict(zip(jaxpr.inputs, inputs, strict=True))
+    dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
+    for eqn, finished in zip(eqns, dead, strict=False):
+        if eqn.effects and not eqn.outputs:
+            continue  # It prints, or tells somebody something, and has done so already.
+        values = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
+        with sources.override(eqn.source):
+            outs = evaluate(eqn.primitive, values, eqn.params)
+        env.update(zip(eqn.outputs, outs, strict=True))
+        if visit is not None:
+            visit(eqn, values, outs)
+        for var in finished:
+            env.pop(var, None)
+    return env
+
+
+def first_cause(
+    jaxpr: Jaxpr, makers: Mapping[Var, int], at_fault: set[Var], wanted: Sequence[Var]
+) -> int | None:
+    """The first equation that the fault in the `wanted` variables goes back to: none of its
+    operands at fault was made by an equation. None where it goes back to inputs alone."""
+    pending = list(wanted)
+    seen: set[int] = set()
+    causes: list[int] = []
+    while pending:
+        place = makers.get(pending.pop())
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        read = [x for x in jaxpr.eqns[place].inputs if type(x) is Var and x in at_fault]
+        before = [x for x in read if x in makers]
+        pending += before
+        if not before:
+            causes.append(place)
+    return min(causes, default=None)

@@ -1,0 +1,512 @@
+"""`jit`: the callable that traces a function once per types of its arguments, compiles, and runs.
+
+A call with known types does four things: flatten the arguments, look the compiled program up, run
+it, wrap the results. Everything else happens on a miss. Under a transformation the same callable
+binds the `jit` primitive instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import types as python_types
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from weft import config, tree
+from weft.arrays.array import Array, as_array
+from weft.base.program_caches import holds_programs
+from weft.base.timing import charged
+from weft.control_flow.jit_primitive import jit_p
+from weft.core.axes import axis_environment
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
+from weft.core.types import ArrayType, type_of, user_value
+from weft.dispatch.executable_calls import AnyEntry
+from weft.dispatch.specialization import Plan, TracedCall
+from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
+from weft.function_keys import named_parts, register_parts
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.runtime import pytree
+from weft.sharding.current import in_force
+from weft.tracing import explain_misses
+from weft.tracing.argument_names import (
+    argument_names,
+    argument_path,
+    place_text,
+    places_by_name,
+    static_name,
+)
+from weft.tracing.closure_lifting import TracedValues, register_holder, trace_once
+from weft.tracing.explain_misses import Call, Miss, change, static_parts, traced_types
+from weft.tracing.trace_cache import TraceCache
+
+__all__ = ["Jitted", "Options", "TracedCall"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
+
+_settings = config.settings
+_trace = current_variable.get
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What `jit` was told besides the function; argument numbers are resolved to both forms."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+    max_traces: int | None = None
+    relayout: str = "error"
+
+    @property
+    def simple(self) -> bool:
+        """Whether every argument is traced, so that a call need not be sorted."""
+        return not self.static_argnums and not self.static_argnames
+
+
+# What `trace` calls; `control.stages`, which lies above, sets it.
+_stages: list[Callable[..., Any]] = []
+
+# A jitted function made anew of an equal function starts with the traces of the one before, and so
+# with what was compiled of them. Compiled programs are large: fewer than of loop bodies.
+_shared = TraceCache(256)
+_numbers = itertools.count()
+
+
+def _signature(value: Any) -> Any:
+    """What the cache of programs keys on for a leaf that is no array."""
+    if isinstance(value, Tracer):
+        raise leaked(value)
+    return type_of(user_value(value))
+
+
+class Jitted(Generic[P, R_co]):
+    """A function that runs compiled; made by `weft.jit`."""
+
+    def __init__(self, function: Callable[P, R_co], options: Options) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._options = options
+        self._name = function_name(function)
+        # The C++ method, for the fast path; None until there is an entry to be found on it.
+        self._flatten: Any = None
+        self._simple = options.simple
+        self._static_names = frozenset(options.static_argnames)
+        self._entries: dict[Any, AnyEntry] = {}
+        self._traces: dict[Any, TracedCall] = {}
+        # Programs of calls that closed over traced values. Which one serves a call depends on all
+        # that the function closes over then: `trace_once` finds it.
+        self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
+        self._traced_times = 0
+        self._number = next(_numbers)
+        holds_programs(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        try:
+            # The fast path: no transformation is active and the arguments have types seen before.
+            if self._flatten is not None and _trace(None) is None:
+                if self._simple:
+                    leaves, in_tree = self._flatten((args, kwargs))
+                    key: Any = in_tree
+                else:
+                    static, dynamic = self._split(args, kwargs)
+                    leaves, in_tree = self._flatten(dynamic)
+                    key = (static, in_tree)
+                signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
+                entry = self._entries.get((key, _settings(), in_force(), *signatures))
+                if entry is not None:
+                    return entry.run(leaves)
+            return self._general(args, kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Jitted[P, R_co]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R_co], instance: object, owner: Any = None
+    ) -> Callable[Q, R_co]: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else python_types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {self._name}>"
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces without running: a `Traced`, with `.jaxpr` and `.lower()`."""
+        return _stages[0](self, args, kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Traces and lowers without running: a `Lowered`, with `.as_text()` and `.compile()`."""
+        return self.trace(*args, **kwargs).lower()
+
+    def clear_cache(self) -> None:
+        """Forgets all traces and compiled programs."""
+        over_traced = [TracedCall(jaxpr, [], None) for jaxpr in self._closures]
+        _shared.discard([*self._traces.values(), *over_traced])
+        self._entries.clear()
+        self._traces.clear()
+        self._closures.clear()
+        self._traced_times = 0
+        explain_misses.forget(self._function, self._options)
+
+    forget_programs = clear_cache
+
+    def _cache_size(self) -> int:
+        """How many signatures have been compiled (or traced under a transformation)."""
+        return len(self._traces) + len(self._closures)
+
+    # ---- the general path -----------------------------------------------------------------
+
+    def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        static, dynamic = self._split(args, kwargs)
+        leaves, in_tree = tree.flatten(dynamic)
+        if current_trace() is not bottom_trace():
+            return self._bind(static, leaves, in_tree)
+        try:
+            signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
+        except WeftTypeError as error:
+            raise self._bad_argument(dynamic, error) from None
+        key = (
+            in_tree if self._simple else (static, in_tree),
+            _settings(),
+            in_force(),
+            *signatures,
+        )
+        entry = self._entries.get(key)
+        arrays = [as_array(user_value(x)) for x in leaves]
+        if entry is None:
+            with self._miss(static, in_tree, [x.type for x in arrays], signatures):
+                entry = self._entries[key] = self._compile(static, arrays, in_tree)
+            self._flatten = pytree.flatten
+        return entry.run(arrays)
+
+    def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
+        """Binds the primitive, under whatever transformation is active."""
+        try:
+            leaves = [user_value(x) for x in leaves]
+            in_types = [type_of(x) for x in leaves]
+        except WeftTypeError as error:
+            raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
+        key, traced = self._known(static, in_types, in_tree)
+        if traced is not None:
+            return self._apply(traced, leaves, in_tree)
+        with self._miss(static, in_tree, in_types, in_types) as miss:
+            traced = self._traced_anew(key, static, in_types, in_tree, miss)
+            return self._apply(traced, leaves, in_tree)
+
+    def _apply(self, traced: TracedCall, leaves: list[Any], in_tree: Any) -> Any:
+        jaxpr = traced.jaxpr
+        if self._options.inline:
+            outs = eval_jaxpr(jaxpr, traced.consts, *leaves)
+        else:
+            donated = (False,) * jaxpr.num_consts + self._donated(in_tree)
+            outs = jit_p.bind(
+                *traced.consts,
+                *leaves,
+                jaxpr=jaxpr,
+                name=self._name,
+                donated=donated if any(donated) else (),
+            )
+        return traced.out_tree.unflatten(outs)
+
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
+        traced = self._traced(static, [x.type for x in arrays], in_tree)
+        plan = Plan(self, traced, in_tree, arrays)
+        return plan.compile(self._options.compiler_options).entry
+
+    def _known(
+        self, static: Any, in_types: list[ArrayType], in_tree: Any
+    ) -> tuple[Any, TracedCall | None]:
+        """The key of a trace, and the trace where there is one."""
+        places = self._traced_places(static, in_tree)
+        context = (axis_environment(), in_force(), places)
+        key = (static, in_tree, _settings(), context, *in_types)
+        return key, self._traces.get(key)
+
+    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedCall:
+        key, found = self._known(static, in_types, in_tree)
+        if found is not None:
+            return found
+        with self._miss(static, in_tree, in_types, in_types) as miss:
+            return self._traced_anew(key, static, in_types, in_tree, miss)
+
+    def _traced_anew(
+        self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any, miss: Miss
+    ) -> TracedCall:
+        limit = self._options.max_traces
+        full = limit is not None and self._traced_times >= limit
+        places = key[3][2]
+
+        def trace(closed: TracedValues) -> TracedCall:
+            miss.closed = traced_types(closed.found)
+            if full:
+                raise self._too_many(miss)
+            with charged("tracing"):
+                traced = self.trace_call(static, in_types, in_tree, places, closed)
+            miss.traced = True
+            return traced
+
+        traced = trace_once(
+            _shared,
+            self._function,
+            (
+                tuple(place for place, _ in static),
+                in_tree,
+                self._options,
+                self._name,
+                places,
+                *in_types,
+            ),
+            trace,
+            tuple(value.value for _, value in static),
+        )
+        if traced.jaxpr in self._closures:
+            return traced
+        closed_over = traced_types(traced.consts)
+        if full:
+            miss.closed = closed_over
+            raise self._too_many(miss)
+        self._traced_times += 1
+        # Values of an enclosing trace may differ at the next call: they cannot be remembered.
+        if closed_over:
+            self._closures.add(traced.jaxpr)
+        else:
+            self._traces[key] = traced
+        return traced
+
+    def _miss(
+        self, static: Any, in_tree: Any, types: Sequence[ArrayType], signatures: Sequence[Any]
+    ) -> Miss:
+        """What is around everything that happens where a cache has no answer."""
+
+        def call(miss: Miss) -> Call:
+            names = argument_names(self._function, in_tree)
+            static_names = [static_name(self._function, place) for place, _ in static]
+            values = [(place, value.value) for place, value in static]
+            return Call(
+                maker=self._number,
+                parts=named_parts(self._function) | static_parts(values, static_names),
+                structure=str(in_tree),
+                names=tuple(names),
+                types=tuple(types),
+                places=tuple(place_text(x) for x in signatures),
+                settings=_settings(),
+                context=(
+                    ("bound axes", axis_environment()),
+                    ("the mesh in force", in_force()),
+                    *places_by_name(self._traced_places(static, in_tree)),
+                ),
+                closed=miss.closed,
+            )
+
+        return Miss(self, self._function, self._options, self._name, call)
+
+    def trace_call(
+        self,
+        static: Any,
+        in_types: list[ArrayType],
+        in_tree: Any,
+        places: Any,
+        closed: TracedValues,
+    ) -> TracedCall:
+        """Traces the function for leaves of the given types, and for traced values that it closes
+        over."""
+        out_trees: list[Any] = []
+        n = len(closed.found)
+        held = [self._function, *(value.value for _, value in static)]
+
+        def flat(*values: Any) -> list[Any]:
+            function, *fixed = closed.replaced(held, values[:n])
+            leaves = self._constrained_arguments(values[n:], in_tree, places)
+            args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, leaves))
+            out = function(*args, **kwargs)
+            outs, out_tree = tree.flatten(out)
+            out_trees.append(out_tree)
+            outs = check_results(out, outs, f"jit of {self._name}")
+            return list(self._constrained_results(outs, out_tree, places))
+
+        types = [*(x.type for x in closed.found), *in_types]
+        jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=self._name)
+        if n:
+            jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
+        return TracedCall(jaxpr, consts, out_trees[0])
+
+    # ---- what `control.placement` adds: places of arguments and results -----------------------
+
+    def _traced_places(self, static: Any, in_tree: Any) -> Any:
+        """What a trace depends on besides types and settings, hashable."""
+        return None
+
+    def _argument_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
+        """Where the leaves of the arguments are to be taken, and in which layouts."""
+        return ((None, None),) * in_tree.num_leaves
+
+    def _constrained_arguments(
+        self, leaves: Sequence[Any], in_tree: Any, places: Any
+    ) -> Sequence[Any]:
+        return leaves
+
+    def _constrained_results(
+        self, outs: Sequence[Any], out_tree: Any, places: Any
+    ) -> Sequence[Any]:
+        return outs
+
+    def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
+        """Where a compiled program has to leave its results; None: the compiler chooses."""
+        return None
+
+    def _result_layouts(self, traced: TracedCall) -> tuple[Any, ...] | None:
+        """In which layouts a compiled program leaves its results; None where nothing was said."""
+        return None
+
+    # ---- static and donated arguments ---------------------------------------------------------
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Static arguments as a hashable key, and the rest as (args, kwargs)."""
+        if self._simple:
+            return (), (args, kwargs)
+        static: list[tuple[Any, Any]] = []
+        for i in self._options.static_argnums:
+            if i < 0:
+                i += len(args)
+            if 0 <= i < len(args):
+                static.append((i, _hashable(args[i], i, self._name)))
+                args = (*args[:i], None, *args[i + 1 :])
+        names = self._static_names
+        if kwargs and not names.isdisjoint(kwargs):
+            for name in self._options.static_argnames:
+                if name in kwargs:
+                    static.append((name, _hashable(kwargs[name], name, self._name)))
+            kwargs = {name: value for name, value in kwargs.items() if name not in names}
+        return tuple(static), (args, kwargs)
+
+    def _join(self, static: Any, fixed: Sequence[Any], dynamic: Any) -> tuple[Any, Any]:
+        """The arguments of the function; `fixed` has the values of the static ones."""
+        args, kwargs = dynamic
+        if static:
+            args, kwargs = list(args), dict(kwargs)
+            for (place, _), value in zip(static, fixed, strict=True):
+                if isinstance(place, int):
+                    args[place] = value
+                else:
+                    kwargs[place] = value
+        return args, kwargs
+
+    def _donated(self, in_tree: Any) -> tuple[bool, ...]:
+        """Which leaves of the arguments are donated."""
+        options = self._options
+        if not options.donate_argnums and not options.donate_argnames:
+            return (False,) * in_tree.num_leaves
+        args_tree, kwargs_tree = in_tree.children()
+        numbers = {i % max(1, len(args_tree.children())) for i in options.donate_argnums}
+        flags: list[bool] = []
+        for i, child in enumerate(args_tree.children()):
+            flags += [i in numbers] * child.num_leaves
+        names = kwargs_tree.node_data()[1] if kwargs_tree.node_data() else ()
+        for name, child in zip(names, kwargs_tree.children(), strict=True):
+            flags += [name in options.donate_argnames] * child.num_leaves
+        return tuple(flags)
+
+    # ---- messages -----------------------------------------------------------------------------
+
+    def _bad_argument(self, dynamic: Any, error: Exception) -> WeftTypeError:
+        """The error for a leaf that is no array, naming it by its path."""
+        if isinstance(error, LeakedTracerError):
+            return error
+        for path, leaf in tree.leaves_with_path(dynamic):
+            try:
+                type_of(leaf)
+            except WeftTypeError:
+                which = argument_path(self._function, path)
+                return WeftTypeError(
+                    f"jit of {self._name}: {which} is no array",
+                    operation=f"jit of {self._name}",
+                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    wanted="an array, a number, or a tree of those",
+                    fix=Fix(
+                        "static_argument",
+                        "make the argument static (static_argnums or static_argnames)",
+                        {"path": tree.keystr(path)},
+                    ),
+                )
+        return WeftTypeError(str(error))
+
+    def _too_many(self, miss: Miss) -> WeftValueError:
+        """The error for one trace more than `max_traces`, saying what changed."""
+        limit = self._options.max_traces
+        return WeftValueError(
+            f"jit of {self._name}: called in a way that needs trace {self._traced_times + 1}, "
+            f"and max_traces={limit}",
+            operation=f"jit of {self._name}",
+            got=change(self._function, self._options, miss.call(miss)),
+            wanted=f"calls that are served by {limit} trace" + ("s" if limit != 1 else ""),
+            fix=Fix(
+                "max_traces",
+                "call it with arguments of the types it was traced for, or raise max_traces",
+                {"max_traces": self._traced_times + 1},
+            ),
+        )
+
+
+class _Static:
+    """A static argument: hashed and compared by value and class (1, 1.0 and True differ)."""
+
+    __slots__ = ("hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Static)
+            and type(self.value) is type(other.value)
+            and bool(self.value == other.value)
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _hashable(value: Any, place: int | str, name: str) -> _Static:
+    try:
+        return _Static(value)
+    except TypeError:
+        which = f"argument {place!r}"
+        raise WeftValueError(
+            f"jit of {name}: the static {which} cannot be hashed",
+            operation=f"jit of {name}",
+            got=f"{value!r:.100} of class {type(value).__name__}",
+            wanted="a hashable value",
+            fix=Fix(
+                "hashable",
+                "pass a tuple instead of a list or an array, or do not make the argument static",
+                {"argument": which},
+            ),
+        ) from None
+
+
+def closed(traced: TracedCall) -> ClosedJaxpr:
+    """The program of a traced call with its closed-over values."""
+    return ClosedJaxpr(traced.jaxpr, traced.consts)
+
+
+register_holder(Jitted, ("_function",), lambda jitted: Jitted(jitted._function, jitted._options))
+
+# By what it does; its caches are no part of that.
+register_parts(Jitted, lambda found: (found._function, found._options, found._name))

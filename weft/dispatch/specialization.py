@@ -1,0 +1,162 @@
+"""What a traced function is compiled of, for calls and by hand: its program, where its inputs and
+results lie, what is closed over and what is donated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from weft import config
+from weft.arrays.array import Array, as_array
+from weft.control_flow.jit_primitive import placed_program
+from weft.core.jaxpr import Jaxpr
+from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
+from weft.dispatch.executable_calls import CheckedEntry, Entry
+from weft.interpreters.dce import dce_jaxpr
+from weft.lowering.executables import LoweredProgram, Program, lower_program
+from weft.lowering.placement import operand_place, operand_shardings
+from weft.lowering.result_layouts import operand_layouts
+from weft.tracing.argument_names import argument_names, input_names
+
+__all__ = ["Ready", "Plan", "TracedCall"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedCall:
+    """A traced function: its program, the closed-over values, and the tree of its results."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ready:
+    """A compiled plan: the program, what a call needs besides, and whose memory results lie in."""
+
+    program: Program
+    entry: Entry | CheckedEntry
+    donation: Donation
+
+
+class Plan:
+    """The program of a traced function for arguments that lie where these arrays do.
+
+    Inputs that it does not read are left out, unless the function keeps them: `reads` says which of
+    the traced program's are there, and `inputs` has, for each leaf of the arguments, its number
+    among those of the plan's program, or None.
+    """
+
+    def __init__(
+        self, function: Any, traced: TracedCall, in_tree: Any, arguments: Sequence[Array]
+    ) -> None:
+        self.function = function
+        self.traced = traced
+        self.in_tree = in_tree
+        self.types = [x.type for x in arguments]
+        jaxpr = traced.jaxpr
+        n = jaxpr.num_consts
+        reads: Sequence[bool] = (True,) * len(jaxpr.inputs)
+        if not function._options.keep_unused:
+            jaxpr, reads = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outputs))
+        self.jaxpr = jaxpr
+        self.reads = tuple(reads)
+        consts = [as_array(x) for x in traced.consts]
+        self.consts = [x for x, use in zip(consts, reads[:n], strict=True) if use]
+        given = [x for x, use in zip(arguments, reads[n:], strict=True) if use]
+        numbers = iter(range(len(self.consts), len(self.consts) + len(given)))
+        self.inputs = [next(numbers) if use else None for use in reads[n:]]
+        # By leaf, and by input of the program.
+        self.donated_leaves: tuple[bool, ...] = function._donated(in_tree)
+        self.donated = (False,) * len(self.consts) + tuple(
+            flag for flag, use in zip(self.donated_leaves, reads[n:], strict=True) if use
+        )
+        self.place = operand_place(
+            [*consts, *arguments],
+            f"jit of {self.name}",
+            {"jaxpr": jaxpr},
+            lambda: ["a closed-over array"] * len(consts) + self.names,
+        )
+        operands = [*self.consts, *given]
+        self.in_shardings = operand_shardings(operands, self.place)
+        self.in_layouts = operand_layouts(operands)
+        self.pinned = function._pinned(traced)
+        self.out_layouts = function._result_layouts(traced)
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        name: str = self.function._name
+        return name
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """What messages call the leaves of the arguments."""
+        return argument_names(self.function._function, self.in_tree)
+
+    def lower(self, platform: str) -> LoweredProgram:
+        """The program in StableHLO."""
+        return lower_program(
+            self.jaxpr,
+            self.name,
+            self.place,
+            donated=self.donated,
+            in_shardings=self.in_shardings,
+            out_shardings=self.pinned,
+            in_layouts=self.in_layouts,
+            out_layouts=self.out_layouts,
+            platform=platform,
+        )
+
+    def compile(
+        self, options: Any, lowered: LoweredProgram | None = None, settled: bool = False
+    ) -> Ready:
+        """The program compiled, with what calls need besides. Warns of arrays that are donated for
+        nothing, once per program. `settled` says that calls bring all arguments there first."""
+        looking = config.settings().looks_at_results
+        program = placed_program(
+            self.jaxpr,
+            self.name,
+            # The search for a NaN needs the operands again.
+            (False,) * len(self.donated) if looking else self.donated,
+            self.place,
+            self.in_shardings,
+            self.pinned,
+            options=options,
+            in_layouts=self.in_layouts,
+            out_layouts=self.out_layouts,
+            lowered=None if looking else lowered,
+        )
+        named = any(self.donated_leaves)
+        names = self.names if named else [""] * len(self.types)
+        donation = donation_of(
+            program,
+            names,
+            self.types,
+            self.donated_leaves,
+            self.inputs,
+            result_names(self.traced.out_tree) if named else (),
+            looking,
+        )
+        warn_of_unused(donation, self.name, program)
+        kept = [i for i, number in enumerate(self.inputs) if number is not None]
+        entry = Entry(
+            program,
+            self.consts,
+            kept if self.consts or len(kept) < len(self.inputs) else None,
+            [x.leaf for x in donation if x.taken],
+            self.types,
+            self.traced.out_tree,
+            settled=settled,
+            discarded=[x.leaf for x in donation.unused],
+            names=names if named else (),
+        )
+        if not looking:
+            return Ready(program, entry, donation)
+        of_inputs = input_names(
+            self.function._function, self.in_tree, len(self.traced.consts), self.reads
+        )
+        return Ready(program, CheckedEntry(entry, self.jaxpr, self.name, of_inputs), donation)

@@ -1,0 +1,218 @@
+"""The stages of compiling by hand: traced, lowered, compiled.
+
+`jit(f).trace(*args)` gives the program, `.lower()` its StableHLO, `.compile()` something to call
+(`compiled.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weft import tree
+from weft.arrays.array import Array, signature_of
+from weft.core import rules
+from weft.core.jaxpr import ClosedJaxpr
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType, type_of, user_value
+from weft.dispatch.compiled import Compiled, plan_of
+from weft.dispatch.jit_shardings import check_arguments, placed_alike
+from weft.dispatch.jitted import Jitted, _stages, closed
+from weft.dispatch.staged_call import ArgInfo, Stage, StagedCall
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.structural.sharding_constraint import as_format
+from weft.runtime import client
+from weft.sharding import Sharding
+from weft.tracing.argument_names import argument_path
+
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "trace"]
+
+_PLATFORMS = frozenset({"cpu", "cuda", "rocm", "tpu"})
+_ALIASES = {"gpu": "cuda"}
+
+
+@api_boundary
+def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+    """Traces a jitted function for arguments that may be arrays or ShapeDtypeStructs."""
+    static, dynamic = function._split(args, kwargs)
+    leaves, in_tree = tree.flatten(dynamic)
+    try:
+        types = [type_of(user_value(x)) for x in leaves]
+    except WeftTypeError as error:
+        raise function._bad_argument(dynamic, error) from None
+    given = []
+    for (path, x), of in zip(tree.leaves_with_path(dynamic), types, strict=True):
+        given.append(stand_in(x, of, function, path))
+    traced = function._traced(static, types, in_tree)
+    formats = function._argument_formats(static, in_tree)
+    check_arguments(function, given, formats, in_tree, "in_shardings says")
+    placed = [
+        placed_alike(x, place, layout, says_layout(leaf))
+        for leaf, x, (place, layout) in zip(leaves, given, formats, strict=True)
+    ]
+    return Traced(StagedCall(function, traced, static, in_tree, placed))
+
+
+def stand_in(leaf: Any, of: ArrayType, function: Jitted, path: Any) -> Array:
+    """An array without values of the type of an argument, put where that was put or will be."""
+    if type(leaf) is Array:
+        return Array(None, of, leaf.signature)
+    if isinstance(leaf, Tracer):
+        return Array(None, of, of)
+    format = getattr(leaf, "sharding", None)
+    if format is None:
+        return Array(None, of, of)
+    if getattr(leaf, "layout", None) is not None:
+        format = leaf.format
+    operation, what = f"jit of {function._name}", argument_path(function._function, path)
+    place, layout = as_format(format, operation, what, of.shape)
+    if isinstance(place, Sharding):
+        place.check_shape(operation, what, of.shape)
+    return Array(None, of, signature_of(of, place, layout))
+
+
+def says_layout(leaf: Any) -> bool:
+    """Whether an argument has a layout: a struct with a sharding alone leaves it open."""
+    return type(leaf) is Array or getattr(leaf, "layout", None) is not None
+
+
+class Traced(Stage):
+    """A traced function: its program, before anything is compiled.
+
+    >>> import weft, weft.numpy as wnp
+    >>> traced = weft.jit(lambda x: x + 1).trace(weft.ShapeDtypeStruct((3,), "float32"))
+    >>> traced.jaxpr
+    { lambda ; a:f32[3]. let
+        b:f32[3] = add a 1.0:f32[]
+      in (b,) }
+    >>> traced.out_info
+    ShapeDtypeStruct(shape=(3,), dtype=f32)
+    """
+
+    def __init__(self, call: StagedCall) -> None:
+        self._call = call
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program with its closed-over values."""
+        return closed(self._call.traced)
+
+    @api_boundary
+    def lower(self, *, lowering_platforms: str | Sequence[str] | None = None) -> Lowered:
+        """The program in StableHLO.
+
+        `lowering_platforms` names the platform that it is for ("cpu", "cuda", "rocm" or "tpu");
+        by default the one that programs run on. What is lowered for another one can be looked at
+        and not compiled. Raises WeftTypeError for a function that closes over traced values,
+        WeftValueError for an unknown platform, and WeftNotImplementedError for several at once.
+        """
+        return Lowered(self._call, platform_of(lowering_platforms))
+
+
+def platform_of(given: str | Sequence[str] | None) -> str:
+    """The name of the platform to lower for."""
+    current = client.backend().platform
+    if given is None:
+        return current
+    names = [given] if isinstance(given, str) else list(given)
+    names = list(dict.fromkeys(_ALIASES.get(name, name) for name in names))
+    known = {*_PLATFORMS, current, *(platform for _, platform in rules.lower_for_platform)}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise WeftValueError(
+            "lower: no platform has this name" if unknown else "lower: no platform is named",
+            operation="lower",
+            got=f"lowering_platforms={given!r:.100}",
+            wanted=f"one of {', '.join(sorted(known))}",
+            fix=Fix("platform", f"pass {current!r}, or nothing", {"lowering_platforms": current}),
+        )
+    if len(names) > 1:
+        raise WeftNotImplementedError(
+            "lower: a program is lowered for one platform at a time",
+            operation="lower",
+            got=f"lowering_platforms={tuple(names)}",
+            wanted="one platform",
+            fix=Fix("platform", f"lower it for {names[0]!r}", {"lowering_platforms": names[0]}),
+        )
+    return names[0]
+
+
+def dialect_of(given: str | None) -> str:
+    """The name of the form that a program is shown in."""
+    if given not in (None, "stablehlo", "hlo"):
+        raise WeftValueError(
+            "a lowered program is shown in StableHLO or in HLO",
+            operation="as_text",
+            got=f"dialect={given!r:.100}",
+            wanted='"stablehlo" or "hlo"',
+            fix=Fix("dialect", 'pass "stablehlo"', {"dialect": "stablehlo"}),
+        )
+    return given or "stablehlo"
+
+
+class Lowered(Stage):
+    """A lowered function: its program as the compiler is given it.
+
+    >>> import weft
+    >>> lowered = weft.jit(lambda x: x + 1).lower(weft.ShapeDtypeStruct((3,), "float32"))
+    >>> "stablehlo.add" in lowered.as_text()
+    True
+    >>> lowered.cost_analysis()["flops"]
+    3.0
+    """
+
+    def __init__(self, call: StagedCall, platform: str) -> None:
+        self._call = call
+        self._platform = platform
+        self._plan = plan_of(call)
+        self._lowered = self._plan.lower(platform)
+        self._module = self._lowered.context.module
+
+    @api_boundary
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The program as text, in "stablehlo" (with source locations if asked for) or "hlo", where
+        nothing is optimized yet either.
+
+        Raises WeftValueError for another dialect.
+        """
+        if dialect_of(dialect) == "hlo":
+            return client.backend().hlo_text(self._module.ir)
+        return str(self._module.text(debug_info))
+
+    @api_boundary
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program as the compiler's own object: the MLIR module ("stablehlo"), or XLA's
+        computation ("hlo")."""
+        if dialect_of(dialect) == "hlo":
+            return client.backend().to_hlo(self._module.ir)
+        return self._module.ir
+
+    @api_boundary
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimate of the cost before anything is optimized: "flops", "bytes accessed", …
+
+        A loop's body is counted once. See `Compiled.cost_analysis` for the optimized program.
+        """
+        return dict(client.backend().estimated_cost(self._module.ir))
+
+    @api_boundary
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
+        """The compiled program. `compiler_options` go to XLA and win over those given to `jit`.
+
+        Raises WeftValueError for an option that XLA does not have, and for a program that was
+        lowered for another platform than programs run on here.
+        """
+        current = client.backend().platform
+        if self._platform != current:
+            raise WeftValueError(
+                f"a program lowered for {self._platform} cannot be compiled here",
+                operation="compile",
+                got=f"a program for {self._platform}",
+                wanted=f"one for {current}",
+                fix=Fix("platform", f"lower it for {current}: traced.lower()", {}),
+            )
+        options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
+        return Compiled(self._call, self._plan, self._lowered, tuple(sorted(options.items())))
+
+
+_stages.append(trace)

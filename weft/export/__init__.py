@@ -1,0 +1,21 @@
+"""`weft.export`: jitted functions as bytes that another process runs."""
+
+from weft.export.container import FORMAT_VERSION
+from weft.export.exported import Exported
+from weft.export.portability import DisabledSafetyCheck
+from weft.export.producing import export
+from weft.export.reading import deserialize
+from weft.export.serialized_trees import (
+    register_namedtuple_serialization,
+    register_pytree_node_serialization,
+)
+
+__all__ = [
+    "FORMAT_VERSION",
+    "DisabledSafetyCheck",
+    "Exported",
+    "deserialize",
+    "export",
+    "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
+]

@@ -1,0 +1,269 @@
+"""Calling a program that was exported: a primitive that holds StableHLO instead of a jaxpr.
+
+Lowered, its functions become private functions of the module around it. Nothing is known of what is
+inside, so there is no derivative but one that was exported beside it (`export/producing.py` makes it the
+rule of a `custom_vjp`), and under `vmap` the program runs once per element, in a loop.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.array import Array
+from weft.control_flow.body_tracing import run_compiled
+from weft.control_flow.loop_parts import Loop
+from weft.control_flow.scan import bind_scan
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, not_linear
+from weft.core.types import ArrayType, type_of
+from weft.errors import (
+    Fix,
+    JaxprError,
+    WeftNotImplementedError,
+    WeftValueError,
+)
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.ops.declare import join_varying
+from weft.ops.structural.extended_dtypes import physical_type
+from weft.ops.structural.shape import move_dim
+from weft.ops.structural.tangents import instantiate, zeros
+from weft.runtime import lapack, stablehlo
+from weft.runtime.stablehlo import portable_artifact
+
+__all__ = ["PortableProgram", "call_exported_p"]
+
+call_exported_p = Primitive("call_exported", multiple_results=True, memoise=False)
+
+
+class PortableProgram:
+    """A program as it was exported: StableHLO for each platform, and the types it takes and gives.
+
+    `inputs` are the types of what it closes over, then those of its arguments. It runs on
+    `num_devices` devices. With `any_platform`, one that it was not exported for takes the StableHLO
+    of the first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        artifacts: Mapping[str, bytes],
+        inputs: Sequence[ArrayType],
+        outputs: Sequence[ArrayType],
+        num_devices: int,
+        any_platform: bool = False,
+    ) -> None:
+        self.name = name
+        self.artifacts = dict(artifacts)
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.num_devices = num_devices
+        self.any_platform = any_platform
+        # Whoever has a derivative of the program sets `pullback`, from (operands, cotangents of the
+        # results, mesh) to a cotangent or None for each operand; and of how many of the last
+        # operands the results are known to be a linear function.
+        self.pullback: Callable[[Sequence[Any], Sequence[Any], Any], list[Any]] | None = None
+        self.num_linear = 0
+        # What has been compiled of it is remembered on a program, and this one is none.
+        self.owner = Jaxpr([], [], [])
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms that it was exported for."""
+        return tuple(self.artifacts)
+
+    def artifact(self, platform: str) -> bytes:
+        """What runs on a platform. Raises WeftValueError for one that it was not exported for."""
+        found = self.artifacts.get(platform)
+        if found is not None:
+            return found
+        if self.any_platform:
+            return next(iter(self.artifacts.values()))
+        wanted = ", ".join(map(repr, self.platforms))
+        raise WeftValueError(
+            f"{self.name} was exported for other platforms than the one it is called on",
+            operation="export",
+            got=f"a call on {platform!r}",
+            wanted=f"a call on {wanted}",
+            fix=Fix(
+                "platforms",
+                f"export it with platforms={(*self.platforms, platform)!r}",
+                {"platforms": (*self.platforms, platform)},
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return f"<exported {self.name}>"
+
+
+def call_exported_impl(*args: Any, program: PortableProgram, mesh: Any) -> list[Array]:
+    params = {"program": program, "mesh": mesh}
+    return run_compiled(call_exported_p, args, params, program.owner)
+
+
+def call_exported_type(*types: ArrayType, program: PortableProgram, mesh: Any) -> list[ArrayType]:
+    if len(types) != len(program.inputs) or any(
+        got.shape != want.shape or got.dtype != want.dtype
+        for got, want in zip(types, program.inputs, strict=False)
+    ):
+        raise JaxprError(
+            f"the exported {program.name}: the operands do not fit the program",
+            got=", ".join(map(str, types)),
+            wanted=", ".join(map(str, program.inputs)),
+        )
+    varying = join_varying(types)
+    return [type.update(varying=varying) for type in program.outputs]
+
+
+def call_exported_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, program: PortableProgram, mesh: Any
+) -> Any:
+    raise _no_derivative(program)
+
+
+def call_exported_transpose(
+    cotangents: Sequence[Any], *operands: Any, program: PortableProgram, mesh: Any
+) -> list[Any]:
+    known = len(operands) - program.num_linear
+    for x in operands[:known]:
+        if type(x) is LinearOperand:
+            raise not_linear(x)
+    if program.pullback is None:
+        raise _no_derivative(program)
+    # A linear function has the same derivative everywhere.
+    given = [zeros(x.type) if type(x) is LinearOperand else x for x in operands]
+    found = program.pullback(given, [instantiate(ct) for ct in cotangents], mesh)
+    return [ct if type(x) is LinearOperand else None for x, ct in zip(operands, found, strict=True)]
+
+
+def _no_derivative(program: PortableProgram) -> WeftValueError:
+    return WeftValueError(
+        f"the exported {program.name} is differentiated, and no derivative was exported with it",
+        operation="export",
+        got="a program without a derivative (of this order)",
+        wanted="one that was serialized with its vjp",
+        fix=Fix(
+            "vjp_order",
+            "where it is exported, write serialize(vjp_order=1), or a higher order: one for each "
+            "time that it is differentiated in reverse mode, two for each in forward mode",
+            {"vjp_order": 1},
+        ),
+    )
+
+
+def call_exported_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    program: PortableProgram,
+    mesh: Any,
+) -> tuple[list[Any], list[int]]:
+    """A loop over the elements: the program's shapes are what they were when it was exported."""
+    flags = [dim is not None for dim in dims]
+    consts = [x for x, flag in zip(args, flags, strict=True) if not flag]
+    rows = [
+        move_dim(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True) if dim is not None
+    ]
+
+    def body(*values: Any) -> list[Any]:
+        given, elements = iter(values[: len(consts)]), iter(values[len(consts) :])
+        operands = [next(elements) if flag else next(given) for flag in flags]
+        return list(call_exported_p.bind(*operands, program=program, mesh=mesh))
+
+    types = [type_of(x) for x in consts]
+    types += [t.update(shape=t.shape[1:]) for t in map(type_of, rows)]
+    jaxpr, closed = trace_to_jaxpr(body, types, transformation="vmap", name=program.name)
+    assert not closed, "the body closes over nothing"
+    outs = bind_scan(jaxpr, Loop(axis.size, False, 1, len(consts), 0), consts, [], rows)
+    return outs, [0] * len(outs)
+
+
+def call_exported_lower(
+    context: Any, *values: Any, program: PortableProgram, mesh: Any
+) -> list[Any]:
+    module = context.module
+    partitions = _partitions(module, program, mesh)
+    key = (program, module.platform, partitions)
+    symbol = module.functions.get(key)
+    if symbol is None:
+        source = portable_artifact.from_portable_artifact(program.artifact(module.platform))
+        _check_entry(program, source)
+        called = portable_artifact.custom_calls(source)
+        if called:  # of code that may return errors
+            module.foreign_calls = bool(module.foreign_calls)
+        if any(portable_artifact.of_lapack(target) for target, _ in called):
+            lapack.load()  # as the lowering rules do that this program has behind it
+        symbol = portable_artifact.splice(
+            module.module,
+            source,
+            program.name,
+            mesh=functools.partial(_declared, module, program),
+            channel=module.new_channel,
+            partitions=partitions,
+        )
+        module.functions[key] = symbol
+    return list(stablehlo.call(symbol, values, context.result_ir_types()))
+
+
+def _partitions(module: Any, program: PortableProgram, mesh: Any) -> tuple[int, ...]:
+    """Which partition of the module runs each partition of the program; nothing where partitions
+    have the same numbers. Raises WeftNotImplementedError where it cannot run."""
+    if mesh is None:
+        return ()
+    if len(module.devices) != program.num_devices:
+        raise _other_number(module, program)
+    found = tuple(np.asarray(module.partitions(mesh)).ravel().tolist())
+    return () if found == tuple(range(len(found))) else found
+
+
+def _declared(module: Any, program: PortableProgram, axes: Any, numbers: Sequence[int]) -> str:
+    """The symbol of a mesh of the program in the module."""
+    if axes and len(numbers) != max(1, len(module.devices)):
+        raise _other_number(module, program)
+    symbol: str = module.meshes.declare(axes, tuple(numbers))
+    return symbol
+
+
+def _other_number(module: Any, program: PortableProgram) -> WeftNotImplementedError:
+    return WeftNotImplementedError(
+        f"the exported {program.name} was made for {program.num_devices} device(s) together",
+        operation="export",
+        got=f"a program on {max(1, len(module.devices))}",
+        wanted=f"a program on {program.num_devices}",
+        fix=Fix("devices", "call it with arrays over that many devices", {}),
+    )
+
+
+def _check_entry(program: PortableProgram, source: Any) -> None:
+    """Raises WeftValueError where StableHLO and the types beside it do not belong together."""
+    found = portable_artifact.entry_types(source)
+    inputs, outputs = (
+        [stablehlo.array_type_to_ir(physical_type(type)) for type in types]
+        for types in (program.inputs, program.outputs)
+    )
+    if found != (inputs, outputs):
+        raise WeftValueError(
+            f"the exported {program.name} does not have the types that are written beside it",
+            operation="export",
+            got="no entry point" if found is None else _signature(*found),
+            wanted=_signature(inputs, outputs),
+            fix=Fix("export_again", "export the program again", {}),
+        )
+
+
+def _signature(inputs: Sequence[Any], outputs: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, inputs))}) -> ({', '.join(map(str, outputs))})"
+
+
+rules.impl.register(call_exported_p, call_exported_impl)
+rules.type_rule.register(call_exported_p, call_exported_type)
+rules.jvp.register(call_exported_p, call_exported_jvp)
+rules.transpose.register(call_exported_p, call_exported_transpose)
+rules.vmap.register(call_exported_p, call_exported_vmap)
+rules.lower.register(call_exported_p, call_exported_lower)

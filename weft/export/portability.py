@@ -1,0 +1,169 @@
+"""What may leave in an exported program: nothing that only this process, or this release, knows."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
+from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
+from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.runtime.stablehlo import portable_artifact
+
+__all__ = [
+    "DisabledSafetyCheck",
+    "check_custom_calls",
+    "check_effects",
+    "checked_disabled",
+    "checked_platforms",
+]
+
+_CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
+
+# What XLA itself knows under a name that does not change (how values are split and laid out), and
+# what every process with weft tells it.
+STABLE_CUSTOM_CALLS = frozenset(
+    {
+        "LayoutConstraint",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "Sharding",
+        "weft.LayoutConstraint",
+    }
+)
+
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+_ALIASES = {"gpu": "cuda"}
+
+
+@dataclasses.dataclass(frozen=True)
+class DisabledSafetyCheck:
+    """A check that an export, or reading one, is to leave out; made by the class methods.
+
+    >>> from weft import export
+    >>> export.DisabledSafetyCheck.custom_call("my_kernel")
+    DisabledSafetyCheck.custom_call('my_kernel')
+    """
+
+    kind: str
+    target: str = ""
+
+    @classmethod
+    def custom_call(cls, target: str) -> DisabledSafetyCheck:
+        """Lets custom calls of this target in: it is registered, and means the same, wherever the
+        program is called."""
+        return cls("custom_call", target)
+
+    @classmethod
+    def platform(cls) -> DisabledSafetyCheck:
+        """Lets the program be called on a platform that it was not exported for; it runs what was
+        exported for the first one."""
+        return cls("platform")
+
+    def __repr__(self) -> str:
+        return f"DisabledSafetyCheck.{self.kind}({repr(self.target) if self.target else ''})"
+
+
+def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, ...]:
+    """The checks to leave out. Raises WeftTypeError for what is none."""
+    found = tuple(checks)
+    for check in found:
+        if not isinstance(check, DisabledSafetyCheck):
+            raise WeftTypeError(
+                f"{operation} takes checks to leave out",
+                operation=operation,
+                got=f"{check!r:.100}",
+                wanted="values like weft.export.DisabledSafetyCheck.custom_call('target')",
+            )
+    return found
+
+
+def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
+    """The platforms to export for. Raises WeftValueError for one that does not exist."""
+    given = (default,) if platforms is None else platforms
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise WeftTypeError(
+            "export takes platforms as a sequence of names",
+            operation="export",
+            got=f"platforms={platforms!r:.100}",
+            wanted="names such as ('cpu', 'cuda')",
+            fix=Fix("tuple", f"pass platforms=({given!r},)", {"platforms": (given,)}),
+        )
+    found = dict.fromkeys(_ALIASES.get(name, name) for name in given)
+    for name in found:
+        if name not in _PLATFORMS and name != default:
+            raise WeftValueError(
+                f"there is no platform {name!r}",
+                operation="export",
+                got=f"platforms={platforms!r:.100}",
+                wanted=", ".join(map(repr, _PLATFORMS)),
+                fix=Fix("platform", "leave it out", {"platform": name}),
+            )
+    return tuple(found)
+
+
+def check_effects(name: str, jaxpr: Jaxpr) -> None:
+    """Raises WeftValueError, with the line, for a program that calls back into Python."""
+    for equation in _equations(jaxpr):
+        if equation.primitive not in _CALLBACKS and not (equation.effects and _is_leaf(equation)):
+            continue
+        what = equation.params.get("callback", equation.params.get("target", equation.primitive))
+        function = getattr(what, "function", None)
+        shown = getattr(function, "__qualname__", None) or str(what)
+        does = "calls a Python function, which stays in this process"
+        if equation.primitive not in _CALLBACKS:
+            does = "has side effects, of which whoever calls it would not know"
+        raise WeftValueError(
+            f"export of {name}: the program {does}",
+            operation="export",
+            got=f"{equation.primitive} of {shown}",
+            wanted="a program of array operations only",
+            where=equation.source or f"{equation.primitive} in {name}",
+            fix=Fix("remove", "leave the call out of the function that is exported", {}),
+        )
+
+
+def _equations(jaxpr: Jaxpr) -> Iterator[Equation]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in(equation.params):
+            yield from _equations(inner)
+
+
+def _is_leaf(equation: Equation) -> bool:
+    return not jaxprs_in(equation.params)
+
+
+_FILE_LINE = re.compile(r'"([^"]+)":(\d+)')
+
+
+def check_custom_calls(
+    name: str, module: Any, disabled: Sequence[DisabledSafetyCheck], operation: str
+) -> None:
+    """Raises WeftValueError for a custom call that is not known to mean the same elsewhere."""
+    allowed = {check.target for check in disabled if check.kind == "custom_call"}
+    for target, place in portable_artifact.custom_calls(module):
+        if (
+            target in STABLE_CUSTOM_CALLS
+            or target in allowed
+            or portable_artifact.of_lapack(target)
+        ):
+            continue
+        found = _FILE_LINE.search(place)
+        where = {} if found is None else {"where": f"{found[1]}:{found[2]}"}
+        raise WeftValueError(
+            f"{operation} of {name}: the program calls {target!r}, which another process may not "
+            "have or may have as something else",
+            operation=operation,
+            got=f"a custom call of {target!r}",
+            wanted="operations of StableHLO",
+            fix=Fix(
+                "disabled_checks",
+                "where it is known to be there, pass disabled_checks="
+                f"[weft.export.DisabledSafetyCheck.custom_call({target!r})]",
+                {"target": target},
+            ),
+            **where,
+        )

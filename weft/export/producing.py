@@ -1,0 +1,252 @@
+"""`export`: from a jitted function and types to StableHLO that needs neither of them.
+
+The function is traced and lowered, once for each platform, and the derivative is another export: of
+the jitted function from arguments and cotangents to cotangents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.api.autodiff import vjp
+from weft.api.jit import jit
+from weft.arrays.array import as_array
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.shape_struct import ShapeDtypeStruct
+from weft.core.trace import Tracer
+from weft.core.types import ArrayType
+from weft.dispatch import stages
+from weft.dispatch.jitted import Jitted
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.export.call_exported import PortableProgram
+from weft.export.exported import Exported, has_tangent
+from weft.export.portability import (
+    DisabledSafetyCheck,
+    check_custom_calls,
+    check_effects,
+    checked_disabled,
+    checked_platforms,
+)
+from weft.export.serialized_trees import tree_to_data
+from weft.export.serialized_values import Split, split_of
+from weft.interpreters.dce import dce_jaxpr
+from weft.lowering.module import lower_to_module
+from weft.lowering.placement import operand_place, operand_shardings
+from weft.runtime import client
+from weft.runtime.stablehlo import portable_artifact
+from weft.sharding import NamedSharding
+
+__all__ = ["export"]
+
+
+@api_boundary
+def export(
+    fun_jit: Callable[..., Any],
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+) -> Callable[..., Exported]:
+    """The function from types of arguments to `fun_jit` as an `Exported` program.
+
+    `fun_jit` is a function made by `weft.jit`; where its arguments and results lie is exported with
+    it, what it donates and in which layouts they lie is not. It is called like `fun_jit`, with
+    arrays or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by it, and are no
+    arguments of the exported program. Arrays that the function closes over become a part of it.
+    `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the one that programs run
+    on here; none of them need be here.
+
+    Raises WeftTypeError for a function that is not jitted, TreeError for containers of a class that
+    is not registered (see `register_pytree_node_serialization`), and WeftValueError for a platform
+    that does not exist, and for callbacks and custom calls in the program.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft import export
+    >>> @weft.jit
+    ... def f(x):
+    ...     return 2.0 * wnp.sin(x)
+    >>> exported = export.export(f)(weft.ShapeDtypeStruct((3,), "float32"))
+    >>> exported
+    <Exported f: (f32[3]) -> (f32[3]) on cpu>
+    >>> data = exported.serialize()
+    >>> export.deserialize(data).call(wnp.zeros(3))
+    Array([0., 0., 0.], dtype=float32)
+    """
+    if not isinstance(fun_jit, Jitted):
+        raise WeftTypeError(
+            "export takes a function made by weft.jit",
+            operation="export",
+            got=f"{fun_jit!r:.100} of class {type(fun_jit).__name__}",
+            wanted="a jitted function",
+            fix=Fix("jit", "pass weft.jit(function)", {}),
+        )
+    names = checked_platforms(platforms, client.backend().platform)
+    checks = checked_disabled(disabled_checks, "export")
+
+    @functools.wraps(fun_jit, updated=())
+    @api_boundary
+    def exported(*args: Any, **kwargs: Any) -> Exported:
+        return _export(fun_jit, args, kwargs, names, checks)
+
+    return exported
+
+
+def _export(
+    function: Jitted,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    platforms: tuple[str, ...],
+    checks: tuple[DisabledSafetyCheck, ...],
+) -> Exported:
+    call = stages.trace(function, args, kwargs)._call
+    traced, name = call.traced, call.name
+    jaxpr = _checked_program(call)
+    consts = [as_array(x) for x in traced.consts]
+    operands = [*consts, *call.arguments]
+    place = operand_place(operands, f"export of {name}", {"jaxpr": jaxpr})
+    devices = place if type(place) is tuple else ()
+    ins = operand_shardings(operands, place) or (None,) * len(operands)
+    outs = function._pinned(traced) or (None,) * len(jaxpr.outputs)
+    artifacts, version = _lowered(name, jaxpr, platforms, checks, devices, ins, outs)
+    count = max(1, len(devices))
+    types = jaxpr.in_types
+    in_splits = tuple(split_of(s, devices, t.ndim) for s, t in zip(ins, types, strict=True))
+    out_splits = tuple(
+        split_of(s, devices, t.ndim) for s, t in zip(outs, jaxpr.out_types, strict=True)
+    )
+    anywhere = any(check.kind == "platform" for check in checks)
+    program = PortableProgram(name, artifacts, types, jaxpr.out_types, count, anywhere)
+    n = len(consts)
+    names = tuple(call.names)
+
+    def derivative() -> Exported:
+        found = _export_vjp(
+            name, jaxpr, consts, platforms, checks, devices, in_splits[n:], out_splits
+        )
+        return dataclasses.replace(found, _names=(*names, *_cotangent_names(call)))
+
+    return Exported(
+        fun_name=name,
+        in_tree=call.user_tree,
+        out_tree=traced.out_tree,
+        in_avals=tuple(types[n:]),
+        out_avals=tuple(jaxpr.out_types),
+        nr_devices=count,
+        stablehlo_version=version,
+        disabled_safety_checks=checks,
+        _program=program,
+        _consts=tuple(consts),
+        _in_splits=in_splits,
+        _out_splits=out_splits,
+        _names=names,
+        _make_vjp=derivative,
+    )
+
+
+def _checked_program(call: Any) -> Jaxpr:
+    """The program without dead equations. Raises an error where something in it, or in the trees
+    around it, cannot be written down."""
+    traced, name = call.traced, call.name
+    tree_to_data(call.user_tree, f"the structure of the arguments of {name}")
+    tree_to_data(traced.out_tree, f"the structure of the result of {name}")
+    used = (True,) * len(traced.jaxpr.outputs)
+    jaxpr, _ = dce_jaxpr(traced.jaxpr, used, keep_inputs=True)
+    check_effects(name, jaxpr)
+    for value in traced.consts:
+        if isinstance(value, Tracer):
+            raise _closes_over_traced(name, value)
+    return jaxpr
+
+
+def _cotangent_names(call: Any) -> list[str]:
+    """How messages call the cotangents that the derivative takes."""
+    return [
+        f"the cotangent of {what}"
+        for what, type in zip(call.result_names, call.traced.jaxpr.out_types, strict=True)
+        if has_tangent(type)
+    ]
+
+
+def _closes_over_traced(name: str, value: Tracer) -> WeftValueError:
+    return WeftValueError(
+        f"export of {name}: it closes over a value that is being traced",
+        operation="export",
+        got=value.describe(),
+        wanted="a function that closes over arrays",
+        fix=Fix("argument", "make the value an argument, and export outside of the trace", {}),
+    )
+
+
+def _lowered(
+    name: str,
+    jaxpr: Jaxpr,
+    platforms: tuple[str, ...],
+    checks: tuple[DisabledSafetyCheck, ...],
+    devices: tuple[Any, ...],
+    ins: Sequence[Any],
+    outs: Sequence[Any],
+) -> tuple[dict[str, bytes], str]:
+    """The StableHLO for each platform, and the newest version among them."""
+    artifacts, versions = {}, []
+    for platform in platforms:
+        module = lower_to_module(
+            jaxpr, name, platform, devices=devices, in_shardings=ins, out_shardings=outs
+        ).module
+        check_custom_calls(name, module.ir, checks, "export")
+        artifacts[platform], version = portable_artifact.portable_artifact(module.ir)
+        versions.append(version)
+    return artifacts, max(versions, key=portable_artifact.version_key)
+
+
+def _export_vjp(
+    name: str,
+    jaxpr: Jaxpr,
+    consts: list[Any],
+    platforms: tuple[str, ...],
+    checks: tuple[DisabledSafetyCheck, ...],
+    devices: tuple[Any, ...],
+    ins: Sequence[Split | None],
+    outs: Sequence[Split | None],
+) -> Exported:
+    """The derivative of a program, exported."""
+    in_types, out_types = jaxpr.in_avals, jaxpr.out_types
+    active = [has_tangent(type) for type in in_types]
+    answered = [has_tangent(type) for type in out_types]
+
+    def derivative(*values: Any) -> list[Any]:
+        primals, cotangents = values[: len(in_types)], values[len(in_types) :]
+
+        def of_active(*given: Any) -> list[Any]:
+            changed, fixed = iter(given), primals
+            leaves = [next(changed) if flag else x for x, flag in zip(fixed, active, strict=True)]
+            results = eval_jaxpr(jaxpr, consts, *leaves)
+            return [x for x, flag in zip(results, answered, strict=True) if flag]
+
+        given = [x for x, flag in zip(primals, active, strict=True) if flag]
+        return list(vjp(of_active, *given)[1](list(cotangents)))
+
+    derivative.__name__ = f"vjp_{name}"
+    places = [_on(split, devices) for split in ins]
+    arguments = [
+        *(_stand_in(type, place) for type, place in zip(in_types, places, strict=True)),
+        *(
+            _stand_in(type.tangent(), _on(split, devices))
+            for type, split, flag in zip(out_types, outs, answered, strict=True)
+            if flag
+        ),
+    ]
+    results = [place for place, flag in zip(places, active, strict=True) if flag]
+    left: dict[str, Any] = {"out_shardings": results} if any(results) else {}
+    function: Any = jit(derivative, **left)
+    return _export(function, tuple(arguments), {}, platforms, checks)
+
+
+def _on(split: Split | None, devices: tuple[Any, ...]) -> Any:
+    return None if split is None else split.on(devices)
+
+
+def _stand_in(type: ArrayType, place: Any) -> ShapeDtypeStruct:
+    named = place if isinstance(place, NamedSharding) else None
+    return ShapeDtypeStruct(type.shape, type.dtype, sharding=named, weak_type=type.weak_type)

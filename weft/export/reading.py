@@ -1,0 +1,165 @@
+"""From bytes to an exported program with its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.types import ArrayType
+from weft.errors import Fix, api_boundary
+from weft.export.call_exported import PortableProgram
+from weft.export.container import Fields, refused, unpack
+from weft.export.exported import Exported
+from weft.export.portability import DisabledSafetyCheck, checked_disabled
+from weft.export.serialized_trees import tree_from_data
+from weft.export.serialized_values import array_from_data, split_from_data, type_from_data
+from weft.runtime.stablehlo import portable_artifact
+
+__all__ = ["deserialize"]
+
+
+@api_boundary
+def deserialize(data: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:
+    """The exported program in bytes that `serialize` gave, in any process.
+
+    A program with custom calls that was exported with those allowed needs them allowed here too, by
+    `disabled_checks`. Calling the result runs the program in the bytes: read only what comes from
+    somewhere that you trust to compute for you. Reading it runs nothing.
+
+    Raises WeftTypeError for what is no bytes, and WeftValueError for bytes that are damaged or no
+    exported program, for a later format or StableHLO, and for containers, dtypes and random
+    generators that are not known here.
+    """
+    checks = checked_disabled(disabled_checks, "export.deserialize")
+    header, sections = unpack(data)
+    header.text("writer")
+    programs = header.objects("programs")
+    header.end()
+    if not programs:
+        raise refused("they hold no program", "0 programs", "1, and one for each derivative")
+    found: Exported | None = None
+    try:
+        # The derivatives stand behind the program: each is the derivative of the one before.
+        for fields in reversed(programs):
+            found = _program_from_data(fields, sections, checks, found)
+    except RecursionError:
+        raise refused("they are nested too deeply", "nested trees", "shallower ones") from None
+    assert found is not None
+    return found
+
+
+def _program_from_data(
+    fields: Fields,
+    sections: Sequence[bytes],
+    checks: tuple[DisabledSafetyCheck, ...],
+    derivative: Exported | None,
+) -> Exported:
+    name = fields.text("name")
+    version = fields.text("stablehlo_version")
+    _check_version(version)
+    in_tree = tree_from_data(fields.take("in_tree"), f"in_tree of {name}")
+    out_tree = tree_from_data(fields.take("out_tree"), f"out_tree of {name}")
+    in_types = tuple(map(type_from_data, fields.objects("in_types")))
+    out_types = tuple(map(type_from_data, fields.objects("out_types")))
+    consts = tuple(array_from_data(x, sections) for x in fields.objects("constants"))
+    devices = fields.integer("devices")
+    operands = (*(x.type for x in consts), *in_types)
+    ins = _splits(fields, "in_splits", operands, devices)
+    outs = _splits(fields, "out_splits", out_types, devices)
+    names = tuple(fields.texts("arguments"))
+    artifacts = _artifacts(fields, sections)
+    written = _checks(fields)
+    fields.end()
+    counts = (in_tree.num_leaves, len(names), out_tree.num_leaves)
+    if counts != (len(in_types), len(in_types), len(out_types)) or devices < 1:
+        raise refused(
+            f"the parts of {name} do not belong together",
+            f"trees with {counts[0]} and {counts[2]} leaves, {counts[1]} names",
+            f"{len(in_types)} arguments and {len(out_types)} results",
+        )
+    anywhere = any(check.kind == "platform" for check in (*written, *checks))
+    exported = Exported(
+        fun_name=name,
+        in_tree=in_tree,
+        out_tree=out_tree,
+        in_avals=in_types,
+        out_avals=out_types,
+        nr_devices=devices,
+        stablehlo_version=version,
+        disabled_safety_checks=checks,
+        _program=PortableProgram(name, artifacts, operands, out_types, devices, anywhere),
+        _consts=consts,
+        _in_splits=ins,
+        _out_splits=outs,
+        _names=names,
+        _make_vjp=None if derivative is None else lambda: derivative,
+    )
+    _check_derivative(exported, derivative)
+    exported.check_custom_calls()
+    return exported
+
+
+def _check_version(version: str) -> None:
+    here = portable_artifact.current_version()
+    try:
+        newer = portable_artifact.version_key(version) > portable_artifact.version_key(here)
+    except ValueError:
+        raise refused("the version of StableHLO is ill-formed", version, "1.2.3") from None
+    if newer:
+        raise refused(
+            "they are written for a later StableHLO than the one that is here",
+            f"StableHLO {version}",
+            f"StableHLO {here} or older",
+            Fix(
+                "upgrade", "upgrade jaxlib here, or export with an older one", {"version": version}
+            ),
+        )
+
+
+def _splits(fields: Fields, key: str, types: Sequence[ArrayType], devices: int) -> tuple[Any, ...]:
+    values = fields.array(key)
+    if len(values) != len(types):
+        raise refused(f"{key} is ill-formed", f"{len(values)} entries", f"{len(types)} entries")
+    return tuple(
+        split_from_data(value, f"{key}[{i}]", type, devices)
+        for i, (value, type) in enumerate(zip(values, types, strict=True))
+    )
+
+
+def _artifacts(fields: Fields, sections: Sequence[bytes]) -> dict[str, bytes]:
+    found = {}
+    for entry in fields.objects("platforms"):
+        found[entry.text("name")] = sections[entry.integer("section", len(sections))]
+        entry.end()
+    if not found:
+        raise refused(f"{fields.what} names no platform", "no platforms", "one or more")
+    return found
+
+
+def _checks(fields: Fields) -> list[DisabledSafetyCheck]:
+    found = []
+    for entry in fields.objects("disabled_checks"):
+        check = DisabledSafetyCheck(entry.text("kind"), entry.text("target"))
+        entry.end()
+        if check.kind not in ("custom_call", "platform"):
+            raise refused(f"{entry.what} is unknown", check.kind, "'custom_call' or 'platform'")
+        found.append(check)
+    return found
+
+
+def _check_derivative(exported: Exported, derivative: Exported | None) -> None:
+    """Raises WeftValueError for a derivative that is none of this program's."""
+    if derivative is None:
+        return
+    tangents = [type.tangent() for type in (*exported.in_avals, *exported.out_avals)]
+    n = len(exported.in_avals)
+    ins = [*exported.in_avals, *(t for t in tangents[n:] if t.dtype.itemsize)]
+    outs = [t for t in tangents[:n] if t.dtype.itemsize]
+    wanted, got = (ins, outs), (derivative.in_avals, derivative.out_avals)
+    shown = [[[(t.shape, t.dtype) for t in types] for types in pair] for pair in (wanted, got)]
+    if shown[0] != shown[1]:
+        raise refused(
+            f"the derivative of {exported.fun_name} is none",
+            f"{list(map(str, got[0]))} -> {list(map(str, got[1]))}",
+            f"{list(map(str, ins))} -> {list(map(str, outs))}",
+        )

@@ -1,1 +1,0 @@
-"""Exported programs: what `weft.export` shows."""

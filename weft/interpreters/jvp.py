@@ -1,0 +1,174 @@
+"""Forward-mode differentiation: values travel together with their tangents.
+
+A `JVPTracer` pairs a primal with a tangent. A primitive none of whose operands has a tangent goes
+straight to the parent, and results whose tangent is a symbolic zero come back unboxed, so that only
+the differentiated part of a program pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.base import source as sources
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import Zero
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    check_alive,
+    current_trace,
+    function_as_parameter,
+    reset_current,
+    set_current,
+)
+from weft.core.types import ArrayType, type_of
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.tangents import add_tangents, instantiate
+
+__all__ = ["JVPTrace", "JVPTracer", "add_tangents", "instantiate", "jvp_flat", "jvp_jaxpr"]
+
+
+class JVPTracer(Tracer):
+    """A primal and its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
+        self._trace = trace
+        self.primal = primal
+        self.tangent = tangent
+        self.type = type_of(primal)
+        self.created = created
+
+    def concrete(self) -> Any:
+        primal = self.primal
+        return primal.concrete() if isinstance(primal, Tracer) else primal
+
+    def unknown(self) -> Tracer:
+        return self.primal.unknown() if isinstance(self.primal, Tracer) else self
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} of {self.primal!r}"
+
+
+class JVPTrace(Trace):
+    """Applies jvp rules; the rules themselves run under the parent."""
+
+    __slots__ = ()
+
+    parent: Trace
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        primals, tangents, active = [], [], False
+        for value in args:
+            if type(value) is JVPTracer and value._trace is self:
+                primals.append(value.primal)
+                tangents.append(value.tangent)
+                active = True
+            else:
+                primals.append(value)
+                tangents.append(None)
+        if not active:
+            return self.parent.process_primitive(primitive, args, params)
+        for i, tangent in enumerate(tangents):
+            if tangent is None:
+                tangents[i] = Zero(type_of(primals[i]).tangent())
+        token = set_current(self.parent)
+        try:
+            outs, tangents_out = rules.jvp[primitive](primals, tangents, **params)
+        finally:
+            reset_current(token)
+        if primitive.multiple_results:
+            return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
+        return self.box(outs, tangents_out)
+
+    process_call = function_as_parameter
+
+    def box(self, primal: Any, tangent: Any) -> Any:
+        """A tracer, or the primal itself where the tangent is zero."""
+        if type(tangent) is Zero:
+            return primal
+        return JVPTracer(self, primal, tangent, sources.current())
+
+    def unbox(self, value: Any) -> tuple[Any, Any]:
+        """Primal and tangent of any value."""
+        if type(value) is JVPTracer and value._trace is self:
+            return value.primal, value.tangent
+        check_alive(value)
+        return value, Zero(type_of(value).tangent())
+
+
+def jvp_flat(
+    function: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    name: str = "",
+) -> tuple[list[Any], list[Any]]:
+    """Results and tangents (which may be `Zero`) of a function of flat lists."""
+    trace = JVPTrace(current_trace(), "jvp", name)
+    inputs = [trace.box(x, t) for x, t in zip(primals, tangents, strict=True)]
+    token = set_current(trace)
+    try:
+        outs = function(*inputs)
+    finally:
+        reset_current(token)
+        trace.finish()
+    pairs = [trace.unbox(out) for out in outs]
+    return [x for x, _ in pairs], [t for _, t in pairs]
+
+
+def jvp_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | bool = False
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The program of the derivative: inputs, then the tangents of the inputs marked `nonzero`.
+
+    It computes the results, then the tangents of the results whose mark in the second answer is
+    True: those that are not zero, and those that `instantiate_out` asks for.
+
+    >>> from weft.extend.interpreters import ad
+    >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr
+    >>> derivative, nonzero = ad.jvp_jaxpr(jaxpr, (True, False))
+    >>> nonzero, derivative.in_types
+    ((True,), [f32[]~, f32[]~, f32[]~])
+    """
+
+    def make() -> tuple[Jaxpr, tuple[bool, ...]]:
+        check_marks("jvp_jaxpr", "input", nonzero, len(jaxpr.inputs))
+        nonzero_out: list[bool] = []
+
+        def function(*values: Any) -> list[Any]:
+            primals, given = values[: len(nonzero)], iter(values[len(nonzero) :])
+            tangents = [
+                next(given) if flag else Zero(var.type.tangent())
+                for flag, var in zip(nonzero, jaxpr.inputs, strict=True)
+            ]
+            outs, tangents_out = jvp_flat(
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents, jaxpr.name
+            )
+            wanted = (
+                (instantiate_out,) * len(outs)
+                if isinstance(instantiate_out, bool)
+                else instantiate_out
+            )
+            nonzero_out[:] = [
+                want or type(t) is not Zero for want, t in zip(wanted, tangents_out, strict=True)
+            ]
+            kept = [
+                instantiate(t) for t, keep in zip(tangents_out, nonzero_out, strict=True) if keep
+            ]
+            return [*outs, *kept]
+
+        types: list[ArrayType] = jaxpr.in_types + [
+            t.tangent() for t, flag in zip(jaxpr.in_types, nonzero, strict=True) if flag
+        ]
+        out, consts = trace_to_jaxpr(function, types, transformation="jvp", name=jaxpr.name)
+        return embedded(out, consts), tuple(nonzero_out)
+
+    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("jvp", nonzero, instantiate_out), make)
+    return found

@@ -1,0 +1,389 @@
+"""Linearization: evaluates a function once and records the linear program of its derivative.
+
+Each primitive's rule runs once, under a trace that tells the two kinds of work apart by their
+operands: what touches a tangent is recorded into the linear program, the rest is computed by the
+parent at once. A jvp rule is thereby a linearization rule as well; nothing is traced twice and
+nothing needs partial evaluation. The values that the linear program reads are its residuals. See
+Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.base import source as sources
+from weft.core import rules
+from weft.core.check import checked, result_types
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.rules import Zero
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    check_alive,
+    current_trace,
+    function_as_parameter,
+    reset_current,
+    set_current,
+    using_trace,
+)
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, WeftTypeError
+from weft.interpreters.dce import dce_equations
+from weft.interpreters.staging import StagingTrace, StagingTracer
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.tangents import instantiate
+
+__all__ = [
+    "LinearizeTrace",
+    "Linearized",
+    "depends_on_tangents",
+    "linear_program",
+    "linearize_flat",
+    "linearize_jaxpr",
+    "record_linear",
+    "user_rule",
+]
+
+
+class LinearizeTracer(Tracer):
+    """A primal, known to the parent, and its tangent, a variable of the linear program."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
+        self._trace = trace
+        self.primal = primal
+        self.tangent = tangent
+        self.type = type_of(primal)
+        self.created = created
+
+    def concrete(self) -> Any:
+        primal = self.primal
+        return primal.concrete() if isinstance(primal, Tracer) else primal
+
+    def unknown(self) -> Tracer:
+        return self.primal.unknown() if isinstance(self.primal, Tracer) else self
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} of {self.primal!r}"
+
+
+class _RuleTrace(Trace):
+    """Current while a rule runs: records what touches a tangent, passes on the rest."""
+
+    __slots__ = ("linear",)
+
+    parent: Trace
+
+    def __init__(self, parent: Trace, linear: StagingTrace) -> None:
+        super().__init__(parent, "linearize", linear.function)
+        self.linear = linear
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        linear = self.linear
+        for value in args:
+            if type(value) is StagingTracer and value._trace is linear:
+                return self.record(primitive, args, params)
+        return self.parent.process_primitive(primitive, args, params)
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Interprets an application that touches a tangent."""
+        return self.linear.process_primitive(primitive, args, params)
+
+    process_call = function_as_parameter
+
+
+class _UserRuleTrace(_RuleTrace):
+    """Current while a rule of the user's runs, which may apply a primitive that holds programs to
+    primals and tangents together (a jitted rule is one): what depends on primals only is computed,
+    the rest is recorded. weft's own rules bind linear programs, which need no splitting."""
+
+    __slots__ = ()
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        linear = self.linear
+        if primitive not in rules.partial_eval:
+            return linear.process_primitive(primitive, args, params)
+        unknown = [type(x) is StagingTracer and x._trace is linear for x in args]
+        inputs = [Var(type_of(x)) for x in args]
+        outputs = [Var(t) for t in result_types(primitive, tuple(v.type for v in inputs), params)]
+        eqn = Equation(primitive, inputs, params, outputs, sources.current())
+        found = rules.partial_eval[primitive](eqn, unknown)
+        env: dict[Any, Any] = dict(zip(inputs, args, strict=True))
+        known = [*found.before, *([] if found.known is None else [found.known])]
+        later = [] if found.unknown is None else [found.unknown]
+        for trace, eqns in ((self.parent, known), (linear, later)):
+            for part in eqns:
+                values = [x.value if isinstance(x, Literal) else env[x] for x in part.inputs]
+                outs = trace.process_primitive(part.primitive, values, part.params)
+                env.update(zip(part.outputs, outs, strict=True))
+        return [env[v] for v in outputs]
+
+
+def user_rule() -> Any:
+    """`with user_rule():` around a rule of the user's, which `linearize` may have called."""
+    trace = current_trace()
+    if type(trace) is _RuleTrace:
+        return using_trace(_UserRuleTrace(trace.parent, trace.linear))
+    return contextlib.nullcontext()
+
+
+def depends_on_tangents(value: Any) -> bool:
+    """Whether a value was computed from tangents by the rule that `linearize` is running."""
+    trace = current_trace()
+    return (
+        isinstance(trace, _RuleTrace)
+        and type(value) is StagingTracer
+        and value._trace is trace.linear
+    )
+
+
+class LinearizeTrace(Trace):
+    """Evaluates under the parent and records tangents into `linear`."""
+
+    __slots__ = ("linear", "rule_trace")
+
+    parent: Trace
+
+    def __init__(self, parent: Trace, linear: StagingTrace, function: str = "") -> None:
+        super().__init__(parent, linear.name, function)
+        self.linear = linear
+        self.rule_trace = _RuleTrace(parent, linear)
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        primals, tangents, active = [], [], False
+        for value in args:
+            if type(value) is LinearizeTracer and value._trace is self:
+                primals.append(value.primal)
+                tangents.append(value.tangent)
+                active = True
+            else:
+                primals.append(value)
+                tangents.append(None)
+        if not active:
+            return self.parent.process_primitive(primitive, args, params)
+        for i, tangent in enumerate(tangents):
+            if tangent is None:
+                tangents[i] = Zero(type_of(primals[i]).tangent())
+        rule = rules.linearize.get(primitive) or rules.jvp[primitive]
+        token = set_current(self.rule_trace)
+        try:
+            outs, tangents_out = rule(primals, tangents, **params)
+        finally:
+            reset_current(token)
+        if primitive.multiple_results:
+            if not primitive.memoise:
+                self.check_primals(primitive, outs)
+            return [self.box(x, t) for x, t in zip(outs, tangents_out, strict=True)]
+        return self.box(outs, tangents_out)
+
+    def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
+        """Raises WeftTypeError where a rule of the user's made a result depend on tangents."""
+        for value in outs:
+            if type(value) is StagingTracer and value._trace is self.linear:
+                raise WeftTypeError(
+                    f"a result of a rule for {primitive.name} depends on tangents",
+                    operation=primitive.name,
+                    got=f"a result of type {value.type}, made at {sources.describe(value.created)}",
+                    wanted="results computed from primals only; tangents may depend on both",
+                    fix=Fix("separate", "compute the result without the tangents", {}),
+                )
+
+    process_call = function_as_parameter
+
+    def box(self, primal: Any, tangent: Any) -> Any:
+        """A tracer, or the primal itself where the tangent is zero."""
+        if type(tangent) is Zero:
+            return primal
+        return LinearizeTracer(self, primal, tangent, sources.current())
+
+    def unbox(self, value: Any) -> tuple[Any, Any]:
+        """Primal and tangent of any value."""
+        if type(value) is LinearizeTracer and value._trace is self:
+            return value.primal, value.tangent
+        check_alive(value)
+        return value, Zero(type_of(value).tangent())
+
+
+def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
+    """Makes a linear program use the copies of NumPy arrays that a program being recorded around
+    it has made, so that one array is one constant of both."""
+    while trace is not None:
+        if isinstance(trace, StagingTrace):
+            linear.captured = trace.captured
+            return
+        trace = trace.parent
+
+
+def linearize_flat(
+    function: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    active: Sequence[bool],
+    transformation: str,
+    name: str = "",
+) -> tuple[list[Any], list[Any], StagingTrace]:
+    """Evaluates a function of flat lists, recording the derivative in the inputs marked active.
+
+    Answers with the results, their tangents (variables of the linear program, or `Zero`) and the
+    trace that holds the linear program; its inputs are the tangents of the active inputs.
+    """
+    linear = StagingTrace(None, transformation, name)
+    linear.linear = True
+    trace = LinearizeTrace(current_trace(), linear, name)
+    share_captured(trace.parent, linear)
+    created = sources.current()
+    inputs = [
+        LinearizeTracer(trace, x, linear.new_input(type_of(x).tangent(), created), created)
+        if flag
+        else x
+        for x, flag in zip(primals, active, strict=True)
+    ]
+    token = set_current(trace)
+    try:
+        outs = function(*inputs)
+    finally:
+        reset_current(token)
+        trace.finish()
+        linear.finish()
+    pairs = [trace.unbox(out) for out in outs]
+    return [x for x, _ in pairs], [t for _, t in pairs], linear
+
+
+def linear_program(
+    linear: StagingTrace, tangents: Sequence[Any]
+) -> tuple[Jaxpr, list[Any], list[bool]]:
+    """The recorded linear program without dead equations, its residuals, which tangents it has."""
+    nonzero = [type(t) is not Zero for t in tangents]
+    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
+    eqns, read = dce_equations(linear.eqns, outputs)
+    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
+    inputs = [var for var, _ in residuals] + linear.inputs
+    jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
+    return jaxpr, [value for _, value in residuals], nonzero
+
+
+def record_linear(
+    function: Callable[..., Sequence[Any]],
+    in_types: Sequence[ArrayType],
+    transformation: str,
+    name: str = "",
+) -> tuple[list[Any], StagingTrace]:
+    """Runs a function that is linear in its inputs: what touches these is recorded, the rest is
+    computed. Answers with the results and the trace that holds the linear program."""
+    linear = StagingTrace(None, transformation, name)
+    linear.linear = True
+    trace = _RuleTrace(current_trace(), linear)
+    inputs = [linear.new_input(type) for type in in_types]
+    token = set_current(trace)
+    try:
+        return list(function(*inputs)), linear
+    finally:
+        reset_current(token)
+        trace.finish()
+        linear.finish()
+
+
+class Linearized:
+    """A program split in two: `primal` computes results and residuals, `linear` the tangents.
+
+    `linear` takes the residuals, then the tangents of the inputs marked nonzero, and computes the
+    tangents of the results marked in `nonzero_out`. Each of `residual_sources` says where a
+    residual is found: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an
+    output that `primal` has beyond the results.
+    """
+
+    __slots__ = ("linear", "nonzero_out", "num_outputs", "primal", "residual_sources")
+
+    def __init__(
+        self,
+        primal: Jaxpr,
+        linear: Jaxpr,
+        nonzero_out: tuple[bool, ...],
+        residual_sources: list[tuple[str, int]],
+        num_outputs: int,
+    ) -> None:
+        self.primal = primal
+        self.linear = linear
+        self.nonzero_out = nonzero_out
+        self.residual_sources = residual_sources
+        self.num_outputs = num_outputs
+
+    def residuals(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """The residuals, picked from the inputs and the outputs of `primal`."""
+        offset = {"output": 0, "extra": self.num_outputs}
+        return [
+            inputs[i] if kind == "input" else outputs[offset[kind] + i]
+            for kind, i in self.residual_sources
+        ]
+
+
+def linearize_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
+) -> Linearized:
+    """Linearizes a program in the inputs marked `nonzero`.
+
+    The tangents of results marked in `instantiate_out` are computed even where they are zero.
+    """
+    found: Linearized = jaxpr.derived(
+        ("linearize", nonzero, instantiate_out),
+        lambda: _linearize_jaxpr(jaxpr, nonzero, instantiate_out),
+    )
+    return found
+
+
+def _linearize_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None
+) -> Linearized:
+    check_marks("linearize_jaxpr", "input", nonzero, len(jaxpr.inputs))
+    primal = StagingTrace(None, "linearize", jaxpr.name)
+    inputs = [primal.new_input(type) for type in jaxpr.in_types]
+    token = set_current(primal)
+    try:
+        with sources.new_program():
+            outs, tangents, linear = linearize_flat(
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero, "linearize", jaxpr.name
+            )
+    finally:
+        reset_current(token)
+    wanted = instantiate_out or (False,) * len(outs)
+    nonzero_out = tuple(
+        want or type(t) is not Zero for want, t in zip(wanted, tangents, strict=True)
+    )
+    token = set_current(linear)
+    try:
+        kept = [
+            linear.atom(instantiate(t))
+            for t, keep in zip(tangents, nonzero_out, strict=True)
+            if keep
+        ]
+    finally:
+        reset_current(token)
+    eqns, read = dce_equations(linear.eqns, kept)
+    residuals = [(var, value) for var, value in linear.consts.values() if var in read]
+    linear_inputs = [v for v, _ in residuals] + linear.inputs
+    linear_jaxpr = checked(Jaxpr(linear_inputs, eqns, kept, 0, jaxpr.name))
+
+    out_atoms = [primal.atom(out) for out in outs]
+    position: dict[Any, tuple[str, int]] = {}
+    for i, atom in enumerate(out_atoms):
+        if not isinstance(atom, Literal):
+            position[atom] = ("output", i)
+    position |= {tracer._var: ("input", i) for i, tracer in enumerate(inputs)}
+    extra: list[Any] = []
+    sources_of: list[tuple[str, int]] = []
+    for _, value in residuals:
+        atom = primal.atom(value)
+        if atom not in position:
+            position[atom] = ("extra", len(extra))
+            extra.append(atom)
+        sources_of.append(position[atom])
+    primal_jaxpr, consts = primal.build(out_atoms + extra, jaxpr.name)
+    primal_jaxpr = embedded(primal_jaxpr, consts)
+    return Linearized(primal_jaxpr, linear_jaxpr, nonzero_out, sources_of, len(outs))

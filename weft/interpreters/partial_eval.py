@@ -1,0 +1,124 @@
+"""Partial evaluation of a program: one part from the known inputs, one from the rest.
+
+The known part computes what depends on known inputs only, and the residuals that the other part
+reads. A primitive that holds programs splits them by its own rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from weft.core import rules
+from weft.core.check import checked
+from weft.core.effects import any_ordered
+from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks
+from weft.core.types import ArrayType
+from weft.interpreters.dce import dce_equations
+
+__all__ = ["PartiallyEvaluated", "SplitEquation", "partial_eval_jaxpr"]
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitEquation:
+    """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
+
+    Either part may be None where nothing is left of it; `unknown_out` marks the results that only
+    `unknown` computes. What `before` computes from known values comes before `known`.
+    """
+
+    known: Equation | None
+    unknown: Equation | None
+    unknown_out: tuple[bool, ...]
+    residuals: Sequence[Var]
+    before: Sequence[Equation] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class PartiallyEvaluated:
+    """A program split in two.
+
+    `known` takes the known inputs and computes the known results, then the residuals; `unknown`
+    takes the residuals, then the unknown inputs, and computes the unknown results, which
+    `unknown_out` marks.
+    """
+
+    known: Jaxpr
+    unknown: Jaxpr
+    unknown_out: tuple[bool, ...]
+    residual_types: list[ArrayType]
+
+
+def partial_eval_jaxpr(
+    jaxpr: Jaxpr, unknown: tuple[bool, ...], force_unknown: tuple[bool, ...] | None = None
+) -> PartiallyEvaluated:
+    """Splits a program by which inputs are unknown.
+
+    Results marked in `force_unknown` belong to the unknown part even where they are known. Raises
+    WeftTypeError where the marks do not fit the inputs.
+    """
+    check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
+    found: PartiallyEvaluated = jaxpr.derived(
+        ("partial_eval", unknown, force_unknown),
+        lambda: _partial_eval(jaxpr, unknown, force_unknown or (False,) * len(jaxpr.outputs)),
+    )
+    return found
+
+
+def _partial_eval(
+    jaxpr: Jaxpr, unknown: tuple[bool, ...], force_unknown: tuple[bool, ...]
+) -> PartiallyEvaluated:
+    pending = {v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag}
+    known_eqns: list[Equation] = []
+    unknown_eqns: list[Equation] = []
+    # Whether an ordered effect has been put off: those after it have to be put off, too.
+    put_off = False
+    for eqn in jaxpr.eqns:
+        flags = [type(x) is Var and x in pending for x in eqn.inputs]
+        if put_off and any_ordered(eqn.effects):
+            unknown_eqns.append(eqn)
+            pending.update(eqn.outputs)
+        elif not any(flags):
+            known_eqns.append(eqn)
+        elif eqn.primitive in rules.partial_eval:
+            split = without_reordering(eqn, rules.partial_eval[eqn.primitive](eqn, flags))
+            rest = split.unknown
+            put_off = put_off or (rest is not None and any_ordered(rest.effects))
+            known_eqns.extend(split.before)
+            if split.known is not None:
+                known_eqns.append(split.known)
+            if rest is not None:
+                unknown_eqns.append(rest)
+            pending.update(
+                v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag
+            )
+        else:
+            unknown_eqns.append(eqn)
+            pending.update(eqn.outputs)
+            put_off = put_off or any_ordered(eqn.effects)
+    unknown_out = tuple(
+        force or (type(x) is Var and x in pending)
+        for x, force in zip(jaxpr.outputs, force_unknown, strict=True)
+    )
+    later_outputs = [x for x, flag in zip(jaxpr.outputs, unknown_out, strict=True) if flag]
+    unknown_eqns, read = dce_equations(unknown_eqns, later_outputs)
+    computed = {v for eqn in unknown_eqns for v in eqn.outputs}
+    unknown_inputs = [v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag]
+    known_inputs = [v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if not flag]
+    available = [*known_inputs, *(v for eqn in known_eqns for v in eqn.outputs)]
+    residuals = [v for v in available if v in read and v not in computed]
+    known_outputs = [x for x, flag in zip(jaxpr.outputs, unknown_out, strict=True) if not flag]
+    known_eqns, _ = dce_equations(known_eqns, [*known_outputs, *residuals])
+    known = Jaxpr(known_inputs, known_eqns, [*known_outputs, *residuals], 0, jaxpr.name)
+    later = Jaxpr([*residuals, *unknown_inputs], unknown_eqns, later_outputs, 0, jaxpr.name)
+    types = [v.type for v in residuals]
+    return PartiallyEvaluated(checked(known), checked(later), unknown_out, types)
+
+
+def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
+    """A split, unless both parts have ordered effects: then all of the equation is unknown, since
+    the effects of a loop's steps alternate between the parts."""
+    parts = (split.known, split.unknown)
+    if all(part is not None and any_ordered(part.effects) for part in parts):
+        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    return split

@@ -1,0 +1,90 @@
+"""Programs for values that vary along more mesh axes than those they were recorded for.
+
+A loop records its body once, and may find out afterwards that a carried value that began equal on
+all devices comes to differ. The recorded program is then evaluated again for the wider types. A
+program inside one of its equations is widened by the `retype` rule of the primitive that holds it,
+which the trace that records asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
+from weft.core.types import ArrayType, type_of
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.ops.collectives.all_reduce import vary
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.extended_dtypes import is_key
+
+__all__ = ["fit", "join_types", "retype_program", "retype_together", "widened"]
+
+
+def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
+    """The type that holds values of both types, which have one shape and dtype."""
+    if a is b:
+        return a
+    return a.update(
+        weak_type=a.weak_type and b.weak_type,
+        varying=a.varying | b.varying,
+        unreduced=a.unreduced | b.unreduced,
+    )
+
+
+def fit(value: Any, wanted: ArrayType) -> Any:
+    """A value as one of a wider type of the same shape and dtype: casts that cost nothing."""
+    got = type_of(value)
+    if got is wanted:
+        return value
+    if got.weak_type != wanted.weak_type and not is_key(value):
+        value = convert_element_type(value, wanted.dtype, wanted.weak_type)
+    return vary(value, wanted.varying)
+
+
+def widened(
+    jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
+) -> Jaxpr:
+    """The program for inputs of these types, which differ from its own in what they vary along or
+    in weak types; with `out_varying` each result varies along these axes at least."""
+    outs = tuple(out_varying) if out_varying is not None else None
+
+    def make() -> Jaxpr:
+        same = all(a is b for a, b in zip(in_types, jaxpr.in_types, strict=True))
+        if same and (
+            outs is None or all(v <= t.varying for v, t in zip(outs, jaxpr.out_types, strict=True))
+        ):
+            return jaxpr
+
+        def function(*values: Any) -> list[Any]:
+            found = eval_jaxpr(jaxpr, (), *values)
+            if outs is None:
+                return found
+            return [vary(x, axes) for x, axes in zip(found, outs, strict=True)]
+
+        out, consts = trace_to_jaxpr(function, in_types, transformation="widen", name=jaxpr.name)
+        return embedded(out, consts)
+
+    found: Jaxpr = jaxpr.derived(("widened", tuple(in_types), outs), make)
+    return found
+
+
+def retype_program(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """The retype rule of a primitive that calls one program, the parameter `jaxpr`."""
+    jaxpr = params["jaxpr"]
+    wanted = [
+        t.update(varying=t.varying | got.varying)
+        for t, got in zip(jaxpr.in_types, types, strict=True)
+    ]
+    return wanted, params | {"jaxpr": widened(jaxpr, wanted)}
+
+
+def retype_together(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    """The retype rule of a primitive whose program combines elements of all operands."""
+    union: frozenset[str] = frozenset().union(*(t.varying for t in types))
+    return [t.update(varying=union) for t in types], params

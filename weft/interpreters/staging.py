@@ -1,0 +1,333 @@
+"""Staging: runs a Python function on tracers that record every primitive into a jaxpr.
+
+Recording is the hot path of the whole system, so it does little: look the result type up in the
+primitive's memo, note the user's line, append an equation. Every array that the function closes
+over becomes an input of the program (by identity, once); scalars become literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import Array, as_array
+from weft.base import source as sources
+from weft.base.util import collection_paused
+from weft.core import (
+    rules,
+    show,  # noqa: F401  (gives programs their text)
+)
+from weft.core.array_value import array_of_value, array_values
+from weft.core.axes import mesh_axes
+from weft.core.check import checked, equally_varying, result_types
+from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
+from weft.core.primitive import Primitive
+from weft.core.rules import LinearOperand, not_linear
+from weft.core.trace import (
+    Trace,
+    Tracer,
+    function_as_parameter,
+    leaked,
+    reset_current,
+    set_current,
+)
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, Fix
+from weft.ops.collectives.all_reduce import pbroadcast_p
+from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
+
+__all__ = ["StagingTrace", "StagingTracer", "function_name", "trace_to_jaxpr"]
+
+# Operations that show an array in another form, or repeat it: done again rather than cast behind.
+_VIEWS = frozenset((broadcast_in_dim_p, reshape_p, transpose_p))
+_SCALARS = (bool, int, float, complex, np.generic)
+_current_source = sources.current
+
+
+class StagingTracer(Tracer):
+    """A value of the program being recorded; `_var` is its name there."""
+
+    __slots__ = ("_var",)
+
+    _trace: StagingTrace
+    _var: Var
+
+    def __init__(self, trace: StagingTrace, var: Var, created: Any) -> None:
+        self._trace = trace
+        self._var = var
+        self.type = var.type
+        self.created = created
+
+
+class StagingTrace(Trace):
+    """Records equations; `consts` maps the identity of a closed-over value to its variable."""
+
+    __slots__ = (
+        "captured",
+        "casts",
+        "constants",
+        "consts",
+        "eqns",
+        "inputs",
+        "linear",
+        "makers",
+        "sorted_eqns",
+    )
+
+    def __init__(self, parent: Trace | None, name: str, function: str = "") -> None:
+        super().__init__(parent, name, function)
+        self.eqns: list[Equation] = []
+        self.inputs: list[Var] = []
+        # The value is kept beside its variable: an identity is only good while the object lives.
+        self.consts: dict[int, tuple[Var, Any]] = {}
+        # Values as ones that vary along more mesh axes: one cast serves all uses.
+        self.casts: dict[tuple[Var, frozenset[str]], Var] = {}
+        # Inputs through which no derivative goes, and whether that is so for all but the inputs.
+        self.constants: set[Var] = set()
+        self.linear = False
+        # The equations that compute variables, as far as they have been asked for.
+        self.makers: dict[Var, Equation] = {}
+        self.sorted_eqns = 0
+        # NumPy arrays, by identity, and the copy that was made of each.
+        self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
+
+    def new_input(self, type: ArrayType, created: Any = None) -> StagingTracer:
+        """A tracer for one more input of the program."""
+        var = Var(type)
+        self.inputs.append(var)
+        return StagingTracer(self, var, created)
+
+    def constant(self, value: Any) -> Atom:
+        """The atom that stands for a value from outside: a literal, or a closed-over input."""
+        known = self.consts.get(id(value))
+        if known is not None:
+            return known[0]
+        if isinstance(value, Tracer):
+            if not value._trace.alive:
+                raise leaked(value)
+        elif isinstance(value, _SCALARS) or (isinstance(value, np.ndarray) and not value.ndim):
+            type = type_of(value)
+            if isinstance(value, np.ndarray):
+                value = value[()]
+            if type.dtype.kind != "V" or not type.dtype.names:  # float0 has no literal
+                return Literal(value, type)
+        elif isinstance(value, np.ndarray) and value.dtype != dtypes.float0:
+            return self.constant(self.capture(value))
+        elif isinstance(value, LinearOperand):
+            raise not_linear(value)
+        elif value.__class__ in array_values:
+            return self.constant(array_of_value(value))
+        var = Var(type_of(value))
+        self.consts[id(value)] = (var, value)
+        return var
+
+    def capture(self, value: np.ndarray[Any, Any]) -> Array:
+        """A NumPy array as it is now: the program may change it before it uses it again."""
+        known = self.captured.get(id(value))
+        if known is not None:
+            seen = np.asarray(known[1])
+            if np.array_equal(seen, value.astype(seen.dtype, copy=False)):
+                return known[1]
+        copy = as_array(value)
+        self.captured[id(value)] = (value, copy)
+        return copy
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        if not primitive.memoise:
+            stage = rules.stage.get(primitive)
+            if stage is not None:
+                args, params = stage(args, params)
+        inputs: list[Atom] = []
+        types: Any = []
+        for value in args:
+            if type(value) is StagingTracer and value._trace is self:
+                atom: Atom = value._var
+            else:
+                atom = self.constant(value)
+            inputs.append(atom)
+            types.append(atom.type)
+        types = tuple(types)
+        try:
+            out = primitive.type_cache[(types, tuple(params.items())) if params else types]
+        except (KeyError, TypeError):
+            out = None  # The errors of the type rule are not to be chained to this one.
+        if out is None:
+            if not primitive.memoise:
+                inputs, params = self.retyped(primitive, inputs, params)
+                types = tuple(atom.type for atom in inputs)
+            elif not equally_varying(types):
+                inputs = self.joined(primitive, inputs)
+                types = tuple(atom.type for atom in inputs)
+            out = result_types(primitive, types, params)
+        source = _current_source()
+        if primitive.multiple_results:
+            outputs = [Var(t) for t in out]
+            self.eqns.append(Equation(primitive, inputs, params, outputs, source))
+            return [StagingTracer(self, var, source) for var in outputs]
+        var = Var(out)
+        self.eqns.append(Equation(primitive, inputs, params, [var], source))
+        return StagingTracer(self, var, source)
+
+    process_call = function_as_parameter
+
+    # Casts are inserted where programs are recorded, since only recorded programs are transposed:
+    # the cast of a tangent, transposed, is the sum that its cotangent needs. Types that differ in
+    # this way are never in the primitive's memo, so that recording is as fast as without.
+
+    def joined(self, primitive: Primitive, inputs: Sequence[Atom]) -> list[Atom]:
+        """The operands as values that vary along the same mesh axes: the union."""
+        union: frozenset[str] = frozenset().union(*(atom.type.varying for atom in inputs))
+        return self.varied(primitive, inputs, [union] * len(inputs))
+
+    def retyped(
+        self, primitive: Primitive, inputs: list[Atom], params: dict[str, Any]
+    ) -> tuple[list[Atom], dict[str, Any]]:
+        """The operands and parameters of a primitive that holds programs, fitted to each other."""
+        rule = rules.retype.get(primitive)
+        if rule is None or not mesh_axes():
+            return inputs, params
+        types, params = rule([atom.type for atom in inputs], params)
+        return self.varied(primitive, inputs, [type.varying for type in types]), params
+
+    def varied(
+        self, primitive: Primitive, inputs: Sequence[Atom], wanted: Sequence[frozenset[str]]
+    ) -> list[Atom]:
+        """The operands as values that vary along these mesh axes."""
+        found: list[Atom] = []
+        for atom, axes in zip(inputs, wanted, strict=True):
+            missing = axes - atom.type.varying
+            if not missing:
+                found.append(atom)
+            elif isinstance(atom, Literal):
+                found.append(Literal(atom.value, atom.type.update(varying=axes)))
+            else:
+                found.append(self.cast(primitive, atom, missing, inputs))
+        return found
+
+    def cast(
+        self, primitive: Primitive, var: Var, axes: frozenset[str], operands: Sequence[Atom]
+    ) -> Var:
+        """A variable that holds a value as one that varies along more axes.
+
+        What is cast is the smallest array that the value was made of: bias and weights before they
+        are broadcast, so that the transpose sums between devices after it has summed on each.
+        """
+        known = self.casts.get((var, axes))
+        if known is None:
+            made = self.maker(var)
+            if made is not None and made.primitive in _VIEWS and type(made.inputs[0]) is Var:
+                source = self.cast(primitive, made.inputs[0], axes, operands)
+                eqn, params = made.primitive, made.params
+            else:
+                explicit = {axis.name for axis in mesh_axes() if axis.explicit} & axes
+                if explicit and not self.is_constant(var):
+                    raise implicit_cast(primitive, var.type, explicit, [x.type for x in operands])
+                source, eqn, params = var, pbroadcast_p, {"axis_name": tuple(sorted(axes))}
+            known = self.process_primitive(eqn, [StagingTracer(self, source, None)], params)._var
+            self.casts[var, axes] = known
+        return known
+
+    def maker(self, var: Var) -> Equation | None:
+        """The equation that computes a variable; None for an input."""
+        for eqn in self.eqns[self.sorted_eqns :]:
+            self.makers.update(dict.fromkeys(eqn.outputs, eqn))
+        self.sorted_eqns = len(self.eqns)
+        return self.makers.get(var)
+
+    def is_constant(self, var: Var) -> bool:
+        """Whether no derivative goes through a value: it is computed from numbers, from arrays that
+        are closed over, and in a linear program from anything but its inputs."""
+        pending, seen = [var], {var}
+        while pending:
+            last = pending.pop()
+            eqn = self.maker(last)
+            if eqn is not None:
+                fresh = {x for x in eqn.inputs if type(x) is Var} - seen
+                seen |= fresh
+                pending += fresh
+            elif last not in self.constants and not self.is_captured(last):
+                return False
+        return True
+
+    def is_captured(self, var: Var) -> bool:
+        """Whether a variable stands for a value from outside that is not differentiated here."""
+        return any(
+            own is var and (self.linear or not isinstance(value, Tracer))
+            for own, value in self.consts.values()
+        )
+
+    def atom(self, value: Any) -> Atom:
+        """The atom of a result: a tracer of this trace, or anything from outside."""
+        if type(value) is StagingTracer and value._trace is self:
+            return value._var
+        return self.constant(value)
+
+    def build(self, outputs: Sequence[Atom], name: str = "") -> tuple[Jaxpr, list[Any]]:
+        """The finished program and the values of its closed-over inputs."""
+        consts = list(self.consts.values())
+        inputs = [var for var, _ in consts] + self.inputs
+        jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
+        return jaxpr, [value for _, value in consts]
+
+
+def implicit_cast(
+    primitive: Primitive, of: ArrayType, axes: Iterable[str], types: Sequence[ArrayType]
+) -> AxisError:
+    """The error for operands that vary differently where casts are to be written."""
+    names = tuple(sorted(axes))
+    return AxisError(
+        f"{primitive.name}: the operands vary along different mesh axes, and casts are explicit "
+        "here (auto_pbroadcast=False)",
+        operation=primitive.name,
+        got=", ".join(map(str, types)),
+        wanted=f"all of them varying along {list(names)}",
+        fix=Fix(
+            "pbroadcast",
+            f"cast the operand of type {of}: lax.pbroadcast(x, {names!r})",
+            {"axes": names, "type": of},
+        ),
+    )
+
+
+def function_name(function: Any) -> str:
+    """The name by which messages and programs call a function."""
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def trace_to_jaxpr(
+    function: Callable[..., Sequence[Any]],
+    in_types: Sequence[ArrayType],
+    *,
+    transformation: str,
+    name: str,
+) -> tuple[Jaxpr, list[Any]]:
+    """Records a function from a flat list of values to a flat list of values.
+
+    The closed-over values that come with the program may be tracers of an enclosing trace.
+
+    >>> from weft.extend.core import ArrayType, trace_to_jaxpr
+    >>> jaxpr, consts = trace_to_jaxpr(
+    ...     lambda x, y: [x * y], [ArrayType((2,), "float32")] * 2, transformation="show", name="f"
+    ... )
+    >>> jaxpr
+    { lambda ; a:f32[2] b:f32[2]. let
+        c:f32[2] = mul a b
+      in (c,) }
+    """
+    trace = StagingTrace(None, transformation, name)
+    created = sources.current()
+    tracers = [trace.new_input(type, created) for type in in_types]
+    token = set_current(trace)
+    try:
+        with collection_paused(), sources.new_program():
+            outs = function(*tracers)
+            return trace.build([trace.atom(out) for out in outs], name)
+    finally:
+        reset_current(token)
+        trace.finish()

@@ -1,0 +1,138 @@
+"""Transposition: runs a linear program backwards, carrying cotangents from results to inputs.
+
+The equations that do not depend on a linear input are evaluated first, forwards; then each linear
+equation, last first, is handed to its primitive's transpose rule. Cotangents of a value that is
+used several times are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.base import source as sources
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks
+from weft.core.rules import LinearOperand, Zero
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.ops.collectives.all_reduce import vary
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.tangents import add_tangents, instantiate
+
+__all__ = ["backward_pass", "transpose_jaxpr"]
+
+
+def _evaluate_known(
+    eqns: Sequence[Equation], linear: set[Var], env: dict[Var, Any]
+) -> list[Equation]:
+    """Evaluates what depends on no linear variable; answers with the linear equations."""
+    remaining: list[Equation] = []
+    for eqn in eqns:
+        if any(type(x) is Var and x in linear for x in eqn.inputs):
+            linear.update(eqn.outputs)
+            remaining.append(eqn)
+            continue
+        args = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
+        with sources.override(eqn.source):
+            out = eqn.primitive.bind(*args, **eqn.params)
+        outs = out if eqn.primitive.multiple_results else [out]
+        env.update(zip(eqn.outputs, outs, strict=True))
+    return remaining
+
+
+def backward_pass(
+    eqns: Sequence[Equation],
+    inputs: Sequence[Var],
+    known: dict[Var, Any],
+    outputs: Sequence[Any],
+    cotangents: Sequence[Any],
+) -> list[Any]:
+    """The cotangents of the linear `inputs`, given those of `outputs`.
+
+    `known` gives the values of the other variables that the equations read. A cotangent may be a
+    `Zero`, in the arguments and in the answer.
+    """
+    linear = set(inputs)
+    env = dict(known)
+    remaining = _evaluate_known(eqns, linear, env)
+    pending: dict[Var, Any] = {}
+
+    def accumulate(var: Any, cotangent: Any) -> None:
+        if cotangent is None or type(cotangent) is Zero or type(var) is not Var:
+            return
+        if var in linear:
+            if var.type.varying:
+                # A rule may answer with zeros that are equal on all devices.
+                cotangent = vary(cotangent, var.type.varying)
+            old = pending.get(var)
+            pending[var] = cotangent if old is None else add_tangents(old, cotangent)
+
+    for atom, cotangent in zip(outputs, cotangents, strict=True):
+        accumulate(atom, cotangent)
+    for eqn in reversed(remaining):
+        primitive = eqn.primitive
+        if primitive.multiple_results:
+            cts: Any = [pending.pop(var, None) for var in eqn.outputs]
+            if all(ct is None for ct in cts):
+                continue
+            cts = [
+                Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)
+            ]
+        else:
+            cts = pending.pop(eqn.outputs[0], None)
+            if cts is None:
+                continue
+        operands = [
+            x.value
+            if isinstance(x, Literal)
+            else (LinearOperand(x.type, primitive.name) if x in linear else env[x])
+            for x in eqn.inputs
+        ]
+        with sources.backward(eqn.source):
+            found = rules.transpose[primitive](cts, *operands, **eqn.params)
+            for atom, cotangent in zip(eqn.inputs, found, strict=True):
+                accumulate(atom, cotangent)
+    return [pending[var] if var in pending else Zero(var.type) for var in inputs]
+
+
+def transpose_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The transposed program of one that is linear in the inputs marked `linear`.
+
+    It takes the other inputs, then the cotangents of the results marked `nonzero`, and computes the
+    cotangents of those linear inputs that the second answer marks (the others are zero).
+
+    >>> from weft.extend.interpreters import ad
+    >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr
+    >>> transposed, nonzero = ad.transpose_jaxpr(jaxpr, (False, True), (True,))
+    >>> nonzero, [eqn.primitive.name for eqn in transposed.eqns]
+    ((True,), ['sin', 'mul'])
+    """
+
+    def make() -> tuple[Jaxpr, tuple[bool, ...]]:
+        check_marks("transpose_jaxpr", "input", linear, len(jaxpr.inputs))
+        check_marks("transpose_jaxpr", "result", nonzero, len(jaxpr.outputs))
+        known_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if not flag]
+        linear_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if flag]
+        nonzero_in: list[bool] = []
+
+        def function(*values: Any) -> list[Any]:
+            known = dict(zip(known_vars, values[: len(known_vars)], strict=True))
+            given = iter(values[len(known_vars) :])
+            cts = [
+                next(given) if flag else Zero(atom.type)
+                for flag, atom in zip(nonzero, jaxpr.outputs, strict=True)
+            ]
+            found = backward_pass(jaxpr.eqns, linear_vars, known, jaxpr.outputs, cts)
+            nonzero_in[:] = [type(ct) is not Zero for ct in found]
+            return [instantiate(ct) for ct in found if type(ct) is not Zero]
+
+        types = [v.type for v in known_vars] + [
+            atom.type for atom, flag in zip(jaxpr.outputs, nonzero, strict=True) if flag
+        ]
+        out, consts = trace_to_jaxpr(function, types, transformation="transpose", name=jaxpr.name)
+        return embedded(out, consts), tuple(nonzero_in)
+
+    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("transpose", linear, nonzero), make)
+    return found

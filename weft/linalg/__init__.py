@@ -1,1 +1,0 @@
-"""Linear algebra with the names of NumPy: what `weft.numpy.linalg` shows, a chapter a file."""

@@ -1,0 +1,552 @@
+"""Compiled programs: what runs one, where it runs, and how its operands get there.
+
+A program runs on the default device, on one device, or on several at once, partitioned by Shardy
+(https://openxla.org/shardy). Its *place* says which: None, a device, or a tuple of devices.
+Operands that were put nowhere on purpose come along.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
+from weft.base import source as sources
+from weft.base.program_caches import on_clear
+from weft.base.timing import charged
+from weft.core.jaxpr import Jaxpr, jaxprs_in
+from weft.core.types import ArrayType
+from weft.errors import DeletedArrayError, WeftError
+from weft.lowering.loop_layouts import keep_layouts
+from weft.lowering.module import ModuleContext, lower_to_module
+from weft.lowering.placement import program_places
+from weft.lowering.result_layouts import settled_layouts
+from weft.ops.structural.extended_dtypes import physical_type
+from weft.runtime import buffers, client, compile
+from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
+from weft.sharding.layout import unless_row_major
+
+__all__ = [
+    "LITTLE",
+    "LoweredProgram",
+    "Program",
+    "compile_lowered",
+    "compile_program",
+    "explain_failure",
+    "lower_program",
+    "run_program",
+]
+
+# Numbers from the default device that have been brought to several devices.
+_numbers: dict[tuple[int, Sharding], tuple[Any, Any]] = {}
+_MOST_NUMBERS = 1024
+on_clear(_numbers.clear)
+
+Place = Any
+Shardings = Sequence[Sharding | None]
+Layouts = tuple[Any, ...]
+Execute = Callable[[Sequence[Any]], Any]
+
+
+class Program:
+    """A compiled program, ready to run: what the fast paths read in one place."""
+
+    __slots__ = (
+        "device",
+        "direct",
+        "donated",
+        "executable",
+        "execute",
+        "handlers",
+        "in_layouts",
+        "in_shardings",
+        "in_types",
+        "multiple_results",
+        "out_layouts",
+        "out_places",
+        "out_signature",
+        "out_signatures",
+        "out_type",
+        "out_types",
+        "single",
+        "there",
+    )
+
+    def __init__(
+        self,
+        executable: Any,
+        out_types: Sequence[ArrayType],
+        device: Any,
+        multiple_results: bool,
+        places: Sequence[Any] | None = None,
+        layouts: tuple[Layouts | None, Layouts | None] = (None, None),
+    ) -> None:
+        self.executable = executable
+        self.execute: Execute = executable.execute
+        self.direct: Execute = executable.execute
+        self.handlers = executable.handlers
+        self.out_types = list(out_types)
+        # Results stay uncommitted unless an operand was put on its device on purpose.
+        if places is None:
+            places = [device] * len(self.out_types)
+        # Of operands and results that are not row-major; None where all are.
+        self.in_layouts, self.out_layouts = layouts
+        self.out_signatures = [
+            signature_of(t, place, layout)
+            for t, place, layout in zip(
+                self.out_types,
+                places,
+                self.out_layouts or (None,) * len(self.out_types),
+                strict=True,
+            )
+        ]
+        self.out_places = list(places)
+        self.single = not multiple_results
+        self.multiple_results = multiple_results
+        self.out_type = self.out_types[0] if self.single else None
+        self.out_signature = self.out_signatures[0] if self.single else None
+        self.device = device
+        # Of a program on several devices: where it takes each operand.
+        self.in_shardings: list[Any] = []
+        self.in_types: list[ArrayType] = []
+        # Which operands lie there; the others are brought from the default device.
+        self.there: tuple[bool, ...] = ()
+        self.donated: Sequence[bool] = ()
+
+    def bring(self, operand: int, buffer: Any) -> Any:
+        """The buffer of an operand that lies on the default device, where the program takes it."""
+        type, how = self.in_types[operand], self.in_shardings[operand]
+        layout = self.in_layouts[operand] if self.in_layouts else None
+        array = Array(buffer, type, signature_of(type, None, layout))
+        if self.donated[operand]:
+            return donate_to_place(array, how)._buffer
+        if type.shape:
+            return to_place(array, how)._buffer
+        # Programs use the same few numbers again and again.
+        key = (id(buffer), how)
+        found = _numbers.get(key)
+        if found is None:
+            if len(_numbers) >= _MOST_NUMBERS:
+                _numbers.clear()
+            # The number is kept beside: an identity is only good while the object lives.
+            found = _numbers[key] = (to_place(array, how)._buffer, buffer)
+        return found[0]
+
+    def bound(self, consts: list[Array], settled: bool = False) -> tuple[list[Array], Execute]:
+        """The first operands, brought to where the program wants them, and what runs it on them
+        and on others: for operands that are the same at every call.
+
+        `settled` says that the others lie where the program takes them.
+        """
+        if not self.in_shardings:
+            return consts, self.execute
+        found = []
+        for i, const in enumerate(consts):
+            if not self.there[i]:
+                type, how = const.type, self.in_shardings[i]
+                signature = signature_of(type, how, const._layout())
+                const = Array(self.bring(i, const._buffer), type, signature)
+            found.append(const)
+        n = len(consts)
+        rest = (True,) * len(self.there[n:]) if settled else self.there[n:]
+        return found, self.execute_for((True,) * n + rest)
+
+    def execute_for(self, there: Sequence[bool]) -> Execute:
+        """What runs the program on operands of which those that are marked lie where it takes them,
+        and the others on the default device."""
+        steps: list[tuple[int, Callable[[Any], Any]]] = []
+        for i, (type, how, lies) in enumerate(
+            zip(self.in_types, self.in_shardings, there, strict=True)
+        ):
+            if not lies:
+                steps.append((i, functools.partial(self.bring, i)))
+            if how.device_list != self.device:
+                order = functools.partial(in_order, type=type, how=how, devices=self.device)
+                steps.append((i, order))
+        return bringing_first(self.direct, steps) if steps else self.direct
+
+    def wrap(self, outs: Sequence[Any]) -> list[Array]:
+        """The results as arrays."""
+        return [
+            Array(buffer, type, signature)
+            for buffer, type, signature in zip(
+                outs, self.out_types, self.out_signatures, strict=True
+            )
+        ]
+
+
+def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None:
+    """Raises the error that fits, if an operand has been deleted.
+
+    An error that is not the runtime's own was raised by a callback, and says itself what happened:
+    an operand that is gone was donated to that call.
+    """
+    if error is not None:
+        if not isinstance(error, (DeletedArrayError, client.backend().runtime_fault)):
+            return
+    for value in args:
+        if type(value) is Array and value.is_deleted():
+            raise deleted(value) from None
+
+
+def run_program(program: Program, arrays: Sequence[Array]) -> Any:
+    """Runs a compiled program on arrays."""
+    try:
+        outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(program.handlers)
+    except Exception as error:
+        explain_failure(arrays, error)
+        raise
+    found = program.wrap(outs)
+    return found[0] if program.single else found
+
+
+# ---- compiling -----------------------------------------------------------------------------------
+
+
+class LoweredProgram(NamedTuple):
+    """A program in StableHLO, and what compiling it has to know: see `lower_program`."""
+
+    jaxpr: Jaxpr
+    context: ModuleContext
+    place: Place
+    devices: tuple[Any, ...]
+    donated: Sequence[bool]
+    in_shardings: Shardings
+    out_shardings: Shardings
+    layouts: tuple[Layouts | None, Layouts | None]
+
+
+def lower_program(
+    jaxpr: Jaxpr,
+    name: str,
+    place: Place,
+    *,
+    donated: Sequence[bool] | None = None,
+    in_shardings: Shardings | None = None,
+    out_shardings: Shardings | None = None,
+    in_layouts: Layouts | None = None,
+    out_layouts: Layouts | None = None,
+    platform: str | None = None,
+) -> LoweredProgram:
+    """Lowers a program for a place: None (the default device), a device, or a tuple of devices.
+
+    On several devices the shardings say where each input lies and where each result is to lie.
+    None among them: the compiler chooses; such an input is taken there from the default device.
+    The layouts say in which order their elements lie (see `settled_layouts`). The platform is that
+    of the current backend, unless another one is named.
+    """
+    backend = client.backend()
+    devices = place if type(place) is tuple else (place or backend.default_device,)
+    in_shardings = in_shardings or (None,) * len(jaxpr.inputs)
+    out_shardings = out_shardings or (None,) * len(jaxpr.outputs)
+    platform = platform or backend.platform
+    partitioned = len(devices) > 1
+    layouts = settled_layouts(jaxpr, in_layouts, out_layouts, platform, partitioned)
+    kept = jaxpr
+    if layouts[0] and platform == "cpu":  # Elsewhere the compiler chooses layouts itself.
+        kept = keep_layouts(jaxpr, layouts[0], partitioned)
+    context = lower_to_module(
+        kept,
+        name,
+        platform,
+        donated,
+        devices=devices,
+        in_shardings=in_shardings,
+        out_shardings=out_shardings,
+        layouts=layouts,
+    )
+    donated = donated or (False,) * len(jaxpr.inputs)
+    return LoweredProgram(
+        jaxpr, context, place, devices, donated, in_shardings, out_shardings, layouts
+    )
+
+
+@charged("compiling")
+def compile_lowered(
+    lowered: LoweredProgram,
+    *,
+    fast_compile: bool = False,
+    multiple_results: bool = True,
+    compiler_options: Any = None,
+) -> Program:
+    """Compiles a program that was lowered for the current backend."""
+    backend = client.backend()
+    jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
+    options = compile.CompileOptions(
+        num_partitions=len(devices),
+        fast_compile=fast_compile,
+        compiler_options=compiler_options or (),
+        host_callbacks=tuple(callbacks),
+        brief=fast_compile or is_brief(jaxpr),
+    )
+    if type(lowered.place) is tuple:
+        return _on_several(lowered, options, multiple_results)
+    out_types = [physical_type(type) for type in jaxpr.out_types]
+    executable = backend.compile(lowered.context.module.ir, options, out_types, devices)
+    layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
+    program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
+    program.execute = outside_calls(lowered, executable) or program.execute
+    if devices[0] is not backend.default_device:
+        in_types = [physical_type(type) for type in jaxpr.in_types]
+        program.execute = moving(program.execute, in_types, lowered.place)
+    return program
+
+
+# Programs that read and write so many elements or fewer, in all, are compiled fast: without most of
+# XLA's optimizations, in a third of the time. On a CPU they then run up to twice as long, which is
+# 20 microseconds more at most, so that a program has to be run a thousand times and more to lose
+# what compiling saved. Beyond, code that is not vectorized costs more: `exp` of 4096 elements takes
+# four times as long, `tanh` of 8192 nearly ten times.
+LITTLE = 1 << 12
+
+# A program that reads and writes so few elements has ended before a process can.
+_BRIEF = 1 << 15
+
+
+def is_brief(jaxpr: Jaxpr, most: int = _BRIEF) -> bool:
+    """Whether a program is sure to end within a moment: no programs inside, and at most so many
+    elements read and written."""
+    size = sum(type.size for type in jaxpr.in_types)
+    for eqn in jaxpr.eqns:
+        if jaxprs_in(eqn.params):
+            return False
+        size += sum(var.type.size for var in eqn.outputs)
+    return size <= most
+
+
+def compile_program(
+    jaxpr: Jaxpr,
+    name: str,
+    place: Place,
+    *,
+    fast_compile: bool = False,
+    multiple_results: bool = True,
+    compiler_options: Any = None,
+    **lowering: Any,
+) -> Program:
+    """Lowers and compiles a program; `lowering` has the other arguments of `lower_program`."""
+    return compile_lowered(
+        lower_program(jaxpr, name, place, **lowering),
+        fast_compile=fast_compile,
+        multiple_results=multiple_results,
+        compiler_options=compiler_options,
+    )
+
+
+def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -> Program:
+    """A program compiled for several devices (or a mesh of one)."""
+    backend = client.backend()
+    jaxpr, devices = lowered.jaxpr, lowered.devices
+    in_shardings, out_shardings = lowered.in_shardings, lowered.out_shardings
+    given = [how for how in (*in_shardings, *out_shardings) if isinstance(how, NamedSharding)]
+    named = dict.fromkeys([*(how.mesh for how in given), *program_places(jaxpr)])
+    meshes = [place for place in named if isinstance(place, Mesh)]
+    out_types = [physical_type(type) for type in jaxpr.out_types]
+    placements = None
+    if len(devices) == 1:
+        placements = [buffers.tiled(devices, None)] * len(out_types)
+    executable = backend.compile(lowered.context.module.ir, options, out_types, devices, placements)
+    ins: list[Any]
+    outs: list[Any]
+    if len(devices) == 1:
+        ins = outs = [None] * max(len(jaxpr.inputs), len(out_types))
+    else:
+        outs = executable.output_assignments()
+        ins = outs if all(in_shardings) else executable.parameter_assignments()
+    places = [
+        how or _sharding_of(outs[i], type, devices, meshes)
+        for i, (how, type) in enumerate(zip(out_shardings, jaxpr.out_types, strict=True))
+    ]
+    takes = [
+        how or _sharding_of(ins[i], type, devices, meshes)
+        for i, (how, type) in enumerate(zip(in_shardings, jaxpr.in_types, strict=True))
+    ]
+    layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
+    program = Program(executable, jaxpr.out_types, devices, multiple_results, places, layouts)
+    program.in_types, program.in_shardings = jaxpr.in_types, takes
+    program.donated = lowered.donated
+    program.there = tuple(how is not None for how in in_shardings)
+    executable.handlers = program.handlers = [
+        _relabelling(handler, type, how, devices, layout)
+        for handler, type, how, layout in zip(
+            executable.handlers,
+            jaxpr.out_types,
+            places,
+            program.out_layouts or (None,) * len(places),
+            strict=True,
+        )
+    ]
+    program.direct = outside_calls(lowered, executable) or program.direct
+    program.execute = program.execute_for(program.there)
+    return program
+
+
+def chosen_layouts(
+    layouts: tuple[Layouts | None, Layouts | None], executable: Any, jaxpr: Jaxpr
+) -> tuple[Layouts | None, Layouts | None]:
+    """The layouts with those in place of `Layout.AUTO` that the compiler chose."""
+
+    def settled(wanted: Layouts | None, read: Any, types: Sequence[ArrayType]) -> Layouts | None:
+        if wanted is None or Layout.AUTO not in wanted:
+            return wanted
+        chosen = [
+            Layout([axis for axis in found.major_to_minor if axis < type.ndim], found.tiling)
+            for found, type in zip(read(), types, strict=True)
+        ]
+        found = tuple(
+            unless_row_major(own) if layout is Layout.AUTO else layout
+            for layout, own in zip(wanted, chosen, strict=True)
+        )
+        return found if any(found) else None
+
+    return (
+        settled(layouts[0], executable.parameter_layouts, jaxpr.in_types),
+        settled(layouts[1], executable.output_layouts, jaxpr.out_types),
+    )
+
+
+def _sharding_of(
+    assignment: Any, type: ArrayType, devices: tuple[Any, ...], meshes: Sequence[Mesh]
+) -> Sharding:
+    """What a user is told of where the compiler put an array: over one of the meshes at hand."""
+    if assignment is not None:
+        # The integers of random keys are not split: their dimensions have one block.
+        shape = assignment.shape[: type.ndim] + assignment.shape[-1:]
+        assignment = assignment.reshape(shape)
+    for mesh in meshes:
+        found = named_sharding(mesh, assignment, devices, type.ndim)
+        if isinstance(found, NamedSharding):
+            return found
+    return TiledSharding(devices, assignment)
+
+
+def _relabelling(
+    handler: Callable[[Any], Any],
+    type: ArrayType,
+    how: Sharding,
+    devices: tuple[Any, ...],
+    layout: Layout | None,
+) -> Callable[[Any], Any]:
+    """What makes a result of what a program gives: it has the devices in the order of the program,
+    and a sharding may have another."""
+    if not type.size:  # The compiler leaves empty results where it likes.
+        physical = physical_type(type)
+        values = np.zeros(physical.shape, physical.dtype)
+        return lambda given: as_stored(values, type, how, layout)._buffer
+    if how.device_list == devices:
+        return handler
+    return lambda given: in_order(handler(given), type, how, how.device_list)
+
+
+def in_order(buffer: Any, type: ArrayType, how: Sharding, devices: tuple[Any, ...]) -> Any:
+    """A buffer with this sharding as one whose parts are listed in the order of `devices`."""
+    position = {device: i for i, device in enumerate(devices)}
+    assignment = how.assignment(type.ndim)
+    if assignment is not None:
+        order = np.asarray([position[device] for device in how.device_list])
+        # Random keys are stored with further dimensions, which are not split.
+        rows = (1,) * (physical_type(type).ndim - type.ndim)
+        shape = (*assignment.shape[:-1], *rows, assignment.shape[-1])
+        assignment = order[assignment].reshape(shape)
+    parts = sorted(buffers.shards(buffer), key=lambda part: position[buffers.device_of(part)])
+    return buffers.assemble(parts, physical_type(type), buffers.tiled(devices, assignment))
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+ForeignPlaces = dict[str, sources.Source | None]
+"""The names of the foreign code that a program calls, with the lines of the calls."""
+
+
+class Finished:
+    """The results of a program that has ended, in the form of one that has started."""
+
+    __slots__ = ("results",)
+
+    def __init__(self, results: list[Any]) -> None:
+        self.results = results
+
+    def consume_with_handlers(self, handlers: Sequence[Any]) -> list[Any]:
+        """The buffers."""
+        return self.results
+
+
+def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]], Finished]:
+    """What runs a program with callbacks: it comes back when everything has happened.
+
+    So effects of one call come before those of the next, and exceptions reach the caller.
+    """
+
+    def run(operands: Sequence[Any]) -> Finished:
+        try:
+            return Finished(executable.run_to_end(operands))
+        except WeftError as error:
+            _say_what_was_called(error, called)
+            raise
+
+    return run
+
+
+def outside_calls(lowered: LoweredProgram, executable: Any) -> Execute | None:
+    """What runs a program that calls Python functions or foreign code; None for other programs."""
+    context, called = lowered.context, lowered.context.foreign_places
+    if len(lowered.jaxpr.eqns) == 1 and not jaxprs_in(lowered.jaxpr.eqns[0].params):
+        # Applied without `jit`, one operation is compiled for all lines at which it stands.
+        called = dict.fromkeys(called)
+    if context.callbacks or context.foreign_calls:
+        return waiting(executable, called)
+    if context.foreign_calls is None:
+        return None
+    backend = client.backend()
+
+    def run(operands: Sequence[Any]) -> Any:
+        try:
+            return executable.execute(operands)
+        except backend.runtime_fault as error:  # the foreign code's own
+            fault = backend.fault(error, operands)
+            _say_what_was_called(fault, called)
+            raise fault from error
+
+    return run
+
+
+def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
+    """Names the foreign code of a program in an error of its run: XLA hands on that code's own text
+    without the name that it is called by."""
+    if type(error) is not WeftError or error.operation is not None or not called:
+        return
+    calls = [
+        repr(target) if source is None else f"{target!r} ({sources.describe(source)})"
+        for target, source in called.items()
+    ]
+    error.operation = f"ffi_call of {' or '.join(calls)}"
+
+
+def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
+    """What runs a program on a device that is not the default one: operands that were not put
+    anywhere on purpose, which lie on the default device, are copied there first."""
+
+    def run(operands: Sequence[Any]) -> Any:
+        return execute(
+            [
+                x if buffers.device_of(x) == device else buffers.copy_to_device(x, type, device)
+                for x, type in zip(operands, in_types, strict=True)
+            ]
+        )
+
+    return run
+
+
+def bringing_first(execute: Any, moves: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
+    """What runs a program on several devices: some operands are brought there first."""
+
+    def run(operands: Sequence[Any]) -> Any:
+        found = list(operands)
+        for i, bring in moves:
+            found[i] = bring(found[i])
+        return execute(found)
+
+    return run

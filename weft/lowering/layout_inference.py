@@ -1,0 +1,281 @@
+"""Which order in memory suits each argument of a program, from how its jaxpr reads them.
+
+Reads are followed backward from the results: an elementwise operation reads of its operands what is
+read of its result, a slice a part, a loop as often as it runs (`core.reads`). What is computed is
+computed once, so reads of a computed value become one of each kind. An order costs the bytes that
+reading moves where memory comes in lines of 64 bytes. The cheapest order wins if it saves a clear
+share of what row-major costs, since bringing an array into another order costs as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from weft.base import source as sources
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.reads import Read, Reads, full_read, whole_reads
+from weft.core.types import ArrayType
+
+__all__ = ["Candidate", "explain", "infer_layouts", "read_cost", "reads_of"]
+
+Order = tuple[int, ...]
+
+LINE = 64
+# What a core keeps at hand: lines of a read that fits are fetched once, whatever the order.
+CACHE = 2**18
+# How much more row-major has to cost. Smaller differences were not seen in time.
+MARGIN = 1.3
+# Different reads of a computed value that are told apart; with more, it is read as a whole.
+_KINDS = 16
+_CANDIDATES = 8
+
+
+class Candidate(NamedTuple):
+    """An order that an input may have, the bytes that reading it then moves, and the read that
+    it is best for (None for row-major)."""
+
+    order: Order
+    cost: float
+    read: Read | None
+
+
+def infer_layouts(
+    jaxpr: Jaxpr,
+    inputs: Sequence[Order | None],
+    outputs: Sequence[Order | None],
+    partitioned: bool = False,
+) -> tuple[list[Order], list[Order]]:
+    """A major-to-minor order for every input and result of a program.
+
+    Orders that are given stay. None is answered with the order that the input is read along; for a
+    result that is moved there from an input, with the order that makes the move a plain copy; and
+    with row-major where nothing speaks for another. In a program that the compiler splits over
+    devices (`partitioned`), loops and branches take everything row by row (see `keep_layouts`), so
+    reads in them speak for nothing.
+    """
+    sources_of = [
+        _moved_from(jaxpr, i) if order is None else None for i, order in enumerate(outputs)
+    ]
+    found = [
+        _best(candidates(var.type, tuple(r for r in reads if not (partitioned and r.carried))))
+        if order is None
+        else tuple(order)
+        for var, order, reads in zip(
+            jaxpr.inputs, inputs, _input_reads(jaxpr, outputs, sources_of), strict=True
+        )
+    ]
+    results = []
+    for atom, order, source in zip(jaxpr.outputs, outputs, sources_of, strict=True):
+        if order is not None:
+            results.append(tuple(order))
+        elif source is None:
+            results.append(tuple(range(atom.type.ndim)))
+        else:
+            results.append(_moved(source[1], found[source[0]], atom.type))
+    return found, results
+
+
+def reads_of(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> list[Reads]:
+    """For each input the different reads of it; `outputs` as in `infer_layouts`."""
+    orders = (None,) * len(jaxpr.outputs) if outputs is None else outputs
+    moved = [_moved_from(jaxpr, i) if o is None else None for i, o in enumerate(orders)]
+    return _input_reads(jaxpr, orders, moved)
+
+
+def explain(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> str:
+    """For each input the orders that were compared, what each costs, and for which line it is."""
+    lines = []
+    for i, (var, reads) in enumerate(zip(jaxpr.inputs, reads_of(jaxpr, outputs), strict=True)):
+        compared = candidates(var.type, reads)
+        best = _best(compared)
+        lines.append(f"input {i}, {var.type}: {best}")
+        for order, cost, read in compared:
+            place = sources.locate(read.source) if read is not None else None
+            where = f", as {place.file}:{place.line} reads it" if place else ""
+            lines.append(f"  {order} moves {cost:,.0f} bytes{where}")
+    return "\n".join(lines)
+
+
+# ---- following reads backward ----------------------------------------------------------------
+
+
+def _input_reads(
+    jaxpr: Jaxpr, outputs: Sequence[Order | None], moved: Sequence[Any]
+) -> list[Reads]:
+    demands: list[Reads] = []
+    for atom, order, source in zip(jaxpr.outputs, outputs, moved, strict=True):
+        walk = full_read(atom.type).walk
+        if order is not None:
+            walk = tuple(sorted(walk, key=lambda s: order.index(s.dim)))
+        # A result that is moved there takes the order of what it is moved from.
+        demands.append((Read(walk, free=source is not None, written=True),))
+    return _Follower().reads(jaxpr, demands)
+
+
+class _Follower:
+    """Follows the reads of programs' results to their inputs, each program once per demand."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, list[Reads]] = {}
+
+    def reads(self, jaxpr: Jaxpr, demands: Sequence[Reads]) -> list[Reads]:
+        """The reads of each input, given those of each result."""
+        key = (jaxpr, tuple(demands))
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._follow(jaxpr, demands)
+        return found
+
+    def _follow(self, jaxpr: Jaxpr, demands: Sequence[Reads]) -> list[Reads]:
+        totals: dict[Any, dict[Any, Read]] = {var: {} for var in jaxpr.inputs}
+        inputs = set(jaxpr.inputs)
+
+        def add(atoms: Sequence[Any], of: Sequence[Reads], source: Any) -> None:
+            # An operation that takes a value twice looks at it once.
+            seen: dict[Any, int] = {}
+            for place, (atom, reads) in enumerate(zip(atoms, of, strict=True)):
+                if type(atom) is not Var or atom.type.size == 0:
+                    continue
+                total = totals.setdefault(atom, {})
+                for read in reads:
+                    kind = read._replace(times=0.0, source=None)
+                    taken = seen.setdefault((atom, kind), place) != place
+                    if taken or any(s.extent == 0 for s in read.walk):
+                        continue
+                    own = read if read.source is not None else read._replace(source=source)
+                    total[kind] = _merged(total.get(kind), own, atom in inputs)
+
+        add(jaxpr.outputs, demands, None)
+        for eqn in reversed(jaxpr.eqns):
+            of = [
+                _once(totals.pop(var, {}), var.type, eqn.primitive in rules.layout)
+                for var in eqn.outputs
+            ]
+            if any(of) or eqn.effects:
+                add(eqn.inputs, self._operands(eqn, of), eqn.source)
+        return [tuple(totals[var].values()) for var in jaxpr.inputs]
+
+    def _operands(self, eqn: Equation, demands: Sequence[Reads]) -> Sequence[Reads]:
+        rule: Callable[..., Any] = rules.reads.get(eqn.primitive) or whole_reads
+        found: Sequence[Reads] = rule(eqn, demands, self.reads)
+        return found
+
+
+def _merged(before: Read | None, read: Read, is_input: bool) -> Read:
+    """Reads of an input add up; what reads a computed value does so while it is computed."""
+    if before is None:
+        return read
+    times = before.times + read.times if is_input else max(before.times, read.times)
+    return before._replace(times=times)
+
+
+def _once(reads: dict[Any, Read], type: ArrayType, same: bool) -> Reads:
+    """The reads of a computed value as its computation meets them: loops and branches take it
+    ready. `same`: it is the value of an operand unchanged, which they might read themselves."""
+    if not reads or (same and len(reads) <= 4 * _KINDS):
+        return tuple(reads.values())
+    if len(reads) > _KINDS or any(read.carried for read in reads.values()):
+        first = next(iter(reads.values()))
+        return (full_read(type)._replace(source=first.source),)
+    return tuple(read._replace(times=min(read.times, 1.0)) for read in reads.values())
+
+
+# ---- what orders cost ------------------------------------------------------------------------
+
+
+def candidates(type: ArrayType, reads: Reads) -> list[Candidate]:
+    """Row-major and the orders that suit the costliest reads, each with what all reads cost."""
+    row_major = tuple(range(type.ndim))
+    best_for: dict[Order, Read | None] = {row_major: None}
+    for read in sorted(reads, key=lambda read: -read_cost(type, row_major, (read,))):
+        if len(best_for) > _CANDIDATES:
+            break
+        walked = list(dict.fromkeys(s.dim for s in reversed(read.walk) if s.dim >= 0))[::-1]
+        rest = [d for d in row_major if d not in walked]
+        best_for.setdefault(_settled([*rest, *walked], type), read)
+    return [Candidate(o, read_cost(type, o, reads), read) for o, read in best_for.items()]
+
+
+def _best(compared: Sequence[Candidate]) -> Order:
+    row_major = compared[0]
+    best = min(compared, key=lambda candidate: (candidate.cost, candidate.order))
+    return best.order if best.cost * MARGIN <= row_major.cost else row_major.order
+
+
+def _settled(order: Sequence[int], type: ArrayType) -> Order:
+    """An order with the dimensions of length 1, whose places say nothing, where they stand out
+    least."""
+    row_major = tuple(range(type.ndim))
+    real = [d for d in order if type.shape[d] != 1]
+    if type.size < 2 or real == sorted(real):
+        return row_major
+    return (*(d for d in row_major if type.shape[d] == 1), *real)
+
+
+def read_cost(type: ArrayType, order: Order, reads: Sequence[Read]) -> float:
+    """The bytes that reading moves from memory where an array lies in an order."""
+    strides = [0] * type.ndim
+    stride = type.dtype.itemsize
+    for d in reversed(order):
+        strides[d] = stride
+        stride *= type.shape[d]
+    cost = 0.0
+    for read in reads:
+        loops = [(s.extent, strides[s.dim] * s.step if s.dim >= 0 else stride) for s in read.walk]
+        least = _bytes(sorted(loops, key=lambda loop: -loop[1]), type.dtype.itemsize)
+        # What stays in the cache is fetched once, in whichever order it is looked at.
+        known = read.free or least <= CACHE
+        cost += read.times * (least if known else _bytes(loops, type.dtype.itemsize))
+    return cost
+
+
+def _bytes(loops: Sequence[tuple[int, int]], itemsize: int) -> int:
+    """The bytes of the lines that loops of (extent, distance in bytes) touch, in their order."""
+    run, count = itemsize, 1
+    rest = list(loops)
+    while rest and rest[-1][1] == run:  # Each loop goes on where the one inside of it ends.
+        run *= rest.pop()[0]
+    if rest and rest[-1][1] < LINE:
+        extent, distance = rest.pop()
+        run += (extent - 1) * distance
+    for extent, _ in rest:
+        count *= extent
+    return count * -(-run // LINE) * LINE
+
+
+# ---- results that are moved inputs -----------------------------------------------------------
+
+
+def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
+    """The input of which a result has elements that were only moved, and for each dimension of the
+    result the input's; None where there is none."""
+    made = jaxpr.derived("makers", lambda: _makers(jaxpr))
+    inputs = jaxpr.derived("input numbers", lambda: {v: i for i, v in enumerate(jaxpr.inputs)})
+    atom = jaxpr.outputs[result]
+    dims = tuple(range(atom.type.ndim))
+    while type(atom) is Var:
+        if atom in inputs:
+            return inputs[atom], dims
+        eqn, number = made[atom]
+        rule = rules.moves.get(eqn.primitive)
+        moved = rule(eqn, number) if rule is not None else None
+        if moved is not None and isinstance(moved[0], Jaxpr):
+            moved = _moved_from(*moved)
+        if moved is None:
+            return None
+        operand, of = moved
+        dims = tuple(of[d] if d >= 0 else -1 for d in dims)
+        atom = eqn.inputs[operand]
+    return None
+
+
+def _makers(jaxpr: Jaxpr) -> dict[Any, tuple[Equation, int]]:
+    return {var: (eqn, i) for eqn in jaxpr.eqns for i, var in enumerate(eqn.outputs)}
+
+
+def _moved(dims: Order, order: Order, type: ArrayType) -> Order:
+    """The order of a result whose dimension i is dimension `dims[i]` of an array in an order."""
+    place = {d: i for i, d in enumerate(order)}
+    return _settled(sorted(range(type.ndim), key=lambda i: place.get(dims[i], -1)), type)

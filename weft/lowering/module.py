@@ -1,0 +1,444 @@
+"""Lowering: from a jaxpr to a StableHLO module, one lowering rule per equation.
+
+Every operation carries a location with the user's line and the names of the transformations and the
+primitive. A program inside an equation becomes a function of the module, emitted once.
+
+Effects are kept in order by data: each of them takes a number from the one before it and gives one
+to the next. The number goes through loops, conditionals and called functions like any other value,
+which XLA's tokens, made for this, do not do on every backend. Those that need not be in order are,
+too: XLA runs callbacks one after the other anyway, and what is printed reads better so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.arrays.relayout import layout_mode
+from weft.base import source as sources
+from weft.base.timing import charged
+from weft.base.util import collection_paused
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, Literal, Var
+from weft.core.types import ArrayType
+from weft.errors import JaxprError, MissingRuleError
+from weft.lowering.partition import MeshTable, sharding_attribute, unsplit_rows
+from weft.ops.structural.extended_dtypes import physical_type
+from weft.runtime import stablehlo, stablehlo_attributes
+from weft.sharding import AbstractMesh, Mesh, Sharding
+
+__all__ = ["LoweringContext", "ManualMesh", "ModuleContext", "lower_to_module"]
+
+Attributes = dict[str, Any]
+
+
+class ManualMesh(NamedTuple):
+    """A mesh along some of whose axes programs say themselves what they communicate, and the
+    partitions that its devices run, in its shape."""
+
+    mesh: Any
+    axes: frozenset[str]
+    partitions: np.ndarray[Any, Any]
+
+    def key(self) -> Any:
+        """What tells it from others in a module."""
+        return self.mesh, self.axes
+
+
+class ModuleContext:
+    """What is common to the lowering of one module.
+
+    Partition p of the program runs on `devices[p]`; a program on one device may have none.
+    """
+
+    __slots__ = (
+        "callbacks",
+        "channels",
+        "devices",
+        "foreign_calls",
+        "foreign_places",
+        "functions",
+        "locations",
+        "manual",
+        "meshes",
+        "module",
+        "order",
+        "platform",
+    )
+
+    def __init__(self, module: Any, platform: str, devices: Sequence[Any] = ()) -> None:
+        self.module = module
+        self.platform = platform
+        self.devices = tuple(devices)
+        self.meshes = MeshTable(module, devices)
+        self.functions: dict[Any, str] = {}
+        # Keyed by the identity of the code object: hashing one reads its whole bytecode.
+        self.locations: dict[Any, Any] = {}
+        # The Python functions that the module's callbacks call, by index.
+        self.callbacks: list[Any] = []
+        # Whether compiled code that the module calls has side effects; None where it calls none.
+        self.foreign_calls: bool | None = None
+        # The names that it calls, each with the line of the first call, for errors of that code.
+        self.foreign_places: dict[str, sources.Source | None] = {}
+        # The number that the next effect takes; None before the first one of a function.
+        self.order: Any = None
+        # The mesh whose axes are manual where operations are written now, if any are.
+        self.manual: ManualMesh | None = None
+        self.channels = 0
+
+    def new_channel(self) -> int:
+        """A number for a collective that no other one in the module has."""
+        self.channels += 1
+        return self.channels
+
+    def mesh_symbol(self, mesh: Mesh | AbstractMesh) -> str:
+        """The name of a mesh in the module, which declares it once."""
+        return self.meshes.symbol(mesh)
+
+    def partitions(self, mesh: Mesh | AbstractMesh) -> np.ndarray[Any, Any]:
+        """The numbers of the partitions that run on the devices of a mesh, in its shape."""
+        return self.meshes.partitions(mesh)
+
+    def sharding(self, how: Sharding, type: ArrayType) -> Any:
+        """The attribute that says how values of a type are split (see `sharding_attribute`)."""
+        return sharding_attribute(self.meshes, how, type)
+
+    def keep_whole(self, value: Any, dimensions: Sequence[int]) -> Any:
+        """A value of which the compiler must not split some dimensions over devices."""
+        manual = self.manual
+        if len(self.devices) <= 1:
+            return value
+        if manual is None:
+            symbol = self.meshes.some_symbol()
+        elif manual.axes.issuperset(manual.mesh.axis_names):
+            return value
+        else:
+            symbol = self.mesh_symbol(manual.mesh)
+        names = tuple(() if i in dimensions else None for i in range(value.type.rank))
+        return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
+
+    def run_on_first(self, operation: Any) -> None:
+        """Says that the first device alone runs an operation, one that has to happen once. In a
+        manual computation every device runs it."""
+        if len(self.devices) > 1 and self.manual is None and operation is not None:
+            stablehlo.on_one_device(operation, self.meshes.declare((), (0,)))
+
+    def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
+        """The MLIR location of an equation."""
+        key = (id(source[0]), source[1], scope, name) if source else (scope, name)
+        found = self.locations.get(key)
+        if found is None:
+            place = sources.locate(source)
+            stack = f"{scope}/{name}" if scope else name
+            file, line, function = place or ("unknown", 0, "unknown")
+            found = stablehlo.location(file, line, function, stack)
+            self.locations[key] = found
+        return found
+
+
+class LoweringContext:
+    """What a lowering rule is told: the types of operands and results, and the module.
+
+    `primitive` and `effects` are those of the equation; `lower_jaxpr` and `call_jaxpr` emit
+    programs that the equation holds. Loops and conditionals are emitted with `while_` and `case`,
+    which carry the order of effects along where the equation has some.
+
+    in_types, out_types: the `ArrayType`s of the operands and results; `result_ir_types()` are those
+    of the results in MLIR; platform: "cpu" or "cuda"; primitive, effects: of the equation;
+    module: the `ModuleContext` (meshes, functions, channels, callbacks);
+    scope: the names around the equation, for locations; source: the line that it was recorded at.
+
+    A rule emits where the equation stands, with `mlir.builders` or `mlir.hlo`; a constant is
+    `mlir.constant(value, shape, dtype)`, a kernel that is not StableHLO `mlir.custom_call`.
+    """
+
+    __slots__ = ("effects", "in_types", "module", "out_types", "primitive", "scope", "source")
+
+    def __init__(
+        self,
+        module: ModuleContext,
+        primitive: Any,
+        in_types: Sequence[ArrayType],
+        out_types: Sequence[ArrayType],
+        scope: str,
+        effects: frozenset[Any] = frozenset(),
+        source: sources.Source | None = None,
+    ) -> None:
+        self.effects = effects
+        self.source = source
+        self.module = module
+        self.primitive = primitive
+        self.in_types = in_types
+        self.out_types = out_types
+        self.scope = scope
+
+    @property
+    def platform(self) -> str:
+        """The name of the platform that the module is for."""
+        return self.module.platform
+
+    def result_ir_types(self) -> list[Any]:
+        """The MLIR types of the equation's results."""
+        return ir_types(self.out_types)
+
+    def lower_jaxpr(self, jaxpr: Jaxpr, values: Sequence[Any], scope: str = "") -> list[Any]:
+        """Emits the operations of a program in place."""
+        inner = f"{self.scope}/{scope}" if self.scope and scope else self.scope or scope
+        return lower_equations(self.module, jaxpr, values, inner)
+
+    def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
+        """Emits a call of the function that a program becomes."""
+        manual = self.module.manual
+        key = (jaxpr, name, None if manual is None else manual.key())
+        symbol = self.module.functions.get(key)
+        if symbol is None:
+            symbol = lower_function(self.module, jaxpr, name, public=False)
+            self.module.functions[key] = symbol
+        types = ir_types(jaxpr.out_types)
+        if not jaxpr.effects:
+            return stablehlo.call(symbol, values, types)
+        order = self.order()
+        *outs, last = stablehlo.call(symbol, [*values, order], [*types, order.type])
+        self.set_order(last)
+        return outs
+
+    # -- effects ----------------------------------------------------------------------------------
+
+    def order(self) -> Any:
+        """The number (a scalar of 32 bits) that the next effect has to take."""
+        if self.module.order is None:
+            self.module.order = stablehlo.constant(0, (), np.int32)
+        return self.module.order
+
+    def set_order(self, number: Any) -> None:
+        """Says which number came out of the last effect."""
+        self.module.order = number
+
+    def add_callback(self, function: Callable[..., Any]) -> int:
+        """Adds a Python function that the program may call: its index among them.
+
+        It is called with NumPy arrays and returns a tuple of NumPy arrays.
+        """
+        self.module.callbacks.append(function)
+        return len(self.module.callbacks) - 1
+
+    def while_(
+        self,
+        operands: Sequence[Any],
+        condition: Callable[[list[Any]], Any],
+        body: Callable[[list[Any]], Sequence[Any]],
+    ) -> list[Any]:
+        """Like `stablehlo.while_`; the order of effects goes in, through every step, and out."""
+        if not self.effects:
+            return list(stablehlo.while_(operands, condition, body))
+
+        def ordered_condition(state: list[Any]) -> Any:
+            # What comes out of the condition goes nowhere: the body starts when it has ended.
+            self.set_order(state[-1])
+            return condition(state[:-1])
+
+        def ordered_body(state: list[Any]) -> Sequence[Any]:
+            self.set_order(state[-1])
+            outs = body(state[:-1])
+            return [*outs, self.order()]
+
+        found = stablehlo.while_([*operands, self.order()], ordered_condition, ordered_body)
+        self.set_order(found[-1])
+        return list(found[:-1])
+
+    def case(
+        self, index: Any, branches: Sequence[Callable[[], Sequence[Any]]], types: Sequence[Any]
+    ) -> list[Any]:
+        """Like `stablehlo.case`; the order of effects goes into every branch and comes out."""
+        if not self.effects:
+            return list(stablehlo.case(index, branches, types))
+        order = self.order()
+
+        def ordered(branch: Callable[[], Sequence[Any]]) -> Callable[[], Sequence[Any]]:
+            def body() -> Sequence[Any]:
+                self.set_order(order)
+                outs = branch()
+                return [*outs, self.order()]
+
+            return body
+
+        found = stablehlo.case(index, [ordered(b) for b in branches], [*types, order.type])
+        self.set_order(found[-1])
+        return list(found[:-1])
+
+
+def ir_types(types: Sequence[ArrayType]) -> list[Any]:
+    """The MLIR types of values as they are stored."""
+    return [stablehlo.array_type_to_ir(physical_type(type)) for type in types]
+
+
+@charged("lowering")
+def lower_to_module(
+    jaxpr: Jaxpr,
+    name: str,
+    platform: str,
+    donated: Sequence[bool] | None = None,
+    *,
+    devices: Sequence[Any] = (),
+    in_shardings: Sequence[Sharding | None] | None = None,
+    out_shardings: Sequence[Sharding | None] | None = None,
+    layouts: tuple[Sequence[Any] | None, Sequence[Any] | None] = (None, None),
+) -> ModuleContext:
+    """The module whose entry point computes a program.
+
+    `donated` marks the inputs whose buffers the program may overwrite. For a program on several
+    `devices` the shardings say how its inputs and results are split (None: the compiler chooses).
+    The `layouts` are those of inputs and of results that are not row-major.
+    """
+    count = max(1, len(devices))
+    module = stablehlo.Module(f"jit_{name}", num_partitions=count)
+    context = ModuleContext(module, platform, devices)
+    arguments: list[Attributes] = [{} for _ in jaxpr.inputs]
+    results: list[Attributes] = [{} for _ in jaxpr.outputs]
+    for own, flag in zip(arguments, donated or (), strict=False):
+        if flag:
+            own["jax.buffer_donor"] = stablehlo_attributes.boolean(True)
+    for attributes, types, wanted in (
+        (arguments, jaxpr.in_types, layouts[0]),
+        (results, jaxpr.out_types, layouts[1]),
+    ):
+        for own, type, layout in zip(attributes, types, wanted or (), strict=bool(wanted)):
+            if layout is not None:
+                own["mhlo.layout_mode"] = layout_mode(layout, type)
+    with collection_paused():
+        if count > 1:
+            _place(context, arguments, jaxpr.in_types, in_shardings)
+            _place(context, results, jaxpr.out_types, out_shardings)
+        lower_function(
+            context,
+            jaxpr,
+            "main",
+            public=True,
+            scope=f"jit({name})",
+            attributes=(arguments, results),
+        )
+    return context
+
+
+def _place(
+    context: ModuleContext,
+    attributes: Sequence[Attributes],
+    types: Sequence[ArrayType],
+    shardings: Sequence[Sharding | None] | None,
+) -> None:
+    """Adds the shardings to the attributes of the arguments or results of the entry point."""
+    if shardings is None:
+        shardings = (None,) * len(types)
+    for own, type, how in zip(attributes, types, shardings, strict=True):
+        if how is not None:
+            own["sdy.sharding"] = context.sharding(how, type)
+        elif physical_type(type) is not type:
+            own["sdy.sharding"] = unsplit_rows(context.meshes, type)
+
+
+def lower_function(
+    context: ModuleContext,
+    jaxpr: Jaxpr,
+    name: str,
+    *,
+    public: bool,
+    scope: str = "",
+    attributes: tuple[Sequence[Attributes], Sequence[Attributes]] = ((), ()),
+) -> str:
+    """Emits a program as a function and answers with its symbol.
+
+    A function that is called and has effects takes the order after its other arguments and
+    gives it after its other results. `attributes` are those of a public function's arguments and
+    results.
+    """
+    order = [stablehlo.tensor_type((), np.int32)]
+    if public or not jaxpr.effects:
+        order = []
+    function = context.module.function(
+        name,
+        ir_types(jaxpr.in_types) + order,
+        ir_types(jaxpr.out_types) + order,
+        public=public,
+        arg_attributes=attributes[0],
+        result_attributes=attributes[1],
+    )
+    outside = context.order
+    with function:
+        scope = scope or f"jit({name})"
+        values = function.arguments[: len(jaxpr.inputs)]
+        context.order = function.arguments[-1] if order else None
+        outs = lower_equations(context, jaxpr, values, scope)
+        function.return_([*outs, context.order] if order else outs)
+    context.order = outside
+    return str(function.name)
+
+
+def lower_equations(
+    context: ModuleContext, jaxpr: Jaxpr, values: Sequence[Any], scope: str
+) -> list[Any]:
+    """Emits the operations of a program at the current place."""
+    env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
+    constants: dict[Any, Any] = {}
+
+    def read(atom: Any) -> Any:
+        if type(atom) is Var:
+            return env[atom]
+        return _literal(atom, constants)
+
+    lower_rules, for_platform, platform = rules.lower, rules.lower_for_platform, context.platform
+    value_class = stablehlo.ir.Value
+    entered = None
+    current = None
+    try:
+        for eqn in jaxpr.eqns:
+            primitive = eqn.primitive
+            source = eqn.source
+            around = scope
+            if source is not None and len(source) == 3:
+                around = f"{scope}/{source[2].path}" if scope else source[2].path
+            location = context.location(source, around, primitive.name)
+            if location is not current:
+                if entered is not None:
+                    entered.__exit__(None, None, None)
+                entered = current = location
+                entered.__enter__()
+            inputs = [read(atom) for atom in eqn.inputs]
+            rule_context = LoweringContext(
+                context,
+                primitive,
+                [atom.type for atom in eqn.inputs],
+                [var.type for var in eqn.outputs],
+                around,
+                eqn.effects,
+                source,
+            )
+            rule = for_platform.get((primitive, platform)) if for_platform else None
+            out = (rule or lower_rules[primitive])(rule_context, *inputs, **eqn.params)
+            if isinstance(out, value_class):
+                env[eqn.outputs[0]] = out
+            else:
+                results: Any = getattr(out, "results", out)
+                env.update(zip(eqn.outputs, results, strict=True))
+    except (MissingRuleError, JaxprError) as error:
+        # Lowering runs when the program is complete: the line that counts is the recorded one.
+        if not getattr(error, "placed", False) and eqn.source is not None:
+            error.where = eqn.source
+            error.placed = True  # type: ignore[union-attr]
+        raise
+    finally:
+        if entered is not None:
+            entered.__exit__(None, None, None)
+    return [read(atom) for atom in jaxpr.outputs]
+
+
+def _literal(literal: Literal, constants: dict[Any, Any]) -> Any:
+    """The constant of a literal, emitted once per block for equal numbers of one type."""
+    dtype = literal.type.dtype
+    # Equal numbers may differ (0.0 and -0.0), so the text of the number is part of the key.
+    key = (repr(literal.value), dtype)
+    found = constants.get(key)
+    if found is None:
+        found = constants[key] = stablehlo.constant(literal.value, (), dtype)
+    return found

@@ -1,0 +1,117 @@
+"""Small arrays on the CPU are reshaped, cut and joined by NumPy.
+
+Compiling a program takes XLA ten milliseconds. To run one that moves a few elements takes six
+microseconds; NumPy, which needs no program, takes eight, and there is nothing that it could round
+otherwise. So a script that moves small arrays a few times, or a loop over `x[:i]` in which every
+shape is a new one, would spend all its time on compiling. What only applies primitives with an
+`on_host` rule to small arrays is therefore compiled when it has run often enough to gain by that.
+
+Nothing is lost by it: operands lie in the memory of a CPU row by row and were put nowhere on
+purpose, and where one is still being computed nobody waits for it: then a program is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.array import Array
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, Literal
+from weft.lowering.executables import LITTLE, Program
+from weft.runtime import buffers, client
+
+__all__ = ["program_on_host"]
+
+# The two microseconds that a program would have saved each time, in all a fifth of compiling it.
+OFTEN = 1000
+
+
+class Moved:
+    """Buffers that were made already, in place of those that a running program is to fill."""
+
+    __slots__ = ("made",)
+
+    def __init__(self, made: list[Any]) -> None:
+        self.made = made
+
+    def consume_with_handlers(self, handlers: list[Any]) -> list[Any]:
+        """The buffers."""
+        return self.made
+
+
+class MovingExecutable:
+    """A program that only moves elements: NumPy runs it, until it is compiled.
+
+    Callers keep `execute` and `handlers`, so these stay the same objects.
+    """
+
+    __slots__ = ("count", "device", "handlers", "jaxpr", "make", "run")
+
+    def __init__(self, jaxpr: Jaxpr, device: Any, make: Callable[[], Program]) -> None:
+        self.jaxpr = jaxpr
+        self.device = device
+        self.make = make
+        self.run: Callable[[Sequence[Any]], Any] | None = None
+        self.count = 0
+        self.handlers: list[Any] = []
+
+    def execute(self, operands: Sequence[Any]) -> Any:
+        """Runs the program on buffers; what it answers has the method `consume_with_handlers`."""
+        if self.run is not None:
+            return self.run(operands)
+        self.count += 1
+        if self.count > OFTEN or not all(map(buffers.is_ready, operands)):
+            program = self.make()
+            self.handlers[:] = program.handlers
+            self.run = program.execute
+            return self.run(operands)
+        outs = self.move([buffers.to_numpy(x) for x in operands])
+        types = self.jaxpr.out_types
+        return Moved(
+            [
+                buffers.put(np.asarray(out), type, self.device, copy=True)
+                for out, type in zip(outs, types, strict=True)
+            ]
+        )
+
+    def move(self, values: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
+        """The results from the operands."""
+        known: dict[Any, Any] = dict(zip(self.jaxpr.inputs, values, strict=True))
+        for eqn in self.jaxpr.eqns:
+            operands = [_value(known, x) for x in eqn.inputs]
+            out = rules.on_host[eqn.primitive](*operands, **eqn.params)
+            outs = out if eqn.primitive.multiple_results else [out]
+            known.update(zip(eqn.outputs, outs, strict=True))
+        return [_value(known, x) for x in self.jaxpr.outputs]
+
+
+def _value(known: dict[Any, Any], atom: Any) -> Any:
+    if isinstance(atom, Literal):
+        return np.asarray(atom.value, atom.type.dtype)
+    return known[atom]
+
+
+def program_on_host(
+    jaxpr: Jaxpr,
+    arrays: Sequence[Array],
+    make: Callable[[], Program],
+    multiple_results: bool = True,
+) -> Program | None:
+    """The program of a jaxpr for such operands that NumPy runs until `make` compiles it; None where
+    it has to be compiled at once."""
+    types = [*jaxpr.in_types, *jaxpr.out_types]
+    backend = client.backend()
+    if (
+        not all(eqn.primitive in rules.on_host for eqn in jaxpr.eqns)
+        or backend.platform != "cpu"
+        or sum(type.size for type in types) > LITTLE
+        or not all(isinstance(type.dtype, np.dtype) for type in types)
+        # A signature that is the type alone: on the default device, not on purpose, row-major.
+        or any(array.signature is not array.type for array in arrays)
+    ):
+        return None
+    executable = MovingExecutable(jaxpr, backend.default_device, make)
+    return Program(executable, jaxpr.out_types, None, multiple_results)

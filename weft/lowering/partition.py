@@ -1,0 +1,138 @@
+"""How a module on several devices speaks of meshes and shardings, in the words of Shardy.
+
+Partition p of a program runs on its device p. A mesh is declared in the module once, with the
+partitions in its own order; a sharding becomes an attribute that names axes of a declared mesh.
+See https://openxla.org/shardy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core.types import ArrayType
+from weft.errors import Fix, WeftValueError
+from weft.ops.structural.extended_dtypes import physical_type
+from weft.runtime import stablehlo
+from weft.sharding import AbstractMesh, Mesh, NamedSharding, Sharding
+
+__all__ = ["MeshTable", "sharding_attribute", "unsplit_rows"]
+
+Axes = tuple[tuple[str, int], ...]
+
+
+class MeshTable:
+    """The meshes that a module declares, and the devices whose partitions they arrange."""
+
+    __slots__ = ("_partitions", "_symbols", "devices", "module")
+
+    def __init__(self, module: Any, devices: Sequence[Any]) -> None:
+        self.module = module
+        self.devices = tuple(devices)
+        self._symbols: dict[tuple[Axes, tuple[int, ...]], str] = {}
+        self._partitions: dict[Any, np.ndarray[Any, Any]] = {}
+
+    def partitions(self, mesh: Mesh | AbstractMesh) -> np.ndarray[Any, Any]:
+        """The partition numbers of the devices of a mesh, in its shape.
+
+        Raises WeftValueError where the mesh does not have exactly the devices of the program.
+        """
+        found = self._partitions.get(mesh)
+        if found is None:
+            if isinstance(mesh, AbstractMesh):
+                numbers = list(range(mesh.size))
+            else:
+                position = {device: i for i, device in enumerate(self.devices)}
+                numbers = [position.get(device, -1) for device in mesh.device_list]
+            if len(numbers) != max(1, len(self.devices)) or -1 in numbers:
+                raise other_devices(mesh, self.devices)
+            found = np.asarray(numbers, np.int64).reshape(mesh.axis_sizes)
+            self._partitions[mesh] = found
+        return found
+
+    def symbol(self, mesh: Mesh | AbstractMesh) -> str:
+        """The name of the mesh in the module, which declares it from now on."""
+        axes = tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
+        return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
+
+    def some_symbol(self) -> str:
+        """The name of a mesh over all partitions, for what refers to no axis: the first one."""
+        for (axes, _), symbol in self._symbols.items():
+            if axes:
+                return symbol
+        n = max(1, len(self.devices))
+        return self.declare((("devices", n),), tuple(range(n)))
+
+    def declare(self, axes: Axes, numbers: tuple[int, ...]) -> str:
+        """The name of the mesh with these axes and partitions, in row-major order."""
+        found = self._symbols.get((axes, numbers))
+        if found is None:
+            # Shardy takes 0, 1, 2, … to be meant where no numbers are given, and only there.
+            plain = bool(axes) and numbers == tuple(range(len(numbers)))
+            found = stablehlo.mesh(self.module, axes, () if plain else numbers)
+            self._symbols[axes, numbers] = found
+        return found
+
+
+def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
+    """The error for a mesh over other devices than the program runs on."""
+    if isinstance(mesh, AbstractMesh):
+        return WeftValueError(
+            "a program over an abstract mesh runs on as many devices as the mesh has",
+            operation="compile",
+            got=f"{mesh!r:.200} and {max(1, len(devices))} of {mesh.size} devices",
+            wanted=f"a mesh of devices, or arguments that were put on {mesh.size} devices",
+            fix=Fix(
+                "mesh",
+                f"use weft.make_mesh({mesh.axis_sizes!r}, {mesh.axis_names!r}), or trace only "
+                "(weft.make_jaxpr, weft.eval_shape)",
+                {"axis_shapes": mesh.axis_sizes, "axis_names": mesh.axis_names},
+            ),
+        )
+    return WeftValueError(
+        "a program refers to a mesh that has other devices than it runs on",
+        operation="compile",
+        got=f"{mesh!r:.200}",
+        wanted=f"a mesh over all of {', '.join(map(str, devices)) or 'the one device'}",
+        fix=Fix(
+            "mesh",
+            "use meshes over one set of devices, and put the arguments on it with weft.device_put",
+            {"devices": tuple(devices)},
+        ),
+    )
+
+
+def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -> Any:
+    """How values of a type are split, as an attribute; the integers behind a random key stay
+    together."""
+    names: list[tuple[str, ...] | None]
+    if isinstance(sharding, NamedSharding):
+        symbol, spec = meshes.symbol(sharding.mesh), sharding.spec
+        names = [None if spec.is_open(i) else spec.entry_axes(i) for i in range(type.ndim)]
+    else:
+        symbol, names = _tiles(meshes, sharding, type.ndim)
+    rows = physical_type(type).ndim - type.ndim
+    return stablehlo.sharding(symbol, (*names, *[()] * rows))
+
+
+def unsplit_rows(meshes: MeshTable, type: ArrayType) -> Any:
+    """How random keys are split where the compiler chooses: their integers stay together."""
+    rows = physical_type(type).ndim - type.ndim
+    return stablehlo.sharding(meshes.some_symbol(), (None,) * type.ndim + ((),) * rows)
+
+
+def _tiles(meshes: MeshTable, sharding: Sharding, ndim: int) -> tuple[str, list[Any]]:
+    """A mesh made for one sharding, an axis for each dimension, and how it splits dimensions."""
+    assignment = sharding.assignment(ndim)
+    position = {device: i for i, device in enumerate(meshes.devices)}
+    numbers = np.asarray([position[device] for device in sharding.device_list])
+    if assignment is None:
+        assignment = np.arange(len(numbers)).reshape((1,) * ndim + (-1,))
+    blocks = assignment.shape
+    axes = tuple((f"tiles_{i}", size) for i, size in enumerate(blocks) if size > 1)
+    if not axes:
+        axes = (("tiles", 1),)
+    symbol = meshes.declare(axes, tuple(numbers[assignment].ravel().tolist()))
+    return symbol, [(f"tiles_{i}",) if blocks[i] > 1 else () for i in range(ndim)]

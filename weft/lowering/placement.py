@@ -1,0 +1,194 @@
+"""Where a program runs: on the devices that its operands were put on, or of the meshes in it.
+
+The *place* of a program is None (the default device), a device, or a tuple of devices. The place of
+an array is a device or a sharding over several; None for one that was put nowhere on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.arrays.array import Array
+from weft.core.jaxpr import Jaxpr, jaxprs_in
+from weft.errors import Fix, WeftValueError
+from weft.sharding import (
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    TiledSharding,
+)
+
+__all__ = [
+    "joint_place",
+    "operand_place",
+    "operand_shardings",
+    "outside_mesh",
+    "program_places",
+    "same_devices",
+]
+
+Place = Any
+
+
+def operand_place(
+    arrays: Sequence[Any],
+    operation: str,
+    params: dict[str, Any] | None = None,
+    names: Callable[[], Sequence[str]] | None = None,
+) -> Place:
+    """Where an operation on these arrays runs: None for the default device, a device, or a tuple
+    of devices.
+
+    That is where the arrays were put on purpose; where none was, on the devices of a mesh among
+    the parameters or in a program that they hold. Raises WeftValueError where they name different
+    devices; `names` makes what it calls the arrays.
+    """
+    found: Any = None
+    first = 0
+    for i, array in enumerate(arrays):
+        other = array._committed_place() if type(array) is Array else None
+        if other is not None:
+            if found is None:
+                found, first = other, i
+            elif other is not found and not same_devices(found, other):
+                called = (names()[first], names()[i]) if names else None
+                raise different_devices(operation, found, other, called)
+            elif isinstance(other, Sharding) and not isinstance(found, Sharding):
+                found, first = other, i
+    named = _named_place(params, operation) if params else None
+    if named is not None:
+        if found is not None and not same_devices(found, named):
+            raise outside_mesh(operation, found, named, names()[first] if names else None)
+        if not isinstance(found, Sharding):
+            found = named
+    if isinstance(found, SingleDeviceSharding):
+        return found.device
+    return found.device_list if isinstance(found, (Sharding, Mesh)) else found
+
+
+def joint_place(arrays: Sequence[Any], operation: str) -> Any:
+    """Where results lie that Python computes of arrays: None, a device, or a sharding that gives
+    each of the devices a copy. Raises WeftValueError where the arrays lie on different ones."""
+    place = operand_place(arrays, operation)
+    if type(place) is not tuple:
+        return place
+    for how in operand_shardings(arrays, place) or ():
+        if isinstance(how, NamedSharding):
+            return NamedSharding(how.mesh, PartitionSpec())
+    return TiledSharding(place, None)
+
+
+def _devices(place: Any) -> tuple[Any, ...]:
+    return place.device_list if isinstance(place, (Sharding, Mesh)) else (place,)
+
+
+def same_devices(one: Any, other: Any) -> bool:
+    """Whether two devices, shardings or meshes stand for one set of devices."""
+    first, second = _devices(one), _devices(other)
+    return first is second or set(first) == set(second)
+
+
+def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | None, ...] | None:
+    """For a program on several devices, where its operands lie; None for those that were put
+    nowhere on purpose, and for all where it runs on one."""
+    if type(place) is not tuple:
+        return None
+    committed = (x._committed_place() if type(x) is Array else None for x in arrays)
+    return tuple(how if isinstance(how, Sharding) else None for how in committed)
+
+
+def places_in(params: dict[str, Any]) -> tuple[Any, ...]:
+    """The meshes, and shardings without one, that an application refers to, itself or in the
+    programs that it holds."""
+    found: dict[Any, None] = {}
+    for name in ("mesh", "manual", "sharding"):
+        value = params.get(name)
+        value = getattr(value, "mesh", value)
+        if isinstance(value, (Mesh, SingleDeviceSharding, TiledSharding)):
+            found[value] = None
+    for jaxpr in jaxprs_in(params):
+        found.update(dict.fromkeys(program_places(jaxpr)))
+    return tuple(found)
+
+
+def program_places(jaxpr: Jaxpr) -> tuple[Any, ...]:
+    """The meshes, and shardings without one, that a program refers to."""
+
+    def make() -> tuple[Any, ...]:
+        found: dict[Any, None] = {}
+        for eqn in jaxpr.eqns:
+            if eqn.params:
+                found.update(dict.fromkeys(places_in(eqn.params)))
+        return tuple(found)
+
+    places: tuple[Any, ...] = jaxpr.derived("places", make)
+    return places
+
+
+def _named_place(params: dict[str, Any], operation: str) -> Any:
+    """One of the places among the parameters; all of them are the same devices."""
+    places = places_in(params)
+    for place in places[1:]:
+        if not same_devices(place, places[0]):
+            raise WeftValueError(
+                f"{operation} refers to meshes over different devices",
+                operation=operation,
+                got=f"{_with_devices(places[0])} and {_with_devices(place)}",
+                wanted="meshes over one set of devices; their shapes and orders may differ",
+                fix=Fix("mesh", "use one mesh for all of it", {"meshes": (places[0], place)}),
+            )
+    return places[0] if places else None
+
+
+def _with_devices(place: Any) -> str:
+    """A place for a message: meshes of one shape look alike but for their devices."""
+    if not isinstance(place, (Sharding, Mesh)):
+        return str(place)
+    devices = _devices(place)
+    listed = ", ".join(map(str, devices[:8])) + (", ..." if len(devices) > 8 else "")
+    return f"{place!r:.200} over {listed}"
+
+
+def different_devices(
+    operation: str, one: Any, other: Any, names: tuple[str, str] | None = None
+) -> WeftValueError:
+    """The error for operands that were put on different devices; `names` is what they are
+    called."""
+    which = f": {names[0]} and {names[1]}" if names else ""
+    on = (f"{names[0]} on ", f"{names[1]} on ") if names else ("", "")
+    # What is closed over has no name that could be written.
+    written = names is not None and " " not in "".join(names)
+    kept, moved = names if names and written else ("y", "x")
+    return WeftValueError(
+        f"{operation} got arrays that were put on different devices{which}",
+        operation=operation,
+        got=f"{on[0]}{_with_devices(one)} and {on[1]}{_with_devices(other)}",
+        wanted="arrays on one device, or on the same set of devices",
+        fix=Fix(
+            "device_put",
+            f"move one of them: weft.device_put({moved}, {kept}.sharding)",
+            {"device": one},
+        ),
+    )
+
+
+def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None) -> WeftValueError:
+    """The error for an operand, called `name`, that was put somewhere else than where a program
+    says."""
+    there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
+    what = name or "an array"
+    return WeftValueError(
+        f"{operation} refers to a mesh, and {what} was put on other devices than that",
+        operation=operation,
+        got=f"{what} on {_with_devices(place)}",
+        wanted=f"arrays on the devices of {_with_devices(named)}, or such as were put nowhere on "
+        "purpose",
+        fix=Fix(
+            "device_put",
+            f"move it there: weft.device_put({name or 'x'}, {there!r:.200})",
+            {"device": there},
+        ),
+    )

@@ -1,0 +1,276 @@
+"""Determinants, and their signs and logarithms.
+
+A determinant is a polynomial, with derivatives at singular matrices too, which the textbook formula
+det(A) tr(inverse(A) dA) does not have. Up to 3 by 3 it is written out. Larger matrices get a border
+of three columns U and three rows W that complete them, where the pivoted QR factorization says that
+they are nearest to singular: K = [[A, U], [W, 0]]. With X the last three rows and columns of the
+inverse of K, by the determinant of a Schur complement det(A) = det(K) det(X), and K is regular for
+all A whose rank is at most three less than full. Of lower rank all derivatives up to the third are
+zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.types import type_of
+from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.errors import Fix, WeftNotImplementedError, api_boundary
+from weft.numpy.arguments import convert
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_square, is_complex, returned, widened
+from weft.numpy.linalg.results import SlogdetResult
+from weft.numpy.linalg.solving import identities, solved
+from weft.numpy.repeated import repeated
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import add, div, eq, log, mul, ne, scalar, sign, sub
+from weft.ops.elementwise.complex import complex as complex_of
+from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
+from weft.ops.indexing.slicing import slice_in_dim
+from weft.ops.linalg.lu import lu
+from weft.ops.linalg.matrices import diagonal, matmul, part, swapped
+from weft.ops.linalg.qr import qr
+from weft.ops.reductions.reduce import reduce_or, reduce_prod
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
+
+__all__ = ["det", "slogdet"]
+
+_BORDER = 3
+
+
+# ---- small matrices, written out -----------------------------------------------------------------
+
+
+def _element(a: Any, i: int, j: int) -> Any:
+    batch = type_of(a).shape[:-2]
+    return reshape(part(a, (i, i + 1), (j, j + 1)), batch)
+
+
+def _minor(a: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
+    """The determinant of two rows and columns."""
+    (i, k), (j, m) = rows, columns
+    return sub(mul(_element(a, i, j), _element(a, k, m)), mul(_element(a, i, m), _element(a, k, j)))
+
+
+def _small_det(a: Any) -> Any:
+    """The determinant of 3 by 3 and smaller matrices."""
+    n = type_of(a).shape[-1]
+    if n == 0:
+        return full_like(a, 1, shape=type_of(a).shape[:-2])
+    if n == 1:
+        return _element(a, 0, 0)
+    if n == 2:
+        return _minor(a, (0, 1), (0, 1))
+    terms = [mul(_element(a, 0, j), _minor(a, (1, 2), _others(j))) for j in range(3)]
+    return add(sub(terms[0], terms[1]), terms[2])
+
+
+def _others(i: int) -> tuple[int, int]:
+    first, second = (j for j in range(3) if j != i)
+    return first, second
+
+
+def _small_adjugate(a: Any) -> Any:
+    """The adjugates of 3 by 3 matrices: element (i, j) is the cofactor of (j, i)."""
+    batch = type_of(a).shape[:-2]
+    cofactors = []
+    for i in range(3):
+        for j in range(3):
+            found = _minor(a, _others(j), _others(i))
+            cofactors.append(mul(found, scalar((-1) ** (i + j), found)))
+    flat = [reshape(x, (*batch, 1)) for x in cofactors]
+    return reshape(concatenate(flat, len(batch)), (*batch, 3, 3))
+
+
+# ---- by factors ----------------------------------------------------------------------------------
+
+
+def _parity(pivots: Any, like: Any) -> Any:
+    """1 or -1, by how many exchanges of rows were made, in the dtype of `like`."""
+    of = type_of(pivots)
+    own = broadcasted_iota(dtypes.int32, of.shape, of.ndim - 1)
+    odd = convert(ne(pivots, own), type_of(like).dtype)
+    factors = sub(full_like(odd, 1), add(odd, odd))
+    return reduce_prod(factors, (of.ndim - 1,))
+
+
+def _product(a: Any) -> Any:
+    """The determinant from the factors of LU."""
+    packed, pivots, _ = lu(a)
+    values = diagonal(packed)
+    return mul(reduce_prod(values, (type_of(values).ndim - 1,)), _parity(pivots, values))
+
+
+def _traced_product(a: Any, b: Any) -> Any:
+    """The trace of a b."""
+    ndim = type_of(a).ndim
+    return reduce_sum(mul(a, swapped(b)), (ndim - 2, ndim - 1))
+
+
+@custom_jvp
+def _regular_det(a: Any) -> Any:
+    """The determinant of matrices that are known to be regular."""
+    return _product(a)
+
+
+@_regular_det.defjvp
+def _regular_det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (a,), (da,) = primals, tangents
+    value = _regular_det(a)
+    return value, mul(value, _traced_product(solved(a, identities(a)), da))
+
+
+@custom_jvp
+def _det(a: Any) -> Any:
+    return _product(a)
+
+
+@_det.defjvp
+def _det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (a,), (da,) = primals, tangents
+    return _det(a), _traced_product(_adjugate(a), da)
+
+
+def _adjugate(a: Any) -> Any:
+    """The adjugates, which are det(A) times the inverse of A where that is regular."""
+    of = type_of(a)
+    n, batch = of.shape[-1], of.shape[:-2]
+    inner, border = (0, n), (n, n + _BORDER)
+    completed, hopeless = _bordered(a)
+    inverse = solved(completed, identities(completed))
+    corner = part(inverse, border, border)
+    beside, below = part(inverse, inner, border), part(inverse, border, inner)
+    # The derivative of det(K) det(X), with dX = -below dA beside.
+    own = _scaled(part(inverse, inner, inner), _small_det(corner))
+    found = sub(own, matmul(beside, matmul(_small_adjugate(corner), below)))
+    found = _scaled(found, _regular_det(completed))
+    hopeless = broadcast_in_dim(hopeless, of.shape, tuple(range(len(batch))))
+    return select(hopeless, zeros_like_array(found), found)
+
+
+def _scaled(matrices: Any, factors: Any) -> Any:
+    shape = type_of(matrices).shape
+    return mul(matrices, broadcast_in_dim(factors, shape, tuple(range(len(shape) - 2))))
+
+
+def _bordered(a: Any) -> tuple[Any, Any]:
+    """The matrices with their borders, and which of them are singular nevertheless (and replaced by
+    identity matrices)."""
+    of = type_of(a)
+    n, batch = of.shape[-1], of.shape[:-2]
+    q, r, order = qr(stop_gradient(a), pivoting=True)
+    last = slice_in_dim(order, n - _BORDER, n, axis=-1)
+    dims = tuple(range(len(batch)))
+    wide = (*batch, _BORDER, n)
+    which = broadcast_in_dim(last, wide, (*dims, len(batch)))
+    rows = convert(eq(which, broadcasted_iota(dtypes.int32, wide, len(wide) - 1)), of.dtype)
+    columns = part(q, None, (n - _BORDER, n))
+    corner = full_like(a, 0, shape=(*batch, _BORDER, _BORDER))
+    upper = concatenate([a, columns], len(batch) + 1)
+    lower = concatenate([rows, corner], len(batch) + 1)
+    whole = concatenate([upper, lower], len(batch))
+    kept = slice_in_dim(diagonal(r), 0, n - _BORDER, axis=-1)
+    hopeless = reduce_or(eq(kept, zeros_like_array(kept)), (len(batch),))
+    spread = broadcast_in_dim(hopeless, type_of(whole).shape, dims)
+    return select(spread, identities(whole), whole), hopeless
+
+
+@compiled
+def _determinant(a: Any) -> Any:
+    x = widened(a)
+    found = _small_det(x) if type_of(x).shape[-1] <= _BORDER else _det(x)
+    return returned(found, type_of(a).dtype)
+
+
+@api_boundary
+@repeated
+def det(a: Any) -> Array:
+    """The determinants of square matrices, shape (..., n, n); of an empty one it is 1.
+
+    By LAPACK's getrf, and up to 3 by 3 written out. Derivatives are there for singular matrices
+    too: up to the third for every matrix, and of any order where the rank is at least n - 3. They
+    cost a pivoted QR factorization more. Raises ShapeError, DTypeError, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.det(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array(-2., dtype=float32)
+    >>> weft.grad(jnp.linalg.det)(jnp.array([[1.0, 2.0], [2.0, 4.0]]))
+    Array([[ 4., -2.],
+           [-2.,  1.]], dtype=float32)
+    """
+    check_square("linalg.det", "a", a)
+    return _determinant(a)
+
+
+# ---- slogdet -------------------------------------------------------------------------------------
+
+
+@custom_jvp
+def _slogdet(a: Any) -> tuple[Any, Any]:
+    packed, pivots, _ = lu(a)
+    values = diagonal(packed)
+    last = (type_of(values).ndim - 1,)
+    size = abs_(values)
+    if is_complex(values):
+        zero = eq(size, zeros_like_array(size))
+        whole = convert(select(zero, full_like(size, 1), size), type_of(values).dtype)
+        signs = div(values, whole)
+    else:
+        signs = sign(values)
+    return mul(reduce_prod(signs, last), _parity(pivots, values)), reduce_sum(log(size), last)
+
+
+@_slogdet.defjvp
+def _slogdet_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (a,), (da,) = primals, tangents
+    value = _slogdet(a)
+    shape = type_of(a).shape
+    found = _trace(solved(a, da)) if shape[-1] else full_like(da, 0, shape=shape[:-2])
+    if not is_complex(a):
+        return value, (zeros_like_array(value[0]), found)
+    turn = complex_of(zeros_like_array(imag(found)), imag(found))
+    return value, (mul(value[0], turn), real(found))
+
+
+def _trace(x: Any) -> Any:
+    """The trace of each square matrix."""
+    found = diagonal(x)
+    return reduce_sum(found, (type_of(found).ndim - 1,))
+
+
+@compiled
+def _sign_and_logarithm(a: Any) -> Any:
+    found = _slogdet(widened(a))
+    return tuple(returned(x, type_of(a).dtype) for x in found)
+
+
+@api_boundary
+def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+    """The sign and the logarithm of the magnitude of determinants: sign exp(logabsdet).
+
+    a: shape (..., n, n). For complex matrices the sign is a number of magnitude 1. A singular
+    matrix has sign 0 and logabsdet -inf, and no derivative. method: None or "lu", by LAPACK's
+    getrf. Raises ShapeError, DTypeError, WeftTypeError, and WeftNotImplementedError for another
+    method.
+
+    >>> import weft.numpy as jnp
+    >>> sign, logabsdet = jnp.linalg.slogdet(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> sign, logabsdet
+    (Array(-1., dtype=float32), Array(0., dtype=float32))
+    """
+    check_square("linalg.slogdet", "a", a)
+    if method not in (None, "lu"):
+        raise WeftNotImplementedError(
+            f"linalg.slogdet: there is no method {method!r}",
+            operation="linalg.slogdet",
+            got=f"method={method!r:.80}",
+            wanted='None or "lu"',
+            fix=Fix("method", "leave method out", {"method": None}),
+        )
+    return SlogdetResult(*_sign_and_logarithm(a))

@@ -1,0 +1,273 @@
+"""The polar decomposition by an iteration of products and QR factorizations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.control_flow.cond import cond
+from weft.control_flow.linear_solve import custom_linear_solve
+from weft.control_flow.while_loop import while_loop
+from weft.core.types import type_of
+from weft.custom_derivatives.custom_jvp import custom_jvp
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.elementwise.arithmetic import abs as abs_
+from weft.ops.elementwise.arithmetic import (
+    add,
+    div,
+    gt,
+    le,
+    lt,
+    max,
+    mul,
+    scalar,
+    sqrt,
+    square,
+    sub,
+)
+from weft.ops.elementwise.bits import bitwise_and, bitwise_not, bitwise_or
+from weft.ops.elementwise.powers import cbrt
+from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flags
+from weft.ops.indexing.creation import broadcasted_iota, eye, full_like, zeros_like_array
+from weft.ops.linalg.cholesky import cholesky, symmetrized
+from weft.ops.linalg.eigh import both_ways, eigh, times_real
+from weft.ops.linalg.lu import solve
+from weft.ops.linalg.matrices import adjoint, check_matrix, conjugate, matmul, on_diagonal, part
+from weft.ops.linalg.qr import qr
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.ops.reductions.reduce import reduce_max
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import reduce_sum
+
+__all__ = ["qdwh"]
+
+
+@api_boundary
+def qdwh(
+    x: Any,
+    *,
+    is_hermitian: bool = False,
+    max_iterations: int | None = None,
+    eps: float | None = None,
+    dynamic_shape: tuple[int, int] | None = None,
+) -> tuple[Any, Any, Any, Any]:
+    """The factors of x = u h, u with orthonormal columns and h Hermitian and positive.
+
+    x: shape (m, n) with m >= n, of full rank; float32, float64, complex64 or complex128. u has its
+    type and h, of shape (n, n), its dtype. Beside them stand the number of iterations, int32, and
+    whether they came to an end: the last one, which changes u by no more than (4 eps) ** (1 / 3) of
+    its norm, was among the first `max_iterations`, 10 unless given; `eps` is that of the dtype
+    unless given. `dynamic_shape` are the numbers of rows and columns of x that count, which may be
+    traced; the rest of u and h is zero. A Hermitian x is not treated in another way: `is_hermitian`
+    is taken for compatibility.
+
+    By the dynamically weighted Halley iteration of Y. Nakatsukasa, Z. Bai and F. Gygi, Optimizing
+    Halley's iteration for computing the matrix polar decomposition (2010). Derivatives of all
+    orders, in both modes, follow from x = u h and not from the iteration.
+
+    Raises DTypeError, ShapeError for what is no matrix or wider than high, and WeftValueError or
+    WeftTypeError for options that are not as described.
+
+    >>> import numpy as np
+    >>> u, h, iterations, converged = qdwh(np.array([[0.0, -2.0], [3.0, 0.0]], np.float32))
+    >>> print(np.asarray(h).round(3))
+    [[3. 0.]
+     [0. 2.]]
+    """
+    check_flags("qdwh", is_hermitian=is_hermitian)
+    of = type_of(x)
+    check_matrix("qdwh", of)
+    if of.ndim != 2 or of.shape[0] < of.shape[1]:
+        raise ShapeError(
+            "qdwh takes one matrix that is not wider than high",
+            operation="qdwh",
+            got=f"x {of}",
+            wanted="shape (m, n) with m >= n",
+            fix=Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {}),
+        )
+    limit = 10 if max_iterations is None else max_iterations
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise _bad_option("max_iterations", max_iterations, "a positive integer")
+    least = float(dtypes.finfo(of.dtype).eps) if eps is None else eps
+    if not isinstance(least, (int, float)) or not 0 < least < 1:
+        raise _bad_option("eps", eps, "a number between 0 and 1")
+    used = None
+    if dynamic_shape is not None:
+        if not isinstance(dynamic_shape, (tuple, list)) or len(dynamic_shape) != 2:
+            raise _bad_option("dynamic_shape", dynamic_shape, "a number of rows and of columns")
+        used = _within(of, *dynamic_shape)
+        x = select(used, x, zeros_like_array(x))
+    u, count, converged = _unitary_factor(x, limit, float(least))
+    if used is not None:
+        u = select(used, u, zeros_like_array(u))
+    return u, symmetrized(matmul(adjoint(u), x)), count, converged
+
+
+def _bad_option(name: str, got: Any, wanted: str, kind: type = WeftValueError) -> Exception:
+    found: Exception = kind(
+        f"qdwh: {name} is not {wanted}",
+        operation="qdwh",
+        got=f"{name}={got!r}",
+        wanted=wanted,
+        fix=Fix(name, f"leave {name} out for the default", {}),
+    )
+    return found
+
+
+def _within(of: Any, rows: Any, columns: Any) -> Any:
+    """Whether an element is in the first rows and columns."""
+    counts = [type_of(n).dtype for n in (rows, columns)]
+    if any(dtype not in dtypes.INTEGER for dtype in counts):
+        raise _bad_option("dynamic_shape", (rows, columns), "two integers", WeftTypeError)
+    found = [
+        lt(broadcasted_iota(type_of(n).dtype, of.shape, axis), n)
+        for axis, n in enumerate((rows, columns))
+    ]
+    return bitwise_and(*found)
+
+
+# ---- the iteration -----------------------------------------------------------------------------
+
+
+def _iterated(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
+    """The unitary factor of x, the number of iterations, and whether they came to an end."""
+    of = type_of(x)
+    if 0 in of.shape:
+        return x, np.int32(0), np.bool_(True)
+    real = dtypes.to_real(of.dtype)
+    tolerance = real.type((4 * least) ** (1 / 3))
+    near_one = real.type(1 - 10 * np.finfo(real).eps)
+    sizes = abs_(x)
+    row_sums, column_sums = reduce_sum(sizes, (1,)), reduce_sum(sizes, (0,))
+    # A bound of the largest singular value, so that all are at most one.
+    bound = sqrt(mul(reduce_max(row_sums, (0,)), reduce_max(column_sums, (0,))))
+    bound = select(gt(bound, real.type(0)), bound, full_like(bound, 1))
+    start = times_real(x, div(full_like(bound, 1), bound))
+
+    def going_on(state: tuple[Any, ...]) -> Any:
+        _, _, count, changing = state
+        return bitwise_and(changing, lt(count, np.int32(limit)))
+
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        u, low, count, _ = state
+        a, b, c = _weights(low)
+        following = cond(gt(c, real.type(100)), _by_qr, _by_cholesky, u, a, b, c)
+        change, size = _norm(sub(following, u)), _norm(following)
+        top = mul(low, add(a, mul(b, square(low))))
+        low = div(top, add(mul(c, square(low)), real.type(1)))
+        low = select(lt(low, real.type(1)), low, full_like(low, 1))
+        # While the smallest singular value is only known to be tiny, what is larger hardly moves.
+        moving = bitwise_or(gt(change, mul(size, tolerance)), lt(low, near_one))
+        return following, low, add(count, np.int32(1)), moving
+
+    # Singular values below eps times the largest are taken for that.
+    low = full_like(bound, float(np.finfo(real).eps))
+    u, _, count, moving = while_loop(going_on, step, (start, low, np.int32(0), np.bool_(True)))
+    # One step of Newton and Schulz takes away what rounding has left.
+    square_of = matmul(adjoint(u), u)
+    correction = sub(mul(u, scalar(3, u)), matmul(u, square_of))
+    return mul(correction, scalar(0.5, u)), count, bitwise_not(moving)
+
+
+def _norm(x: Any) -> Any:
+    """The square root of the sum of squares."""
+    return sqrt(reduce_sum(square(abs_(x)), (0, 1)))
+
+
+def _weights(low: Any) -> tuple[Any, Any, Any]:
+    """The weights a, b, c of an iteration whose singular values lie between `low` and one."""
+    one = full_like(low, 1)
+    squared = square(low)
+    rest = max(sub(one, squared), zeros_like_array(low))
+    d = cbrt(div(mul(rest, scalar(4, low)), square(squared)))
+    root = sqrt(add(one, d))
+    inner = div(mul(sub(scalar(2, low), squared), scalar(8, low)), mul(squared, root))
+    under = add(sub(scalar(8, low), mul(d, scalar(4, low))), inner)
+    under = max(under, zeros_like_array(low))
+    a = add(root, mul(sqrt(under), scalar(0.5, low)))
+    b = mul(square(sub(a, one)), scalar(0.25, low))
+    return a, b, sub(add(a, b), one)
+
+
+def _by_qr(u: Any, a: Any, b: Any, c: Any) -> Any:
+    """One iteration from a QR factorization, for weights that are large."""
+    of = type_of(u)
+    m, n = of.shape
+    ratio, root = div(b, c), sqrt(c)
+    stacked = concatenate([times_real(u, root), eye(of.dtype, (n, n))], 0)
+    q = qr(stacked, full_matrices=False)[0]
+    product = matmul(part(q, (0, m)), adjoint(part(q, (m, m + n))))
+    return add(times_real(u, ratio), times_real(product, div(sub(a, ratio), root)))
+
+
+def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
+    """One iteration from a Cholesky factorization, which is enough for weights that are small."""
+    of = type_of(u)
+    ratio = div(b, c)
+    gram = add(times_real(matmul(adjoint(u), u), c), eye(of.dtype, (of.shape[1],) * 2))
+    factor = cholesky(gram)
+    solved = triangular_solve(
+        factor, u, left_side=False, lower=True, transpose_a=True, conjugate_a=True
+    )
+    solved = triangular_solve(factor, solved, left_side=False, lower=True)
+    return add(times_real(u, ratio), times_real(solved, sub(a, ratio)))
+
+
+# ---- derivatives -------------------------------------------------------------------------------
+
+
+def _unitary_factor(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
+    found: tuple[Any, Any, Any] = _differentiated(x, limit, least)
+    return found
+
+
+_differentiated = custom_jvp(_iterated, nondiff_argnums=(1, 2))
+
+
+@_differentiated.defjvp
+def _unitary_jvp(
+    limit: int, least: float, primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Any, Any]:
+    """With p = u^H dx and h: u^H du is the skew-Hermitian y for which y h + h y = p - p^H."""
+    (x,), (dx,) = primals, tangents
+    u, count, converged = outs = _unitary_factor(x, limit, least)
+    h = symmetrized(matmul(adjoint(u), x))
+    # Rows and columns that are zero, as padding is, are to change nothing.
+    empty = le(reduce_sum(abs_(h), (1,)), scalar(0, abs_(h)))
+    padded = bitwise_and(on_diagonal(type_of(h)), both_ways(empty)[0])
+    h = add(h, select(padded, full_like(h, 1), zeros_like_array(h)))
+    projected = matmul(adjoint(u), dx)
+    du = matmul(u, _sylvester(h, sub(projected, adjoint(projected))))
+    m, n = type_of(x).shape
+    if m > n:
+        further = sub(dx, matmul(u, projected))
+        du = add(du, adjoint(solve(h, adjoint(further))))
+    nothing = np.zeros((), dtypes.float0)
+    return outs, (du, nothing, nothing)
+
+
+def _sylvester(h: Any, b: Any) -> Any:
+    """The y for which y h + h y = b, for a positive Hermitian h: a linear function of b, and one of
+    h whose derivatives need no distinct eigenvalues."""
+
+    def product(y: Any) -> Any:
+        return add(matmul(y, h), matmul(h, y))
+
+    def solved(_: Any, b: Any) -> Any:
+        return in_basis(*eigh(h), b)
+
+    def solved_back(_: Any, b: Any) -> Any:
+        return in_basis(*eigh(conjugate(h)), b)
+
+    def in_basis(v: Any, w: Any, b: Any) -> Any:
+        columns, rows = both_ways(w)
+        total = add(columns, rows)
+        turned = matmul(adjoint(v), matmul(b, v))
+        turned = times_real(turned, div(full_like(total, 1), total))
+        return matmul(v, matmul(turned, adjoint(v)))
+
+    return custom_linear_solve(product, b, solved, transpose_solve=solved_back)

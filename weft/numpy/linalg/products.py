@@ -1,0 +1,220 @@
+"""Products of matrices, and what the Array API standard keeps with them: powers, outer and cross
+products, diagonals and traces."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from weft.arrays.array import Array
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.numpy import diagonals, linear_algebra
+from weft.numpy.arguments import axis_of, check_arrays, integer_of
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
+from weft.numpy.linalg.solving import identities, solved
+from weft.numpy.linear_algebra import matmul
+from weft.ops.structural.shape import reshape
+
+__all__ = ["cross", "diagonal", "matrix_power", "multi_dot", "outer", "trace"]
+
+
+@functools.lru_cache(maxsize=1024)
+def _best_order(sizes: tuple[int, ...]) -> Any:
+    """How to bracket a chain of matrices, by dynamic programming over its parts."""
+    n = len(sizes) - 1
+    cost: dict[tuple[int, int], tuple[int, int | None]] = {(i, i): (0, None) for i in range(n)}
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            j = i + length - 1
+            cost[i, j] = min(
+                (
+                    cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1],
+                    k,
+                )
+                for k in range(i, j)
+            )
+
+    def bracket(i: int, j: int) -> Any:
+        k = cost[i, j][1]
+        return i if k is None else (bracket(i, k), bracket(k + 1, j))
+
+    return bracket(0, n - 1)
+
+
+@api_boundary
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+    """The product of two or more matrices, bracketed for the fewest multiplications.
+
+    The first and the last may be vectors. precision: "default", "high" or "highest". Raises
+    ShapeError where lengths do not fit, WeftValueError for fewer than two arrays, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
+    Array([12., 12.], dtype=float32)
+    """
+    if not isinstance(arrays, (tuple, list)):
+        raise WeftTypeError(
+            "linalg.multi_dot takes a sequence of arrays",
+            operation="linalg.multi_dot",
+            got=f"arrays of class {type(arrays).__name__}",
+            wanted="a list or tuple of two or more arrays",
+            fix=Fix("list", "pass them as a list: multi_dot([a, b, c])", {}),
+        )
+    values = list(arrays)
+    check_arrays("linalg.multi_dot", *values)
+    if len(values) < 2:
+        raise WeftValueError(
+            "linalg.multi_dot takes two or more arrays",
+            operation="linalg.multi_dot",
+            got=f"{len(values)} arrays",
+            wanted="two or more",
+            fix=Fix("single", "one matrix is its own product", {}),
+        )
+    ranks = [type_of(x).ndim for x in values]
+    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
+        raise ShapeError(
+            "linalg.multi_dot takes matrices, and vectors at the ends",
+            operation="linalg.multi_dot",
+            got=", ".join(str(type_of(x)) for x in values),
+            wanted="two dimensions each, or one for the first and the last",
+            fix=Fix("matmul", "weft.numpy.matmul takes batch dimensions", {}),
+        )
+    return _bracketed(values, ranks, precision)
+
+
+def _bracketed(values: list[Any], ranks: list[int], precision: Any) -> Any:
+    shapes = [type_of(x).shape for x in values]
+    if ranks[0] == 1:
+        values[0] = reshape(values[0], (1, shapes[0][0]))
+    if ranks[-1] == 1:
+        values[-1] = reshape(values[-1], (shapes[-1][0], 1))
+    for a, b in itertools.pairwise(values):
+        if type_of(a).shape[1] != type_of(b).shape[0]:
+            raise linear_algebra.mismatch("linalg.multi_dot", a, b, 1, 0)
+    sizes = (*(type_of(x).shape[0] for x in values), type_of(values[-1]).shape[1])
+    out = _multi_dot(*values, order=_best_order(sizes), precision=precision)
+    shape = type_of(out).shape
+    return reshape(out, shape[ranks[0] == 1 : 1 if ranks[-1] == 1 else 2])
+
+
+@compiled
+def _multi_dot(*values: Any, order: Any, precision: Any) -> Any:
+    if isinstance(order, int):
+        return values[order]
+    left, right = (_multi_dot.function(*values, order=o, precision=precision) for o in order)
+    return matmul(left, right, precision=precision)
+
+
+@api_boundary
+def matrix_power(a: Any, n: int) -> Array:
+    """Square matrices multiplied n times with themselves, or for negative n their inverses.
+
+    a: shape (..., n, n); n: an integer that is known while tracing. Integers stay integers for
+    n >= 0. Singular matrices have infinities or NaN as negative powers. Raises ShapeError,
+    DTypeError, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.matrix_power(jnp.array([[1.0, 1.0], [0.0, 1.0]]), -3)
+    Array([[ 1., -3.],
+           [ 0.,  1.]], dtype=float32)
+    """
+    check_square("linalg.matrix_power", "a", a)
+    return _matrix_power(a, n=integer_of(n, "linalg.matrix_power", "n"))
+
+
+@compiled
+def _matrix_power(a: Any, *, n: int) -> Any:
+    if n == 0:
+        return identities(a)
+    if n < 0:
+        wide = widened(a)
+        inverse = solved(wide, identities(wide))
+        return returned(_matrix_power.function(inverse, n=-n), type_of(a).dtype)
+    out = None
+    while n:
+        if n % 2:
+            out = a if out is None else matmul(out, a)
+        n //= 2
+        if n:
+            a = matmul(a, a)
+    return out
+
+
+@api_boundary
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors of 3 numbers along `axis`; other dimensions broadcast.
+
+    Raises ShapeError for vectors of another length, AxisError, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))
+    Array([0., 0., 1.], dtype=float32)
+    """
+    check_arrays("linalg.cross", x1, x2)
+    for x in (x1, x2):
+        of = type_of(x)
+        if of.ndim == 0 or of.shape[axis_of(axis, of.ndim, "linalg.cross")] != 3:
+            raise ShapeError(
+                "linalg.cross takes vectors of 3 numbers",
+                operation="linalg.cross",
+                got=f"{type_of(x1)} and {type_of(x2)}, axis={axis}",
+                wanted="3 elements along the axis",
+                fix=Fix("axis", "name the axis of length 3: axis=", {}),
+            )
+    return linear_algebra.cross(x1, x2, axis=axis)
+
+
+@api_boundary
+def outer(x1: Any, x2: Any, /) -> Array:
+    """The products of every element of one vector with every one of another, as a matrix.
+
+    Raises ShapeError for what are no vectors, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.outer(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+    Array([[3., 4.],
+           [6., 8.]], dtype=float32)
+    """
+    check_arrays("linalg.outer", x1, x2)
+    if type_of(x1).ndim != 1 or type_of(x2).ndim != 1:
+        raise ShapeError(
+            "linalg.outer takes two vectors",
+            operation="linalg.outer",
+            got=f"{type_of(x1)} and {type_of(x2)}",
+            wanted="one dimension each",
+            fix=Fix("outer", "weft.numpy.outer flattens its operands", {}),
+        )
+    return linear_algebra.outer(x1, x2)
+
+
+@api_boundary
+def diagonal(x: Any, /, *, offset: int = 0) -> Array:
+    """The diagonals of the matrices in the last two dimensions, `offset` places above the main one.
+
+    Raises ShapeError, DTypeError, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.diagonal(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([1., 4.], dtype=float32)
+    """
+    check_matrices("linalg.diagonal", "x", x)
+    return diagonals.diagonal(x, integer_of(offset, "linalg.diagonal", "offset"), -2, -1)
+
+
+@api_boundary
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """The sums of the diagonals of the matrices in the last two dimensions.
+
+    dtype: that of the result, by default as in `weft.numpy.sum`. Raises ShapeError, DTypeError,
+    WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.trace(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array(5., dtype=float32)
+    """
+    check_matrices("linalg.trace", "x", x)
+    return diagonals.trace(x, integer_of(offset, "linalg.trace", "offset"), -2, -1, dtype)

@@ -1,0 +1,231 @@
+"""Systems of equations with square matrices: solve, inv, and both for tensors.
+
+One LU factorization serves the value and all derivatives, which are solutions of systems with the
+same matrix (M. B. Giles, Collected matrix derivative results for forward and reverse mode
+algorithmic differentiation, 2008). A singular matrix gives infinities or NaN, under `jit` and
+outside of it: no exception can depend on values.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.control_flow.linear_solve import custom_linear_solve
+from weft.core.types import type_of
+from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
+from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, integer_of, promoted
+from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
+from weft.numpy.promotion import meeting
+from weft.numpy.repeated import repeated
+from weft.ops.collectives.all_reduce import pbroadcast
+from weft.ops.elementwise.convert import stop_gradient
+from weft.ops.indexing.creation import broadcasted_iota, eye
+from weft.ops.linalg.lu import lu
+from weft.ops.linalg.matrices import matmul, reordered
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.ops.reductions.sorting import sort_key_val
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape, squeeze, transpose
+
+__all__ = ["identities", "inv", "solve", "solved", "tensorinv", "tensorsolve"]
+
+
+# ---- with one factorization ----------------------------------------------------------------------
+
+
+def _substituted(packed: Any, permutation: Any, b: Any) -> Any:
+    """The solution of A x = b, from the factors of A."""
+    b = reordered(b, permutation, -2)
+    x = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
+    return triangular_solve(packed, x, left_side=True, lower=False)
+
+
+def _substituted_transposed(packed: Any, permutation: Any, b: Any) -> Any:
+    """The solution of A.T x = b, from the factors of A."""
+    x = triangular_solve(packed, b, left_side=True, lower=False, transpose_a=True)
+    x = triangular_solve(
+        packed, x, left_side=True, lower=True, transpose_a=True, unit_diagonal=True
+    )
+    of = type_of(permutation)
+    places = broadcasted_iota(dtypes.int32, of.shape, of.ndim - 1)
+    return reordered(x, sort_key_val(permutation, places, of.ndim - 1)[1], -2)
+
+
+def solved(a: Any, b: Any) -> Any:
+    """The matrices x for which a x = b, in one dtype that LAPACK takes; batch dimensions of `a`
+    broadcast to those of `b`."""
+    packed, _, permutation = lu(stop_gradient(a))
+    # A right-hand side that is equal on all devices would make the transposed system communicate.
+    differs = type_of(packed).varying - type_of(b).varying
+    if differs:
+        b = pbroadcast(b, tuple(sorted(differs)))
+    batch, n = type_of(b).shape[:-2], type_of(a).shape[-1]
+    # What is repeated is factored once.
+    a, packed = broadcasted(a, (*batch, n, n)), broadcasted(packed, (*batch, n, n))
+    permutation = broadcasted(permutation, (*batch, n))
+    return custom_linear_solve(
+        lambda x: matmul(a, x),
+        b,
+        lambda _, y: _substituted(packed, permutation, y),
+        lambda _, y: _substituted_transposed(packed, permutation, y),
+    )
+
+
+def identities(a: Any) -> Any:
+    """Identity matrices of the type of square ones."""
+    of = type_of(a)
+    one = eye(of.dtype, of.shape[-2:])
+    return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
+
+
+# ---- solve and inv -------------------------------------------------------------------------------
+
+
+@compiled
+def _solve(a: Any, b: Any) -> Any:
+    given = promoted("linalg.solve", a, b)
+    dtype = type_of(given[0]).dtype
+    a, b = map(widened, given)
+    left, right = type_of(a), type_of(b)
+    if right.ndim == 1:
+        batch = left.shape[:-2]
+        b = broadcasted(expand_dims(b, (1,)), (*batch, left.shape[-1], 1), "linalg.solve")
+        return returned(squeeze(solved(a, b), (left.ndim - 1,)), dtype)
+    if left.ndim == 2 and right.ndim > 2:
+        # One matrix for all: the right-hand sides stand beside one another.
+        order = (right.ndim - 2, *range(right.ndim - 2), right.ndim - 1)
+        beside = transpose(b, order)
+        shape = type_of(beside).shape
+        found = solved(a, reshape(beside, (shape[0], prod(shape[1:]))))
+        back = (*range(1, right.ndim - 1), 0, right.ndim - 1)
+        return returned(transpose(reshape(found, shape), back), dtype)
+    batch = broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
+    b = broadcasted(b, (*batch, *right.shape[-2:]), "linalg.solve")
+    return returned(solved(a, b), dtype)
+
+
+@api_boundary
+@repeated
+def solve(a: Any, b: Any) -> Array:
+    """The x for which a x = b.
+
+    a: shape (..., n, n); b: shape (n,), one right-hand side for all matrices, or (..., n, k), with
+    batch dimensions that broadcast with those of a. The result has the shape of b with the batch
+    dimensions of both. A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; all
+    derivatives use the same factorization.
+
+    Raises ShapeError where shapes do not fit, DTypeError, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 2.0]))
+    Array([1. , 0.5], dtype=float32)
+    """
+    check_square("linalg.solve", "a", a)
+    check_matrices("linalg.solve", "b", b, least=1)
+    a, b = meeting("linalg.solve", a, b)
+    left, right = type_of(a), type_of(b)
+    if right.shape[-1 if right.ndim == 1 else -2] != left.shape[-1]:
+        raise ShapeError(
+            "linalg.solve: b has not as many rows as a",
+            operation="linalg.solve",
+            got=f"a: {left}, b: {right}",
+            wanted=f"b of shape ({left.shape[-1]},) or (..., {left.shape[-1]}, k)",
+            fix=Fix("expand_dims", "several vectors are columns: b[..., None] for one each", {}),
+        )
+    broadcast_shape("linalg.solve", left.shape[:-2], right.shape[:-2])
+    return _solve(a, b)
+
+
+@compiled
+def _inverse(a: Any) -> Any:
+    x = widened(a)
+    return returned(solved(x, identities(x)), type_of(a).dtype)
+
+
+@api_boundary
+@repeated
+def inv(a: Any) -> Array:
+    """The inverses of square matrices, shape (..., n, n).
+
+    A singular matrix gives infinities or NaN. By LAPACK's getrf and trsm; to apply an inverse,
+    `solve` is faster and more accurate. Raises ShapeError, DTypeError, WeftTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
+    check_square("linalg.inv", "a", a)
+    return _inverse(a)
+
+
+# ---- tensors -------------------------------------------------------------------------------------
+
+
+@api_boundary
+def tensorinv(a: Any, ind: int = 2) -> Array:
+    """The inverse of a tensor as a linear map from its last dimensions to its first `ind`.
+
+    The first `ind` dimensions have as many elements as the others; the result has those of the
+    others first. Raises ShapeError where they have not, WeftValueError for ind below 1.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.tensorinv(2 * jnp.eye(6).reshape(2, 3, 6), ind=2).shape
+    (6, 2, 3)
+    """
+    check_matrices("linalg.tensorinv", "a", a, least=1)
+    count, of = integer_of(ind, "linalg.tensorinv", "ind"), type_of(a)
+    if count < 1:
+        raise WeftValueError(
+            "linalg.tensorinv: ind is at least 1",
+            operation="linalg.tensorinv",
+            got=f"ind={count}",
+            wanted="1 or more",
+            fix=Fix("ind", "pass ind=2", {"ind": 2}),
+        )
+    first, rest = of.shape[:count], of.shape[count:]
+    if prod(first) != prod(rest):
+        raise ShapeError(
+            "linalg.tensorinv takes tensors that are square",
+            operation="linalg.tensorinv",
+            got=f"a: {of}, ind={count}: {prod(first)} by {prod(rest)} elements",
+            wanted="as many elements in the first dimensions as in the others",
+            fix=Fix("ind", "pass another ind", {}),
+        )
+    n = prod(first)
+    return reshape(_inverse(reshape(a, (n, n))), (*rest, *first))
+
+
+@api_boundary
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
+    """The x for which the sums of a x over the last dimensions of a are b.
+
+    a: shape b.shape + x.shape, of as many elements as both; axes: those of a that are moved to the
+    end first. Raises ShapeError where shapes do not fit, AxisError.
+
+    >>> import weft.numpy as jnp
+    >>> jnp.linalg.tensorsolve(2 * jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
+    Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)
+    """
+    check_matrices("linalg.tensorsolve", "a", a, least=1)
+    check_matrices("linalg.tensorsolve", "b", b, least=0)
+    a, b = meeting("linalg.tensorsolve", a, b)
+    if axes is not None:
+        last = axes_of(axes, type_of(a).ndim, "linalg.tensorsolve")
+        order = [d for d in range(type_of(a).ndim) if d not in last]
+        a = transpose(a, (*order, *last))
+    left, right = type_of(a), type_of(b)
+    rest = left.shape[right.ndim :]
+    if left.shape[: right.ndim] != right.shape or prod(rest) != right.size:
+        raise ShapeError(
+            "linalg.tensorsolve: the shapes do not fit together",
+            operation="linalg.tensorsolve",
+            got=f"a: {left}, b: {right}",
+            wanted="a of the dimensions of b, and after them as many elements as b has",
+            fix=Fix("axes", "pass axes=, which are moved to the end of a", {}),
+        )
+    flat = _solve(reshape(a, (right.size, right.size)), reshape(b, (right.size,)))
+    return reshape(flat, rest)

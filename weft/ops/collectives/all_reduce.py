@@ -1,0 +1,489 @@
+"""Collectives that combine: sums and extrema along named axes, and the position along one.
+
+The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
+into a reduction of the mapped dimension; of several names it takes its own off the operation and
+leaves the others to theirs.
+
+A sum over an axis along which a value varies by type is equal on all devices, and so transposes to
+`pbroadcast`, a mere change of type; along an axis of a vmap, of which types say nothing, it is a
+linear map whose matrix is symmetric, and transposes to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import Array
+from weft.core import rules
+from weft.core.axes import bound_axis
+from weft.core.primitive import Primitive
+from weft.core.reads import same_dims, same_moves
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, Fix, WeftValueError
+from weft.ops.collectives.named_axes import (
+    Groups,
+    Names,
+    along_axis,
+    axis_groups,
+    axis_names,
+    axis_sizes_of,
+    bind_checked,
+    by_parts,
+    check_dtype,
+    check_varies,
+    communicating,
+    group_size,
+    mesh_position,
+    same_along,
+    silent,
+)
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.elementwise.arithmetic import add, div, eq, mul
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import full, iota
+from weft.ops.reductions.reduce import reduce_max, reduce_min
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
+from weft.runtime import stablehlo, stablehlo_collectives
+
+__all__ = [
+    "axis_index",
+    "made_varying",
+    "pbroadcast",
+    "pcast",
+    "pmax",
+    "pmean",
+    "pmin",
+    "psum",
+    "vary",
+]
+
+T = TypeVar("T")
+
+_STATIC = (bool, int, float, complex, np.generic)
+
+
+# ---- psum, pmean -----------------------------------------------------------------------------
+
+
+def psum(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
+    """The sum of a value over a named axis, or several; trees of arrays are summed leaf by leaf.
+
+    A Python number stands for that number everywhere, so that `psum(1, name)` is the length of the
+    axis, as an int. Booleans count as integers. `axis_index_groups` splits the axis into groups of
+    equal size that are summed apart. Raises UnboundAxisError for a name that is not bound, and
+    AxisError for a value that is equal on all devices along a mesh axis: it may have been summed
+    already.
+
+    >>> weft.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([3., 3.], dtype=float32)
+    """
+    names = axis_names("psum", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("psum", axis_index_groups, sizes)
+    return tree.map(lambda leaf: _psum("psum", leaf, names, sizes, groups), x)
+
+
+def _psum(operation: str, x: Any, names: Names, sizes: tuple[int, ...], groups: Groups) -> Any:
+    if isinstance(x, _STATIC):
+        count = group_size(groups, sizes)
+        if isinstance(x, np.generic) and not isinstance(x, np.bool_):
+            return x.dtype.type(x.item() * count)
+        return (x.item() if isinstance(x, np.bool_) else x) * count
+    if type_of(x).dtype == dtypes.bool_:
+        x = convert_element_type(x, dtypes.default_int())
+    if not names:
+        return x
+    check_varies(operation, type_of(x), names)
+    return bind_checked(psum_p, x, axis_name=names, axis_index_groups=groups)
+
+
+def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
+    """The mean of a value over a named axis, or several; integers are converted first.
+
+    Arguments and errors are those of `psum`.
+
+    >>> weft.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([1.5, 1.5], dtype=float32)
+    """
+    names = axis_names("pmean", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("pmean", axis_index_groups, sizes)
+    count = group_size(groups, sizes)
+
+    def mean(leaf: Any) -> Any:
+        if isinstance(leaf, (bool, int, float, complex)):
+            return leaf * 1.0
+        if type_of(leaf).dtype not in dtypes.INEXACT:
+            if isinstance(leaf, np.generic):
+                leaf = dtypes.default_float().type(leaf)
+            else:
+                leaf = convert_element_type(leaf, dtypes.default_float())
+        total = _psum("pmean", leaf, names, sizes, groups)
+        return div(total, type_of(total).dtype.type(count))
+
+    return tree.map(mean, x)
+
+
+def _reduced_varying(x: ArrayType, names: Names, groups: Groups) -> ArrayType:
+    """The type of a value that has become equal along the named axes (groups differ)."""
+    return x if groups is not None else x.update(varying=x.varying - set(names))
+
+
+def psum_type(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
+    check_dtype("psum", x, dtypes.NUMERIC)
+    return _reduced_varying(x, axis_name, axis_index_groups)
+
+
+def reducing_lower(combine: str) -> Callable[..., Any]:
+    """The lowering of psum, pmax and pmin along axes of a mesh: an all-reduce."""
+
+    def lower(context: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> Any:
+        groups, channel = communicating(context, axis_name, axis_index_groups)
+        return by_parts(
+            context,
+            x,
+            lambda value, _: stablehlo_collectives.all_reduce(
+                [value], groups, channel, lambda a, b: stablehlo.op1(combine, (a, b), a.type)
+            )[0],
+        )
+
+    return lower
+
+
+def psum_bind(x: Any, **params: Any) -> Any:
+    return psum_p.bind(x, **params)
+
+
+def psum_transpose(ct: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> list[Any]:
+    if axis_index_groups is not None:
+        return [psum_p.bind(ct, axis_name=axis_name, axis_index_groups=axis_index_groups)]
+    mapped = tuple(name for name in axis_name if name not in x.type.varying)
+    if mapped:
+        ct = psum_p.bind(ct, axis_name=mapped, axis_index_groups=None)
+    return [vary(ct, x.type.varying & set(axis_name))]
+
+
+def psum_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_index_groups: Groups,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    groups = axis_index_groups
+    if axis.name in axis_name:
+        if dim is None:
+            x = mul(x, type_of(x).dtype.type(group_size(groups, (axis.size,))))
+        elif groups is not None:
+            return along_axis(axis, x, dim, groups, _spread(reduce_sum))
+        else:
+            x, dim = reduce_sum(x, (dim,)), None
+        axis_name, groups = _without(axis_name, axis.name), None
+    if axis_name:
+        x = psum_p.bind(x, axis_name=axis_name, axis_index_groups=groups)
+    return x, dim
+
+
+def _without(names: Names, name: Any) -> Names:
+    return tuple(other for other in names if other != name)
+
+
+def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
+    """A reduction over a dimension whose result is repeated along it."""
+
+    def core(whole: Any, lead: int) -> Any:
+        shape = type_of(whole).shape
+        kept = tuple(d for d in range(len(shape)) if d != lead)
+        return broadcast_in_dim(reduce(whole, (lead,)), shape, kept)
+
+    return core
+
+
+psum_p = primitive(
+    "psum",
+    type_rule=psum_type,
+    jvp=linear_jvp(psum_bind),
+    transpose=psum_transpose,
+    vmap=psum_vmap,
+    lower=reducing_lower("stablehlo.add"),
+)
+
+
+# ---- pbroadcast ------------------------------------------------------------------------------
+
+
+def pbroadcast(x: T, axis_name: Any) -> T:
+    """A value that is equal along axes of a mesh, as one whose type says that it may vary there.
+
+    Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
+    themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
+    Along the axis of a vmap, of which types say nothing, this is the identity. Raises
+    UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
+    ... def copies(x):
+    ...     return lax.pbroadcast(x, "i")
+    >>> print(copies(np.array([1.0, 2.0])))
+    [1. 2. 1. 2.]
+    """
+    names = tuple(n for n in axis_names("pbroadcast", axis_name) if bound_axis(n).mesh is not None)
+    if not names:
+        return x
+    return tree.map(lambda leaf: bind_checked(pbroadcast_p, leaf, axis_name=names), x)
+
+
+def pcast(x: T, axis_name: Any, *, to: str) -> T:
+    """`pcast(x, name, to="varying")` is `pbroadcast(x, name)`. Raises WeftValueError for others.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
+    ... def copies(x):
+    ...     return lax.pcast(x, "i", to="varying")
+    >>> print(copies(np.array([1.0, 2.0])))
+    [1. 2. 1. 2.]
+    """
+    if to != "varying":
+        raise WeftValueError(
+            f"pcast does not cast to {to!r}",
+            operation="pcast",
+            got=f"to={to!r}",
+            wanted='to="varying"; a value that varies becomes equal by a collective only',
+            fix=Fix("collective", "use psum, pmax or all_gather_invariant", {}),
+        )
+    return pbroadcast(x, axis_name)
+
+
+def vary(x: Any, axes: Iterable[Any]) -> Any:
+    """A value as one that may vary along these mesh axes, beside those where it does already."""
+    names = set(axes) - type_of(x).varying
+    return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
+
+
+def made_varying(operation: str, x: Any, names: Names) -> Any:
+    """The operand of a collective that takes values that vary along its axes.
+
+    Raises AxisError where a cast is needed that the user is to write.
+    """
+    same = same_along(type_of(x), names)
+    explicit = tuple(name for name in same if bound_axis(name).explicit)
+    if explicit:
+        raise AxisError(
+            f"{operation} takes a value that varies along its axes, and casts are explicit here "
+            "(auto_pbroadcast=False)",
+            operation=operation,
+            got=f"{type_of(x)} and axis_name={names}",
+            wanted=f"a value that varies along {list(explicit)}",
+            fix=Fix("pbroadcast", f"pass lax.pbroadcast(x, {explicit!r})", {"axes": explicit}),
+        )
+    return vary(x, same)
+
+
+def pbroadcast_type(x: ArrayType, *, axis_name: Names) -> ArrayType:
+    known = x.varying & set(axis_name)
+    if known:
+        raise AxisError(
+            "pbroadcast takes a value that is equal along the named axes",
+            operation="pbroadcast",
+            got=f"{x} and axis_name={axis_name}",
+            wanted=f"a value that does not vary along {sorted(map(str, known))}",
+            fix=Fix("drop", "drop the cast along those axes", {"axes": tuple(sorted(known))}),
+        )
+    return x.update(varying=x.varying | set(axis_name))
+
+
+def pbroadcast_bind(x: Any, **params: Any) -> Any:
+    return pbroadcast_p.bind(x, **params)
+
+
+def pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Names) -> list[Any]:
+    return [psum_p.bind(ct, axis_name=axis_name, axis_index_groups=None)]
+
+
+def pbroadcast_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axis_name: Names
+) -> tuple[Any, int | None]:
+    return vary(args[0], _without(axis_name, axis.name)), dims[0]
+
+
+def pbroadcast_lower(context: Any, x: Any, **params: Any) -> Any:
+    return x
+
+
+def pbroadcast_again(x: Any, *, axis_name: Names) -> Any:
+    return vary(x, axis_name)
+
+
+pbroadcast_p = primitive(
+    "pbroadcast",
+    type_rule=pbroadcast_type,
+    jvp=linear_jvp(pbroadcast_bind),
+    transpose=pbroadcast_transpose,
+    vmap=pbroadcast_vmap,
+    lower=pbroadcast_lower,
+)
+rules.layout.register(pbroadcast_p, lambda params: (0,))
+rules.reads.register(pbroadcast_p, same_dims)
+rules.moves.register(pbroadcast_p, same_moves)
+rules.again.register(pbroadcast_p, pbroadcast_again)
+
+
+# ---- pmax, pmin ------------------------------------------------------------------------------
+
+
+def pmax(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
+    """The maximum of a value over a named axis, or several; trees are taken leaf by leaf.
+
+    Its derivative is shared equally among the elements that attain the maximum. Arguments and
+    errors are those of `psum`.
+
+    >>> weft.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([2., 2.], dtype=float32)
+    """
+    return _extremum(pmax_p, x, axis_name, axis_index_groups)
+
+
+def pmin(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
+    """The minimum of a value over a named axis, or several; see `pmax`.
+
+    >>> weft.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([1., 1.], dtype=float32)
+    """
+    return _extremum(pmin_p, x, axis_name, axis_index_groups)
+
+
+def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -> Any:
+    names = axis_names(kind.name, axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups(kind.name, axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, _STATIC) or not names:
+            return leaf
+        leaf = made_varying(kind.name, leaf, names)
+        return bind_checked(kind, leaf, axis_name=names, axis_index_groups=groups)
+
+    return tree.map(one, x)
+
+
+def extremum_type(name: str) -> Callable[..., ArrayType]:
+    """The type rule of pmax and pmin."""
+
+    def rule(x: ArrayType, *, axis_name: Names, axis_index_groups: Groups) -> ArrayType:
+        check_dtype(name, x, dtypes.ORDERED)
+        return _reduced_varying(x, axis_name, axis_index_groups)
+
+    return rule
+
+
+def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
+    """The jvp rule of pmax and pmin: the elements that attain the extremum share equally."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = kind.bind(x, **params)
+        of = type_of(x)
+        if type(t) is Zero:
+            return out, Zero(type_of(out).tangent())
+        one, zero = full(of.shape, 1, of.dtype), full(of.shape, 0, of.dtype)
+        attained = select(eq(x, vary(out, of.varying)), one, zero)
+        count = psum_p.bind(attained, **params)
+        return out, div(psum_p.bind(mul(t, attained), **params), count)
+
+    return jvp
+
+
+def extremum_vmap(
+    kind: Primitive, reduce: Callable[[Any, Sequence[int]], Any]
+) -> Callable[..., tuple[Any, int | None]]:
+    """The vmap rule of pmax and pmin."""
+
+    def vmap(
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        axis_name: Names,
+        axis_index_groups: Groups,
+    ) -> tuple[Any, int | None]:
+        (x,), (dim,) = args, dims
+        groups = axis_index_groups
+        if axis.name in axis_name:
+            if dim is not None and groups is not None:
+                return along_axis(axis, x, dim, groups, _spread(reduce))
+            if dim is not None:
+                x, dim = reduce(x, (dim,)), None
+            axis_name, groups = _without(axis_name, axis.name), None
+        if axis_name:
+            x = kind.bind(x, axis_name=axis_name, axis_index_groups=groups)
+        return x, dim
+
+    return vmap
+
+
+def _declare_extremum(
+    name: str, reduce: Callable[[Any, Sequence[int]], Any], combine: str
+) -> Primitive:
+    made = Primitive(name)
+    return primitive(
+        made,
+        type_rule=extremum_type(name),
+        jvp=extremum_jvp(made),
+        vmap=extremum_vmap(made, reduce),
+        lower=reducing_lower(combine),
+    )
+
+
+pmax_p = _declare_extremum("pmax", reduce_max, "stablehlo.maximum")
+pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
+
+
+# ---- axis_index ------------------------------------------------------------------------------
+
+
+def axis_index(axis_name: Any) -> Array:
+    """The position along a named axis, as an int32; several names count row-major.
+
+    Raises UnboundAxisError for a name that is not bound.
+
+    >>> weft.vmap(lambda x: lax.axis_index("i"), axis_name="i")(np.zeros(3))
+    Array([0, 1, 2], dtype=int32)
+    """
+    names = axis_names("axis_index", axis_name)
+    sizes = axis_sizes_of(names)
+    index: Any = None
+    for name, size in zip(names, sizes, strict=True):
+        manual = bound_axis(name).mesh is not None
+        here = axis_index_p.bind(axis_name=name, axis_size=size, manual=manual)
+        index = here if index is None else add(mul(index, np.int32(size)), here)
+    return full((), 0, np.int32) if index is None else index
+
+
+def axis_index_type(*, axis_name: Any, axis_size: int, manual: bool) -> ArrayType:
+    return ArrayType((), np.int32, varying=(axis_name,) if manual else ())
+
+
+def axis_index_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, int]:
+    return iota(np.int32, axis.size), 0
+
+
+def axis_index_lower(context: Any, *, axis_name: Any, axis_size: int, manual: bool) -> Any:
+    return mesh_position(context, axis_name)
+
+
+axis_index_p = primitive(
+    "axis_index", type_rule=axis_index_type, vmap=axis_index_vmap, lower=axis_index_lower
+)
+silent.update((pbroadcast_p, axis_index_p))

@@ -1,0 +1,361 @@
+"""Collectives between values that are equal on all devices along an axis and values that differ.
+
+`all_gather_invariant` gives every device the same whole, and says so by its type; each device's own
+part of a whole that all have is `pscatter`. They transpose to each other, so neither direction
+communicates more than it has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from weft import tree
+from weft.core.axes import bound_axis
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, Fix
+from weft.ops.collectives.all_reduce import axis_index_p, made_varying, vary
+from weft.ops.collectives.movement import (
+    all_gather,
+    all_gather_lower,
+    all_gather_type,
+    merge_dims,
+    scattered_shape,
+    split_dim,
+)
+from weft.ops.collectives.named_axes import (
+    Names,
+    axis_names,
+    axis_sizes_of,
+    bind_checked,
+    mesh_position,
+    silent,
+    take_rows,
+)
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.elementwise.arithmetic import add, eq, mul
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim
+from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim, squeeze
+from weft.ops.structural.tangents import zeros
+from weft.runtime import stablehlo
+
+__all__ = ["all_gather_invariant", "assume_invariant", "pscatter"]
+
+T = TypeVar("T")
+
+Sizes = tuple[int, ...]
+
+
+# ---- all_gather_invariant --------------------------------------------------------------------
+
+
+def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
+    """The values of all devices along axes of a mesh, as a value that is equal on all of them.
+
+    They lie along a new dimension `axis` of the result, or with `tiled` are joined along the
+    existing one. It computes what `all_gather` does; the difference is the type, and so the
+    transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf by leaf. Raises
+    UnboundAxisError for a name that is not bound, AxisError for a dimension that is out of range.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P())
+    ... def gathered(x):
+    ...     return lax.all_gather_invariant(x, "i", tiled=True)
+    >>> print(gathered(np.array([1.0, 2.0])))
+    [1. 2.]
+    """
+    names = axis_names("all_gather_invariant", axis_name)
+    sizes = axis_sizes_of(names)
+    if not _on_mesh("all_gather_invariant", names):
+        return all_gather(x, axis_name, axis=axis, tiled=tiled)
+
+    def one(leaf: Any) -> Any:
+        place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather_invariant")
+        leaf = made_varying("all_gather_invariant", leaf, names)
+        params = {"axis_sizes": sizes, "dimension": place, "tiled": bool(tiled)}
+        return bind_checked(all_gather_invariant_p, leaf, axis_name=names, **params)
+
+    return tree.map(one, x)
+
+
+def _on_mesh(operation: str, names: Names) -> bool:
+    """Whether the names are axes of a mesh; raises AxisError where some are and others are not."""
+    kinds = {bound_axis(name).mesh is not None for name in names}
+    if len(kinds) > 1:
+        raise AxisError(
+            f"{operation} over axes of a mesh and axes of a vmap at once",
+            operation=operation,
+            got=f"axis_name={names}",
+            wanted="axes of one kind",
+            fix=Fix("separate", f"call {operation} for the axes of each kind", {"axes": names}),
+        )
+    return kinds == {True}
+
+
+def all_gather_invariant_type(
+    x: ArrayType, *, axis_name: Names, axis_sizes: Sizes, dimension: int, tiled: bool
+) -> ArrayType:
+    out = all_gather_type(
+        x,
+        axis_name=axis_name,
+        axis_sizes=axis_sizes,
+        axis_index_groups=None,
+        dimension=dimension,
+        tiled=tiled,
+    )
+    return out.update(varying=x.varying - set(axis_name))
+
+
+def all_gather_invariant_bind(x: Any, **params: Any) -> Any:
+    return all_gather_invariant_p.bind(x, **params)
+
+
+def all_gather_invariant_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [pscatter_p.bind(ct, **params)]
+
+
+def all_gather_invariant_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    dimension: int,
+    tiled: bool,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    if axis.name not in axis_name:
+        whole = move_dim(x, dim, 0, axis.size)
+        params = {"axis_sizes": axis_sizes, "dimension": dimension + 1, "tiled": tiled}
+        return all_gather_invariant_p.bind(whole, axis_name=axis_name, **params), 0
+    # One name after the other, the last one first; each puts its dimension before those behind it.
+    for name, size in zip(reversed(axis_name), reversed(axis_sizes), strict=True):
+        if name == axis.name:
+            x, dim = move_dim(x, dim, dimension, axis.size), None
+            continue
+        place = dimension + (dim is not None and dim <= dimension)
+        x = all_gather_invariant_p.bind(
+            x, axis_name=(name,), axis_sizes=(size,), dimension=place, tiled=False
+        )
+        if dim is not None and place <= dim:
+            dim += 1
+    return merge_dims(x, dimension, len(axis_name) + tiled), None
+
+
+def all_gather_invariant_lower(context: Any, x: Any, **params: Any) -> Any:
+    return all_gather_lower(context, x, axis_index_groups=None, **params)
+
+
+all_gather_invariant_p = primitive(
+    "all_gather_invariant",
+    type_rule=all_gather_invariant_type,
+    jvp=linear_jvp(all_gather_invariant_bind),
+    transpose=all_gather_invariant_transpose,
+    vmap=all_gather_invariant_vmap,
+    lower=all_gather_invariant_lower,
+)
+
+
+# ---- pscatter --------------------------------------------------------------------------------
+
+
+def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
+    """Each device's own part of a value that is equal on all devices along axes of a mesh.
+
+    Dimension `axis` is as long as the axes together and is dropped; with `tiled` its length is a
+    multiple of that, and is divided by it. Nothing is communicated; the transpose is
+    `all_gather_invariant`. Trees are taken leaf by leaf. Raises AxisError for a value that varies
+    along the axes, ShapeError where the length does not fit, UnboundAxisError for a name that is
+    not bound.
+
+    >>> from weft import P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P(), out_specs=P("i"))
+    ... def parts(x):
+    ...     return 10 * lax.pscatter(x, "i", tiled=True)
+    >>> print(parts(np.array([1.0, 2.0])))
+    [10. 20.]
+    """
+    names = axis_names("pscatter", axis_name)
+    sizes = axis_sizes_of(names)
+    _on_mesh("pscatter", names)
+
+    def one(leaf: Any) -> Any:
+        place = canonical_axis(axis, type_of(leaf).ndim, "pscatter")
+        params = {"axis_sizes": sizes, "dimension": place, "tiled": bool(tiled)}
+        return bind_checked(pscatter_p, leaf, axis_name=names, **params)
+
+    return tree.map(one, x)
+
+
+def pscatter_type(
+    x: ArrayType, *, axis_name: Names, axis_sizes: Sizes, dimension: int, tiled: bool
+) -> ArrayType:
+    varying = x.varying & set(axis_name)
+    if varying:
+        raise AxisError(
+            "pscatter takes a value that is equal on all devices along its axes",
+            operation="pscatter",
+            got=f"{x} and axis_name={axis_name}",
+            wanted=f"a value that does not vary along {sorted(varying)}",
+            fix=Fix(
+                "psum_scatter",
+                "use psum_scatter where the devices hold terms of a sum, or all_to_all to "
+                "exchange parts",
+                {"axes": tuple(sorted(varying))},
+            ),
+        )
+    shape = scattered_shape("pscatter", x, dimension, prod(axis_sizes), tiled)
+    return x.update(shape=shape, varying=x.varying | set(axis_name))
+
+
+def pscatter_bind(x: Any, **params: Any) -> Any:
+    return pscatter_p.bind(x, **params)
+
+
+def pscatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [all_gather_invariant_p.bind(ct, **params)]
+
+
+def pscatter_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    dimension: int,
+    tiled: bool,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    if axis.name not in axis_name:
+        whole = move_dim(x, dim, 0, axis.size)
+        params = {"axis_sizes": axis_sizes, "dimension": dimension + 1, "tiled": tiled}
+        return pscatter_p.bind(whole, axis_name=axis_name, **params), 0
+    if dim is not None:
+        x = move_dim(x, dim, 0, axis.size)
+    first = dimension + (dim is not None)
+    length = type_of(x).shape[first]
+    kept = (length // prod(axis_sizes),) if tiled else ()
+    x = split_dim(x, first, (*axis_sizes, *kept))
+    # The names in order: what is left of the split dimension always begins at `first`.
+    for name, size in zip(axis_name, axis_sizes, strict=True):
+        if name != axis.name:
+            x = pscatter_p.bind(
+                x, axis_name=(name,), axis_sizes=(size,), dimension=first, tiled=False
+            )
+        elif dim is None:
+            x, dim, first = move_dim(x, first, 0, size), 0, first + 1
+        else:  # Mapped already: element i takes part i.
+            x = merge_dims(move_dim(x, first, 1, size), 0, 2)
+            x = take_rows(x, [i * size + i for i in range(size)])
+    return x, 0
+
+
+def pscatter_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    dimension: int,
+    tiled: bool,
+) -> Any:
+    index: Any = None
+    for name, size in zip(axis_name, axis_sizes, strict=True):
+        here = mesh_position(context, name)
+        if index is not None:
+            length = stablehlo.constant(size, (), np.int32)
+            index = stablehlo.op1("stablehlo.multiply", (index, length), here.type)
+            here = stablehlo.op1("stablehlo.add", (index, here), here.type)
+        index = here
+    shape = list(x.type.shape)
+    part = shape[dimension] // prod(axis_sizes)
+    start = stablehlo.op1(
+        "stablehlo.multiply", (index, stablehlo.constant(part, (), np.int32)), index.type
+    )
+    zero = stablehlo.constant(0, (), np.int32)
+    sizes = [*shape[:dimension], part, *shape[dimension + 1 :]]
+    starts = [start if d == dimension else zero for d in range(len(shape))]
+    out = stablehlo.dynamic_slice(x, starts, sizes)
+    return out if tiled else stablehlo.reshape(out, sizes[:dimension] + sizes[dimension + 1 :])
+
+
+pscatter_p = primitive(
+    "pscatter",
+    type_rule=pscatter_type,
+    jvp=linear_jvp(pscatter_bind),
+    transpose=pscatter_transpose,
+    vmap=pscatter_vmap,
+    lower=pscatter_lower,
+)
+
+
+# ---- assume_invariant ------------------------------------------------------------------------
+
+
+def assume_invariant(x: Any, names: Names) -> Any:
+    """A value that the user says is equal on all devices along axes of a mesh, as one whose type
+    says so; nothing is checked. Where that is wrong, the value of the first device counts."""
+    return assume_invariant_p.bind(x, axis_name=names, axis_sizes=axis_sizes_of(names))
+
+
+def assume_invariant_type(x: ArrayType, *, axis_name: Names, axis_sizes: Sizes) -> ArrayType:
+    return x.update(varying=x.varying - set(axis_name))
+
+
+def assume_invariant_bind(x: Any, **params: Any) -> Any:
+    return assume_invariant_p.bind(x, **params)
+
+
+def assume_invariant_transpose(
+    ct: Any, x: Any, *, axis_name: Names, axis_sizes: Sizes
+) -> list[Any]:
+    # The first device's value is the result, so its copy gets all of the cotangent.
+    index: Any = np.int32(0)
+    for name, size in zip(axis_name, axis_sizes, strict=True):
+        here = axis_index_p.bind(axis_name=name, axis_size=size, manual=True)
+        index = add(mul(index, np.int32(size)), here)
+    of = type_of(ct)
+    first = broadcast_in_dim(eq(index, np.int32(0)), of.shape, ())
+    return [select(first, vary(ct, axis_name), zeros(of))]
+
+
+def assume_invariant_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    pairs = [p for p in zip(axis_name, axis_sizes, strict=True) if p[0] != axis.name]
+    if len(pairs) < len(axis_name) and dim is not None:
+        x, dim = squeeze(dynamic_slice_in_dim(x, 0, 1, dim), (dim,)), None
+    if pairs:
+        names, sizes = zip(*pairs, strict=True)
+        x = assume_invariant_p.bind(x, axis_name=names, axis_sizes=sizes)
+    return x, dim
+
+
+def assume_invariant_lower(context: Any, x: Any, **params: Any) -> Any:
+    return x
+
+
+assume_invariant_p = primitive(
+    "assume_invariant",
+    type_rule=assume_invariant_type,
+    jvp=linear_jvp(assume_invariant_bind),
+    transpose=assume_invariant_transpose,
+    vmap=assume_invariant_vmap,
+    lower=assume_invariant_lower,
+)
+silent.update((pscatter_p, assume_invariant_p))

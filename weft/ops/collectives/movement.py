@@ -1,0 +1,546 @@
+"""Collectives that move data between the elements of a named axis without combining all of it.
+
+The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
+into moves of the mapped dimension. Of several names, which count row-major, the operation is taken
+apart into one per name. `all_gather` and `psum_scatter` transpose to each other, `all_to_all` to
+its inverse. `collective_permutation` has those that send whole values to other elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeVar
+
+from weft import dtypes, tree
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, ShapeError
+from weft.ops.collectives.all_reduce import made_varying
+from weft.ops.collectives.named_axes import (
+    Groups,
+    Names,
+    along_axis,
+    axis_groups,
+    axis_names,
+    axis_sizes_of,
+    bind_checked,
+    by_parts,
+    check_dtype,
+    check_varies,
+    communicating,
+    group_size,
+)
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.structural.shape import (
+    canonical_axis,
+    expand_dims,
+    move_dim,
+    reduce_sum,
+    reshape,
+    squeeze,
+    transpose,
+)
+from weft.runtime import stablehlo, stablehlo_collectives
+
+__all__ = ["all_gather", "all_to_all", "psum_scatter", "pswapaxes"]
+
+T = TypeVar("T")
+
+Sizes = tuple[int, ...]
+
+
+def merge_dims(x: Any, start: int, count: int) -> Any:
+    """Makes one dimension of `count` neighbouring ones."""
+    shape = type_of(x).shape
+    return reshape(x, (*shape[:start], prod(shape[start : start + count]), *shape[start + count :]))
+
+
+def split_dim(x: Any, place: int, sizes: Sequence[int]) -> Any:
+    """Makes several dimensions of one."""
+    shape = type_of(x).shape
+    return reshape(x, (*shape[:place], *sizes, *shape[place + 1 :]))
+
+
+def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
+    """The length of a part of a dimension. Raises ShapeError where it does not divide evenly."""
+    canonical_axis(dimension, x.ndim, operation)
+    length = x.shape[dimension]
+    if length % parts:
+        raise ShapeError(
+            f"{operation}: dimension {dimension} of {x} does not split into {parts} equal parts",
+            operation=operation,
+            got=f"length {length} for {parts} elements of the axis",
+            wanted=f"a multiple of {parts}",
+            fix=Fix("pad", f"pad the dimension to a multiple of {parts}", {"multiple": parts}),
+        )
+    return length // parts
+
+
+def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> None:
+    """Raises ShapeError where a dimension that is to be dropped is not as long as the axis."""
+    if x.shape[dimension] != count:
+        raise ShapeError(
+            f"{operation}: dimension {dimension} of {x} is not as long as the axis",
+            operation=operation,
+            got=f"length {x.shape[dimension]} for an axis of length {count}",
+            wanted=f"length {count}, or tiled=True",
+            fix=Fix("tiled", "pass tiled=True to keep the dimension, divided", {"tiled": True}),
+        )
+
+
+def scattered_shape(
+    operation: str, x: ArrayType, dimension: int, count: int, tiled: bool
+) -> tuple[int, ...]:
+    """The shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
+    part = divided(operation, x, dimension, count)
+    if not tiled:
+        check_untiled(operation, x, dimension, count)
+    kept = (part,) if tiled else ()
+    return (*x.shape[:dimension], *kept, *x.shape[dimension + 1 :])
+
+
+# ---- all_gather ------------------------------------------------------------------------------
+
+
+def all_gather(
+    x: T, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False
+) -> T:
+    """The values of all elements of a named axis, along a new dimension `axis` of the result.
+
+    With `tiled` they are joined along the existing dimension `axis`. Trees are gathered leaf by
+    leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
+    out of range.
+
+    >>> weft.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float32)
+    """
+    names = axis_names("all_gather", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("all_gather", axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather")
+        if not names:
+            return leaf if tiled else expand_dims(leaf, (place,))
+        return bind_checked(
+            all_gather_p,
+            made_varying("all_gather", leaf, names),
+            axis_name=names,
+            axis_sizes=sizes,
+            axis_index_groups=groups,
+            dimension=place,
+            tiled=bool(tiled),
+        )
+
+    return tree.map(one, x)
+
+
+def all_gather_type(
+    x: ArrayType,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> ArrayType:
+    canonical_axis(dimension, x.ndim + (not tiled), "all_gather")
+    count = group_size(axis_index_groups, axis_sizes)
+    head, tail = x.shape[:dimension], x.shape[dimension:]
+    if tiled:
+        return x.update(shape=(*head, tail[0] * count, *tail[1:]))
+    return x.update(shape=(*head, count, *tail))
+
+
+def all_gather_bind(x: Any, **params: Any) -> Any:
+    return all_gather_p.bind(x, **params)
+
+
+def all_gather_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [psum_scatter_p.bind(ct, **params)]
+
+
+def all_gather_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    params: dict[str, Any] = {
+        "axis_index_groups": axis_index_groups,
+        "dimension": dimension,
+        "tiled": tiled,
+    }
+    if axis.name not in axis_name:
+        whole = move_dim(x, dim, 0, axis.size)
+        params["dimension"] = dimension + 1
+        return all_gather_p.bind(whole, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0
+    if len(axis_name) > 1:
+        params["tiled"] = False
+        for name, size in zip(reversed(axis_name), reversed(axis_sizes), strict=True):
+            x, dim = all_gather_vmap(
+                axis, [x], [dim], axis_name=(name,), axis_sizes=(size,), **params
+            )
+        whole = move_dim(x, dim, 0, axis.size)
+        return merge_dims(whole, dimension + 1, len(axis_name) + tiled), 0
+
+    def core(whole: Any, lead: int) -> Any:
+        size = type_of(whole).shape[lead]
+        out = move_dim(whole, lead, lead + dimension, size)
+        out = merge_dims(out, lead + dimension, 2) if tiled else out
+        return move_dim(out, None, lead, size)
+
+    if axis_index_groups is not None:
+        return along_axis(axis, x, dim, axis_index_groups, core)
+    out = move_dim(x, dim, dimension, axis.size)
+    return (merge_dims(out, dimension, 2) if tiled else out), None
+
+
+def all_gather_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> Any:
+    if not tiled:
+        shape = list(x.type.shape)
+        x = stablehlo.reshape(x, [*shape[:dimension], 1, *shape[dimension:]])
+    elif not x.type.shape[dimension]:
+        return x  # StableHLO has no collectives along empty dimensions.
+    groups, channel = communicating(context, axis_name, axis_index_groups)
+    return stablehlo_collectives.all_gather([x], groups, channel, dimension)[0]
+
+
+all_gather_p = primitive(
+    "all_gather",
+    type_rule=all_gather_type,
+    jvp=linear_jvp(all_gather_bind),
+    transpose=all_gather_transpose,
+    vmap=all_gather_vmap,
+    lower=all_gather_lower,
+)
+
+
+# ---- psum_scatter ----------------------------------------------------------------------------
+
+
+def psum_scatter(
+    x: T,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> T:
+    """The sum over a named axis, of which each element keeps its part of one dimension.
+
+    That dimension is as long as the axis and is dropped; with `tiled` its length is a multiple of
+    that, and is divided by it. Raises ShapeError where it is not, UnboundAxisError for a name that
+    is not bound.
+
+    >>> x = np.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
+    Array([4, 6], dtype=int32)
+    """
+    names = axis_names("psum_scatter", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("psum_scatter", axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
+        check_varies("psum_scatter", type_of(leaf), names)
+        return bind_checked(
+            psum_scatter_p,
+            leaf,
+            axis_name=names,
+            axis_sizes=sizes,
+            axis_index_groups=groups,
+            dimension=place,
+            tiled=bool(tiled),
+        )
+
+    return tree.map(one, x)
+
+
+def psum_scatter_type(
+    x: ArrayType,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> ArrayType:
+    check_dtype("psum_scatter", x, dtypes.NUMERIC)
+    count = group_size(axis_index_groups, axis_sizes)
+    return x.update(shape=scattered_shape("psum_scatter", x, dimension, count, tiled))
+
+
+def psum_scatter_bind(x: Any, **params: Any) -> Any:
+    return psum_scatter_p.bind(x, **params)
+
+
+def psum_scatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    return [all_gather_p.bind(ct, **params)]
+
+
+def psum_scatter_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> tuple[Any, int]:
+    x = move_dim(args[0], dims[0], 0, axis.size)
+    params: dict[str, Any] = {
+        "axis_index_groups": axis_index_groups,
+        "dimension": dimension,
+        "tiled": tiled,
+    }
+    if axis.name not in axis_name:
+        params["dimension"] = dimension + 1
+        return psum_scatter_p.bind(x, axis_name=axis_name, axis_sizes=axis_sizes, **params), 0
+    if len(axis_name) > 1:
+        length = type_of(x).shape[dimension + 1]
+        kept = (length // prod(axis_sizes),) if tiled else ()
+        x = split_dim(x, dimension + 1, (*axis_sizes, *kept))
+        params["tiled"] = False
+        for name, size in zip(axis_name, axis_sizes, strict=True):
+            x, _ = psum_scatter_vmap(
+                axis, [x], [0], axis_name=(name,), axis_sizes=(size,), **params
+            )
+        return x, 0
+
+    def core(whole: Any, lead: int) -> Any:
+        shape = type_of(whole).shape
+        place = lead + 1 + dimension
+        if tiled:
+            whole = split_dim(whole, place, (shape[lead], shape[place] // shape[lead]))
+        return move_dim(reduce_sum(whole, (lead,)), place - 1, lead, shape[lead])
+
+    return along_axis(axis, x, 0, axis_index_groups, core)
+
+
+def psum_scatter_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    dimension: int,
+    tiled: bool,
+) -> Any:
+    if not x.type.shape[dimension]:
+        return x  # As for all_gather.
+
+    groups, channel = communicating(context, axis_name, axis_index_groups)
+    out = by_parts(
+        context,
+        x,
+        lambda value, first: stablehlo_collectives.reduce_scatter(
+            value,
+            groups,
+            channel,
+            first + dimension,
+            lambda a, b: stablehlo.op1("stablehlo.add", (a, b), a.type),
+        ),
+    )
+    shape = list(out.type.shape)
+    return out if tiled else stablehlo.reshape(out, shape[:dimension] + shape[dimension + 1 :])
+
+
+psum_scatter_p = primitive(
+    "psum_scatter",
+    type_rule=psum_scatter_type,
+    jvp=linear_jvp(psum_scatter_bind),
+    transpose=psum_scatter_transpose,
+    vmap=psum_scatter_vmap,
+    lower=psum_scatter_lower,
+)
+
+
+# ---- all_to_all ------------------------------------------------------------------------------
+
+
+def all_to_all(
+    x: T,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
+) -> T:
+    """Sends part i of dimension `split_axis` to element i of a named axis.
+
+    What arrives lies along `concat_axis`, in the order of the senders. The split dimension is as
+    long as the axis and is dropped, and a new one appears at `concat_axis`; with `tiled` it is
+    divided, and what arrives is joined along the existing dimension `concat_axis`. Raises
+    ShapeError where the lengths do not fit, UnboundAxisError for a name that is not bound.
+
+    >>> x = np.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    names = axis_names("all_to_all", axis_name)
+    sizes = axis_sizes_of(names)
+    groups = axis_groups("all_to_all", axis_index_groups, sizes)
+
+    def one(leaf: Any) -> Any:
+        leaf = made_varying("all_to_all", leaf, names)
+        of = type_of(leaf)
+        split = canonical_axis(split_axis, of.ndim, "all_to_all")
+        concat = canonical_axis(concat_axis, of.ndim, "all_to_all")
+        dropped = split
+        if not tiled:
+            check_untiled("all_to_all", of, split, group_size(groups, sizes))
+            # The new dimension, at its place among those that stay beside the one that goes.
+            place = concat if concat <= split else concat + 1
+            leaf = expand_dims(leaf, (place,))
+            dropped = split + (place <= split)
+            split, concat = dropped, place
+        out = bind_checked(
+            all_to_all_p,
+            leaf,
+            axis_name=names,
+            axis_sizes=sizes,
+            axis_index_groups=groups,
+            split_axis=split,
+            concat_axis=concat,
+        )
+        return out if tiled else squeeze(out, (dropped,))
+
+    return tree.map(one, x)
+
+
+def pswapaxes(x: T, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> T:
+    """Swaps a named axis with dimension `axis`, which is as long. Raises what `all_to_all` does.
+
+    >>> x = np.array([[1, 2], [3, 4]])
+    >>> weft.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def all_to_all_type(
+    x: ArrayType,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    split_axis: int,
+    concat_axis: int,
+) -> ArrayType:
+    count = group_size(axis_index_groups, axis_sizes)
+    shape = list(x.shape)
+    shape[split_axis] = divided("all_to_all", x, split_axis, count)
+    shape[concat_axis] *= count
+    return x.update(shape=tuple(shape))
+
+
+def all_to_all_bind(x: Any, **params: Any) -> Any:
+    return all_to_all_p.bind(x, **params)
+
+
+def all_to_all_transpose(
+    ct: Any, x: Any, *, split_axis: int, concat_axis: int, **params: Any
+) -> list[Any]:
+    return [all_to_all_p.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params)]
+
+
+def all_to_all_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    split_axis: int,
+    concat_axis: int,
+) -> tuple[Any, int]:
+    whole = move_dim(args[0], dims[0], 0, axis.size)
+    if axis.name not in axis_name:
+        return all_to_all_p.bind(
+            whole,
+            axis_name=axis_name,
+            axis_sizes=axis_sizes,
+            axis_index_groups=axis_index_groups,
+            split_axis=split_axis + 1,
+            concat_axis=concat_axis + 1,
+        ), 0
+
+    def core(x: Any, lead: int) -> Any:
+        sizes = (type_of(x).shape[lead],) if axis_index_groups is not None else axis_sizes
+        n, first = len(sizes), lead + 1
+        # The parts, one dimension per name, right behind the mapped dimension.
+        place = first + split_axis
+        part = type_of(x).shape[place] // prod(sizes)
+        x = split_dim(x, place, (*sizes, part))
+        rest = [d for d in range(first, type_of(x).ndim) if not place <= d < place + n]
+        x = transpose(x, (*range(first), *range(place, place + n), *rest))
+        for i, name in enumerate(axis_name):
+            if name == axis.name:
+                order = list(range(type_of(x).ndim))
+                order[lead], order[first + i] = first + i, lead
+                x = transpose(x, order)
+            else:
+                x = all_to_all_p.bind(
+                    x,
+                    axis_name=(name,),
+                    axis_sizes=(sizes[i],),
+                    axis_index_groups=None,
+                    split_axis=first + i,
+                    concat_axis=first + i,
+                )
+        # The senders, in front of the dimension along which they are joined.
+        target = first + concat_axis
+        rest = list(range(first + n, type_of(x).ndim))
+        moved = [*rest[:concat_axis], *range(first, first + n), *rest[concat_axis:]]
+        return merge_dims(transpose(x, (*range(first), *moved)), target, n + 1)
+
+    return along_axis(axis, whole, 0, axis_index_groups, core)
+
+
+def all_to_all_lower(
+    context: Any,
+    x: Any,
+    *,
+    axis_name: Names,
+    axis_sizes: Sizes,
+    axis_index_groups: Groups,
+    split_axis: int,
+    concat_axis: int,
+) -> Any:
+    groups, channel = communicating(context, axis_name, axis_index_groups)
+    return stablehlo_collectives.all_to_all([x], groups, channel, split_axis, concat_axis)[0]
+
+
+all_to_all_p = primitive(
+    "all_to_all",
+    type_rule=all_to_all_type,
+    jvp=linear_jvp(all_to_all_bind),
+    transpose=all_to_all_transpose,
+    vmap=all_to_all_vmap,
+    lower=all_to_all_lower,
+)

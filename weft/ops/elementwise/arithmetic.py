@@ -1,0 +1,460 @@
+"""Arithmetic and comparison of two numbers, and the elementary functions whose derivatives need
+nothing else.
+
+Where a function has a kink (`abs` at 0, `max` and `min` at a tie) its derivative is the mean of
+those to both sides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.rules import Zero
+from weft.core.types import type_of
+from weft.ops.elementwise import branch_cuts, complex_elementary
+from weft.ops.elementwise.branch_cuts import mended, signed
+from weft.ops.elementwise.complex import conj, real
+from weft.ops.elementwise.complex_elementary import by_parts
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.families import comparison, nary, operands, unary
+from weft.ops.elementwise.rounding import floor
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "abs",
+    "add",
+    "cos",
+    "div",
+    "eq",
+    "exp",
+    "ge",
+    "gt",
+    "le",
+    "log",
+    "lt",
+    "max",
+    "min",
+    "mul",
+    "ne",
+    "neg",
+    "rem",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "sub",
+    "tanh",
+]
+
+
+def scalar(value: complex, like: Any) -> Any:
+    """A number of the dtype of another value, weak where that is."""
+    of = type_of(like)
+    if of.weak_type:
+        number = of.dtype.type(value).item()
+        if type_of(number).dtype == of.dtype:
+            return number
+    return of.dtype.type(value)
+
+
+def neg(x: ArrayLike) -> Array:
+    """Elementwise negation of numbers.
+
+    >>> lax.neg(np.array([1.0, -2.0]))
+    Array([-1.,  2.], dtype=float32)
+    """
+    return neg_p.bind(x)
+
+
+neg_p = unary(
+    "neg",
+    accepts=dtypes.NUMERIC,
+    jvp=lambda t, ans, x: neg(t),
+    transpose=lambda ct, x: neg(ct),
+    lower="stablehlo.negate",
+)
+
+
+def add(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise sum of two arrays of one shape and dtype; either may have no dimensions.
+
+    >>> lax.add(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    Array([4., 6.], dtype=float32)
+    """
+    return add_p.bind(*operands("add", x, y))
+
+
+add_p = nary(
+    "add",
+    arity=2,
+    accepts=dtypes.NUMERIC,
+    jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: t),
+    transpose=(lambda ct, x, y: ct, lambda ct, x, y: ct),
+    lower="stablehlo.add",
+)
+
+
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise difference of two arrays of one shape and dtype.
+
+    >>> lax.sub(np.array([5.0, 2.0]), np.array([3.0, 4.0]))
+    Array([ 2., -2.], dtype=float32)
+    """
+    return sub_p.bind(*operands("sub", x, y))
+
+
+sub_p = nary(
+    "sub",
+    arity=2,
+    accepts=dtypes.NUMERIC,
+    jvp=(lambda t, ans, x, y: t, lambda t, ans, x, y: neg(t)),
+    transpose=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)),
+    lower="stablehlo.subtract",
+)
+
+
+def mul(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise product of two arrays of one shape and dtype.
+
+    >>> lax.mul(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    Array([3., 8.], dtype=float32)
+    """
+    return mul_p.bind(*operands("mul", x, y))
+
+
+mul_p = nary(
+    "mul",
+    arity=2,
+    accepts=dtypes.NUMERIC,
+    jvp=(lambda t, ans, x, y: mul(t, y), lambda t, ans, x, y: mul(x, t)),
+    transpose=(lambda ct, x, y: mul(ct, y), lambda ct, x, y: mul(x, ct)),
+    lower="stablehlo.multiply",
+)
+
+
+def div(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise quotient of two arrays of one shape and dtype; of integers, rounded to zero.
+
+    >>> lax.div(np.array([7, -7]), np.array([2, 2]))
+    Array([ 3, -3], dtype=int32)
+    """
+    return div_p.bind(*operands("div", x, y))
+
+
+div_p = nary(
+    "div",
+    arity=2,
+    accepts=dtypes.NUMERIC,
+    jvp=(lambda t, ans, x, y: div(t, y), lambda t, ans, x, y: neg(mul(t, div(ans, y)))),
+    transpose=(lambda ct, x, y: div(ct, y), None),
+    lower="stablehlo.divide",
+)
+
+
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise remainder of the division rounded to zero: of the sign of x, as C's fmod.
+
+    >>> lax.rem(np.array([7, -7]), np.array([3, 3]))
+    Array([ 1, -1], dtype=int32)
+    """
+    return rem_p.bind(*operands("rem", x, y))
+
+
+def rem_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    # x - rem(x, y) is a multiple of y up to rounding, so the sign times the floor is the quotient.
+    quotient = div(sub(x, ans), y)
+    whole = floor(add(abs(quotient), scalar(0.5, quotient)))
+    return neg(mul(t, mul(sign(quotient), whole)))
+
+
+rem_p = nary(
+    "rem",
+    arity=2,
+    accepts=dtypes.REAL,
+    jvp=(lambda t, ans, x, y: t, rem_jvp_y),
+    lower="stablehlo.remainder",
+)
+
+
+def share(x: Any, ans: Any, y: Any) -> Any:
+    """1 where x is the answer and y is not, 1/2 where both are, 0 elsewhere."""
+    dtype = type_of(ans).dtype
+    mine, other = (convert_element_type(eq(value, ans), dtype) for value in (x, y))
+    return mul(mine, sub(scalar(1, ans), mul(other, scalar(0.5, ans))))
+
+
+def max(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise larger of two ordered values; NaN where either is.
+
+    >>> lax.max(np.array([1, 4]), np.array([3, 2]))
+    Array([3, 4], dtype=int32)
+    """
+    return max_p.bind(*operands("max", x, y))
+
+
+def min(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise smaller of two ordered values; NaN where either is.
+
+    >>> lax.min(np.array([1, 4]), np.array([3, 2]))
+    Array([1, 2], dtype=int32)
+    """
+    return min_p.bind(*operands("min", x, y))
+
+
+max_p, min_p = (
+    nary(
+        name,
+        arity=2,
+        accepts=dtypes.ORDERED,
+        jvp=(
+            lambda t, ans, x, y: mul(t, share(x, ans, y)),
+            lambda t, ans, x, y: mul(t, share(y, ans, x)),
+        ),
+        lower=f"stablehlo.{name}imum",
+    )
+    for name in ("max", "min")
+)
+
+
+def sign(x: ArrayLike) -> Array:
+    """Elementwise sign: -1, 0 or 1 (NaN stays NaN); of a complex number x / |x|, or 0.
+
+    >>> lax.sign(np.array([-2.0, 0.0, 3.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
+    return sign_p.bind(x)
+
+
+def sign_jvp(t: Any, ans: Any, x: Any) -> Any:
+    dtype = type_of(x).dtype
+    if dtype not in dtypes.COMPLEX:
+        return Zero(type_of(ans).tangent())
+    # What of t points along x changes the size of x only.
+    along = mul(ans, convert_element_type(real(mul(t, conj(ans))), dtype))
+    size = abs(x)
+    size = add(size, convert_element_type(eq(size, scalar(0, size)), type_of(size).dtype))
+    return div(sub(t, along), convert_element_type(size, dtype))
+
+
+def sign_lower(context: Any, x: Any) -> Any:
+    type = context.in_types[0]
+    if type.dtype not in dtypes.UNSIGNED:
+        return _signed_sign(context, x)
+    zero, one = (stablehlo.full(v, type.shape, type.dtype) for v in (0, 1))
+    return stablehlo.select(stablehlo.compare(x, zero, "EQ"), zero, one)
+
+
+_signed_sign = mended(stablehlo.sign, branch_cuts.sign_mended)
+sign_p = unary("sign", accepts=dtypes.NUMERIC, jvp=sign_jvp, lower=sign_lower)
+
+
+def abs(x: ArrayLike) -> Array:
+    """Elementwise absolute value of signed numbers; of complex ones, a real number.
+
+    >>> lax.abs(np.array([-1.5, 2.0]))
+    Array([1.5, 2. ], dtype=float32)
+    """
+    return abs_p.bind(x)
+
+
+def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
+    if type_of(x).dtype in dtypes.COMPLEX:
+        return real(mul(t, conj(sign(x))))
+    return mul(t, sign(x))
+
+
+abs_p = unary(
+    "abs",
+    accepts=dtypes.SIGNED | dtypes.INEXACT,
+    jvp=abs_jvp,
+    lower=mended(stablehlo.abs_, branch_cuts.log_mended),
+    result_dtype=dtypes.to_real,
+)
+
+
+def square(x: ArrayLike) -> Array:
+    """Elementwise x * x.
+
+    >>> lax.square(np.array([2.0, -3.0]))
+    Array([4., 9.], dtype=float32)
+    """
+    return square_p.bind(x)
+
+
+def square_lower(context: Any, x: Any) -> Any:
+    return stablehlo.multiply(x, x)
+
+
+square_p = unary(
+    "square",
+    accepts=dtypes.NUMERIC,
+    jvp=lambda t, ans, x: mul(t, mul(scalar(2, x), x)),
+    lower=square_lower,
+)
+
+
+def exp(x: ArrayLike) -> Array:
+    """Elementwise exponential.
+
+    >>> lax.exp(np.array([0.0, 1.0]))
+    Array([1.       , 2.7182817], dtype=float32)
+    """
+    return exp_p.bind(x)
+
+
+exp_p = unary(
+    "exp",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, ans),
+    lower=by_parts(stablehlo.exponential, complex_elementary.exp),
+)
+
+
+def log(x: ArrayLike) -> Array:
+    """Elementwise natural logarithm.
+
+    >>> lax.log(np.array([1.0, 10.0]))
+    Array([0.       , 2.3025851], dtype=float32)
+    """
+    return log_p.bind(x)
+
+
+log_p = unary(
+    "log",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, x),
+    lower=mended(stablehlo.log, branch_cuts.log_mended),
+)
+
+
+def sin(x: ArrayLike) -> Array:
+    """Elementwise sine of an angle in radians.
+
+    >>> lax.sin(np.array([0.0, 1.0]))
+    Array([0.        , 0.84147096], dtype=float32)
+    """
+    return sin_p.bind(x)
+
+
+sin_p = unary(
+    "sin",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, cos(x)),
+    lower=by_parts(stablehlo.sine, complex_elementary.sin),
+)
+
+
+def cos(x: ArrayLike) -> Array:
+    """Elementwise cosine of an angle in radians.
+
+    >>> lax.cos(np.array([0.0, 1.0]))
+    Array([1.       , 0.5403023], dtype=float32)
+    """
+    return cos_p.bind(x)
+
+
+cos_p = unary(
+    "cos",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: neg(mul(t, sin(x))),
+    lower=by_parts(stablehlo.cosine, complex_elementary.cos),
+)
+
+
+def tanh(x: ArrayLike) -> Array:
+    """Elementwise hyperbolic tangent.
+
+    >>> lax.tanh(np.array([0.0, 1.0]))
+    Array([0.       , 0.7615942], dtype=float32)
+    """
+    return tanh_p.bind(x)
+
+
+tanh_p = unary(
+    "tanh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, sub(scalar(1, ans), mul(ans, ans))),
+    lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
+)
+
+
+def sqrt(x: ArrayLike) -> Array:
+    """Elementwise square root.
+
+    >>> lax.sqrt(np.array([4.0, 9.0]))
+    Array([2., 3.], dtype=float32)
+    """
+    return sqrt_p.bind(x)
+
+
+sqrt_p = unary(
+    "sqrt",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
+    lower=signed(stablehlo.sqrt, "imag", branch_cuts.sqrt_mended),
+)
+
+
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x == y.
+
+    >>> lax.eq(np.array([1, 2]), np.array([1, 3]))
+    Array([ True, False], dtype=bool)
+    """
+    return eq_p.bind(*operands("eq", x, y))
+
+
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x != y.
+
+    >>> lax.ne(np.array([1, 2]), np.array([1, 3]))
+    Array([False,  True], dtype=bool)
+    """
+    return ne_p.bind(*operands("ne", x, y))
+
+
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x < y of ordered values.
+
+    >>> lax.lt(np.array([1, 2]), np.array([2, 2]))
+    Array([ True, False], dtype=bool)
+    """
+    return lt_p.bind(*operands("lt", x, y))
+
+
+def le(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x <= y of ordered values.
+
+    >>> lax.le(np.array([1, 3]), np.array([2, 2]))
+    Array([ True, False], dtype=bool)
+    """
+    return le_p.bind(*operands("le", x, y))
+
+
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x > y of ordered values.
+
+    >>> lax.gt(np.array([1, 3]), np.array([2, 2]))
+    Array([False,  True], dtype=bool)
+    """
+    return gt_p.bind(*operands("gt", x, y))
+
+
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x >= y of ordered values.
+
+    >>> lax.ge(np.array([1, 2]), np.array([2, 2]))
+    Array([False,  True], dtype=bool)
+    """
+    return ge_p.bind(*operands("ge", x, y))
+
+
+eq_p = comparison("eq", accepts=dtypes.ANY, direction="EQ")
+ne_p = comparison("ne", accepts=dtypes.ANY, direction="NE")
+lt_p = comparison("lt", accepts=dtypes.ORDERED, direction="LT")
+le_p = comparison("le", accepts=dtypes.ORDERED, direction="LE")
+gt_p = comparison("gt", accepts=dtypes.ORDERED, direction="GT")
+ge_p = comparison("ge", accepts=dtypes.ORDERED, direction="GE")

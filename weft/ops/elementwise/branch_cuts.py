@@ -1,0 +1,201 @@
+"""Lowerings of functions of complex numbers that tell apart the two sides of a branch cut.
+
+On a cut the sign of a zero says from which side it is reached (Kahan, 1987; C99, annex G). The
+compiler's expansions lose that sign, or take it wrongly at infinity; but where they are given parts
+that are not negative they are right, and the functions here are symmetric: conj(f(z)) is f(conj(z))
+for all of them, and f(-z) is -f(z) for the odd ones. Where a part is NaN and the other says enough,
+as an infinite one does, they answer with NaN throughout; what C asks for there is put in its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft import dtypes
+from weft.ops.elementwise.formulas import Term, where
+from weft.runtime import stablehlo
+
+__all__ = [
+    "acos_mended",
+    "acosh_mended",
+    "asin_mended",
+    "asinh_mended",
+    "atan_mended",
+    "atanh_mended",
+    "infinite",
+    "is_negative",
+    "log_mended",
+    "mended",
+    "reciprocal_mended",
+    "sign_mended",
+    "signed",
+    "sqrt_mended",
+    "with_sign_of",
+]
+
+Emit = Callable[[Any], Any]
+Parts = tuple[Term, Term]
+# From the parts of the operand and of what was found: those of the result.
+Mend = Callable[[Term, Term, Term, Term], Parts]
+
+
+def signed(emit: Emit, parts: str, mend: Mend | None = None) -> Callable[..., Any]:
+    """The lowering of a function of one operand that keeps the signs of some parts.
+
+    `parts` is "imag" for a function with a cut on the real axis, "real" for an odd one with a cut
+    on the imaginary axis, "both" for an odd one that keeps to its quadrant. What is emitted for
+    complex numbers is the function of the parts' sizes; the result's same parts then take the
+    operand's signs.
+    """
+
+    def lower_complex(z: Any) -> Any:
+        operand = [stablehlo.real(z), stablehlo.imag(z)]
+        sizes = [
+            stablehlo.abs_(x) if parts in (name, "both") else x
+            for name, x in zip(("real", "imag"), operand, strict=True)
+        ]
+        value = emit(stablehlo.complex_(*sizes))
+        found = [stablehlo.real(value), stablehlo.imag(value)]
+        if parts == "both":  # of parts that are not negative neither is a result's, but for a zero
+            found = [stablehlo.abs_(x) for x in found]
+        return stablehlo.complex_(
+            *(
+                _negated_where(_is_negative(x), y) if parts in (name, "both") else y
+                for name, x, y in zip(("real", "imag"), operand, found, strict=True)
+            )
+        )
+
+    return mended(emit, mend, lower_complex)
+
+
+def mended(emit: Emit, mend: Mend | None, emit_complex: Emit | None = None) -> Callable[..., Any]:
+    """The lowering of a function of one operand whose results for some complex numbers are put
+    right from the parts of operand and result. `emit_complex` is what is emitted for those."""
+
+    def lower(context: Any, z: Any) -> Any:
+        dtype = context.in_types[0].dtype
+        if dtype not in dtypes.COMPLEX:
+            return emit(z)
+        value = (emit_complex or emit)(z)
+        if mend is None:
+            return value
+        shape, part = context.in_types[0].shape, dtypes.to_real(dtype)
+        is_real = context.out_types[0].dtype not in dtypes.COMPLEX
+        parts = [take(w) for w in (z, value) for take in (stablehlo.real, stablehlo.imag)]
+        if is_real:  # a size
+            parts[2:] = value, value
+        real, imag = mend(*(Term(ir, shape, part) for ir in parts))
+        if is_real:
+            return real.ir
+        return stablehlo.complex_(real.ir, imag.ir)
+
+    return lower
+
+
+def _negated_where(pred: Any, x: Any) -> Any:
+    return stablehlo.select(pred, stablehlo.negate(x), x)
+
+
+def _is_negative(x: Any) -> Any:
+    """Whether the sign bit is set: of -0 too."""
+    dtype = stablehlo.dtype_of(x.type.element_type)
+    whole = dtypes.int32 if dtype == dtypes.float32 else dtypes.int64
+    zero = stablehlo.full(0, tuple(x.type.shape), whole)
+    return stablehlo.compare(stablehlo.bitcast_convert(x, whole), zero, "LT")
+
+
+def is_negative(x: Term) -> Term:
+    """Whether the sign bit is set: of -0 too."""
+    return Term(_is_negative(x.ir), x.shape, dtypes.bool_)
+
+
+def infinite(x: Term) -> Term:
+    """Whether infinite, of either sign."""
+    return abs(x).equals(math.inf)
+
+
+def with_sign_of(value: float, like: Term) -> Term:
+    """A number that is not negative, with the sign of each of some others."""
+    return where(is_negative(like), like.full(-value), value)
+
+
+# ---- at infinities and NaN -----------------------------------------------------------------------
+
+
+def log_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """The size of what has an infinite part is infinite, whatever the other is."""
+    return where(infinite(x) | infinite(y), math.inf, real), imag
+
+
+def sqrt_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """An infinite imaginary part makes both infinite, an infinite real one the one on its side."""
+    beyond = infinite(y)
+    return (
+        where(beyond | x.equals(math.inf), math.inf, real),
+        where(beyond | x.equals(-math.inf), with_sign_of(math.inf, y), imag),
+    )
+
+
+def reciprocal_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """The inverse of the infinite is 0, and zeros are on the side where the conjugate's are."""
+    beyond = infinite(x) | infinite(y)
+    no_real = beyond | (x.equals(0.0) & (abs(y) > 0.0))
+    no_imag = beyond | (y.equals(0.0) & (abs(x) > 0.0))
+    return where(no_real, with_sign_of(0.0, x), real), where(no_imag, with_sign_of(0.0, -y), imag)
+
+
+def sign_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """One infinite part gives the direction, two do not; zeros of either sign give 0, of which
+    the compiler makes one or the other."""
+    along, across = infinite(x), infinite(y)
+    none = x.equals(0.0) & y.equals(0.0)
+
+    def part(one: Term, other: Term, mine: Term, found: Term) -> Term:
+        direction = where(other, 0.0, with_sign_of(1.0, mine))
+        chosen = where(one | other, where(one & other, math.nan, direction), found)
+        return where(none, 0.0, chosen)
+
+    return part(along, across, x, real), part(across, along, y, imag)
+
+
+def asin_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """Beside NaN, 0 alone gives a part."""
+    lost = y.is_nan()
+    unknown = lost & ~infinite(x)
+    return where(lost & x.equals(0.0), x, real), where(unknown, math.nan, imag)
+
+
+def acos_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As pi/2 less the arc sine."""
+    lost = y.is_nan()
+    unknown = lost & ~infinite(x)
+    return where(lost & x.equals(0.0), math.pi / 2, real), where(unknown, math.nan, imag)
+
+
+def asinh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As the arc sine, turned."""
+    imag, real = asin_mended(y, x, imag, real)
+    return real, imag
+
+
+def acosh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As the arc cosine, turned."""
+    imag, real = acos_mended(x, y, imag, real)
+    return real, imag
+
+
+def atanh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """The real part vanishes at infinity and at 0; the imaginary one is a right angle where the
+    operand's is infinite."""
+    lost, far = x.is_nan() | y.is_nan(), infinite(y)
+    flat = where(far | infinite(x) | x.equals(0.0), with_sign_of(0.0, x), math.nan)
+    angle = where(far, with_sign_of(math.pi / 2, y), math.nan)
+    return where(lost, flat, real), where(lost, angle, imag)
+
+
+def atan_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As atanh, turned."""
+    imag, real = atanh_mended(y, x, imag, real)
+    return real, imag

@@ -1,0 +1,260 @@
+"""Changing the dtype: by value, by bits, by rounding; and cutting the flow of derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from weft import dtypes, tree
+from weft.arrays.array import Array
+from weft.core.reads import elementwise_reads
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.ops.declare import primitive, result_type
+from weft.ops.elementwise.families import unary
+from weft.ops.structural.shape import move_dim
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "stop_gradient"]
+
+T = TypeVar("T")
+
+_CONVERTIBLE = dtypes.ANY | dtypes.NARROW
+
+
+# ---- convert_element_type ----------------------------------------------------------------------
+
+
+def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Array:
+    """The same numbers in another dtype, as nearly as it can hold them.
+
+    Complex numbers lose their imaginary part in a real dtype; numbers become booleans by comparing
+    with zero; floating-point numbers are rounded towards zero in an integer dtype, and to its
+    nearest end where they do not fit. `weak_type` says whether the result yields in promotion.
+    Raises DTypeError for random keys.
+
+    >>> import weft.lax as lax
+    >>> lax.convert_element_type(2.7, "int32")
+    Array(2, dtype=int32)
+    """
+    if not isinstance(new_dtype, np.dtype):
+        new_dtype = dtypes.parse(new_dtype)
+    found = getattr(operand, "type", None)
+    if type(found) is ArrayType and found.dtype == new_dtype and found.weak_type == weak_type:
+        return operand
+    return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) -> ArrayType:
+    if x.dtype not in _CONVERTIBLE or new_dtype not in _CONVERTIBLE:
+        raise DTypeError(
+            f"convert_element_type does not convert {dtypes.short_name(x.dtype)} to "
+            f"{dtypes.short_name(new_dtype)}",
+            operation="convert_element_type",
+            got=f"{x} to {dtypes.short_name(new_dtype)}",
+            wanted="numbers or booleans",
+            fix=Fix("key_data", "weft.random.key_data gives the bits of random keys", {}),
+        )
+    return result_type((x,), x.shape, new_dtype, weak_type)
+
+
+def convert_element_type_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: Any, weak_type: bool
+) -> tuple[Any, Any]:
+    out = convert_element_type(primals[0], new_dtype, weak_type)
+    tangent_type = type_of(out).tangent()
+    if type(tangents[0]) is Zero or tangent_type.dtype == dtypes.float0:
+        return out, Zero(tangent_type)
+    return out, convert_element_type(tangents[0], tangent_type.dtype, weak_type)
+
+
+def convert_element_type_transpose(
+    ct: Any, x: Any, *, new_dtype: Any, weak_type: bool
+) -> list[Any]:
+    return [convert_element_type(ct, x.type.dtype, x.type.weak_type)]
+
+
+def convert_element_type_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    new_dtype: Any,
+    weak_type: bool,
+) -> tuple[Any, Any]:
+    out = convert_element_type_p.bind(args[0], new_dtype=new_dtype, weak_type=weak_type)
+    return out, dims[0]
+
+
+def convert_element_type_lower(context: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
+    type = context.in_types[0]
+    if type.dtype in dtypes.COMPLEX and new_dtype not in dtypes.COMPLEX:
+        if new_dtype == dtypes.bool_:
+            return stablehlo.compare(x, stablehlo.full(0, type.shape, type.dtype), "NE")
+        x = stablehlo.real(x)
+    elif new_dtype in dtypes.COMPLEX and type.dtype not in dtypes.COMPLEX:
+        part = stablehlo.convert(x, dtypes.to_real(new_dtype))
+        zero = stablehlo.full(0, type.shape, dtypes.to_real(new_dtype))
+        return stablehlo.complex_(part, zero)
+    elif new_dtype == dtypes.bool_ and type.dtype != dtypes.bool_:
+        dtype = type.dtype
+        if dtype in dtypes.NARROW_INTEGER:  # which XLA does not compare
+            dtype = dtypes.int32
+            x = stablehlo.convert(x, dtype)
+        return stablehlo.compare(x, stablehlo.full(0, type.shape, dtype), "NE")
+    return stablehlo.convert(x, new_dtype)
+
+
+convert_element_type_p = primitive(
+    "convert_element_type",
+    type_rule=convert_element_type_type,
+    jvp=convert_element_type_jvp,
+    transpose=convert_element_type_transpose,
+    vmap=convert_element_type_vmap,
+    reads=elementwise_reads,
+    lower=convert_element_type_lower,
+)
+
+
+# ---- bitcast_convert_type ----------------------------------------------------------------------
+
+
+def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
+    """The same bits read as another dtype.
+
+    Where the new dtype is k times narrower, a last dimension of length k appears (the least
+    significant part first); where it is k times wider, the last dimension, of length k, disappears.
+    Raises DTypeError for booleans and complex numbers, ShapeError for a last dimension that does
+    not fit.
+
+    >>> import weft.lax as lax
+    >>> lax.bitcast_convert_type(1.0, "uint32")
+    Array(1065353216, dtype=uint32)
+    """
+    if not isinstance(new_dtype, np.dtype):
+        new_dtype = dtypes.parse(new_dtype)
+    return bitcast_convert_type_p.bind(operand, new_dtype=new_dtype)
+
+
+_BITS = dtypes.REAL | dtypes.NARROW
+
+
+def bitcast_convert_type_type(x: ArrayType, *, new_dtype: Any) -> ArrayType:
+    if (x.dtype not in _BITS or new_dtype not in _BITS) and x.dtype != new_dtype:
+        raise DTypeError(
+            f"bitcast_convert_type does not read {dtypes.short_name(x.dtype)} as "
+            f"{dtypes.short_name(new_dtype)}",
+            operation="bitcast_convert_type",
+            got=f"{x} as {dtypes.short_name(new_dtype)}",
+            wanted="integer and real floating-point dtypes",
+        )
+    old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
+    shape = x.shape
+    if new < old:
+        shape = (*shape, old // new)
+    elif new > old:
+        if not shape or shape[-1] != new // old:
+            raise ShapeError(
+                f"bitcast_convert_type to a wider dtype takes a last dimension of {new // old}",
+                operation="bitcast_convert_type",
+                got=f"{x} as {dtypes.short_name(new_dtype)}",
+                wanted=f"a last dimension of length {new // old}",
+            )
+        shape = shape[:-1]
+    return result_type((x,), shape, new_dtype)
+
+
+def bitcast_convert_type_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: Any
+) -> tuple[Any, Any]:
+    out = bitcast_convert_type(primals[0], new_dtype)
+    return out, Zero(type_of(out).tangent())
+
+
+def bitcast_convert_type_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, new_dtype: Any
+) -> tuple[Any, int]:
+    return bitcast_convert_type(move_dim(args[0], dims[0], 0, axis.size), new_dtype), 0
+
+
+def bitcast_convert_type_lower(context: Any, x: Any, *, new_dtype: Any) -> Any:
+    if context.in_types[0].dtype == new_dtype:
+        return x
+    return stablehlo.bitcast_convert(x, new_dtype)
+
+
+bitcast_convert_type_p = primitive(
+    "bitcast_convert_type",
+    type_rule=bitcast_convert_type_type,
+    jvp=bitcast_convert_type_jvp,
+    vmap=bitcast_convert_type_vmap,
+    lower=bitcast_convert_type_lower,
+)
+
+
+# ---- reduce_precision --------------------------------------------------------------------------
+
+
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Rounds to the numbers of a narrower floating-point format, keeping the dtype.
+
+    Derivatives are rounded likewise. Raises WeftValueError where a number of bits is out of range.
+
+    >>> import weft.lax as lax
+    >>> lax.reduce_precision(3.14159, exponent_bits=5, mantissa_bits=3)
+    Array(3.25, dtype=float32, weak_type=True)
+    """
+    exponent_bits, mantissa_bits = exponent_bits.__index__(), mantissa_bits.__index__()
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise WeftValueError(
+            "reduce_precision takes at least one exponent bit and no negative number of bits",
+            operation="reduce_precision",
+            got=f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}",
+            wanted="exponent_bits >= 1 and mantissa_bits >= 0",
+        )
+    return reduce_precision_p.bind(
+        operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
+    )
+
+
+def reduce_precision_lower(context: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    return stablehlo.reduce_precision(x, exponent_bits, mantissa_bits)
+
+
+reduce_precision_p = unary(
+    "reduce_precision",
+    accepts=dtypes.FLOATING,
+    jvp=lambda t, ans, x, **bits: reduce_precision(t, **bits),
+    transpose=lambda ct, x, **bits: reduce_precision(ct, **bits),
+    lower=reduce_precision_lower,
+)
+
+
+# ---- stop_gradient -----------------------------------------------------------------------------
+
+
+def stop_gradient(x: T) -> T:
+    """The values of a tree of arrays, constant to every derivative.
+
+    >>> import weft, weft.lax as lax
+    >>> weft.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    leaves, structure = tree.flatten(x)
+    return structure.unflatten(
+        [
+            stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else leaf
+            for leaf in leaves
+        ]
+    )
+
+
+def stop_gradient_lower(context: Any, x: Any) -> Any:
+    return x
+
+
+stop_gradient_p = unary("stop_gradient", accepts=dtypes.INEXACT, lower=stop_gradient_lower)

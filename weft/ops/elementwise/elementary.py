@@ -1,0 +1,371 @@
+"""The elementary functions: exponentials, logarithms, trigonometric and hyperbolic functions and
+their inverses, of real and complex numbers.
+
+Inverse functions take their principal branch (Kahan, "Branch cuts for complex elementary
+functions", 1987); derivatives are written so that they stay on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.types import type_of
+from weft.ops.elementwise import branch_cuts, complex_elementary, formulas
+from weft.ops.elementwise.arithmetic import add, div, mul, neg, scalar, sub
+from weft.ops.elementwise.branch_cuts import mended, signed
+from weft.ops.elementwise.complex import complex as complex_of
+from weft.ops.elementwise.complex import imag, real
+from weft.ops.elementwise.complex_elementary import by_parts
+from weft.ops.elementwise.families import nary, operands, unary
+from weft.ops.elementwise.formulas import Term, lowered, where
+from weft.ops.elementwise.powers import rsqrt
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cosh",
+    "exp2",
+    "expm1",
+    "log1p",
+    "logistic",
+    "sinh",
+    "tan",
+]
+
+
+def emit_with(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of an operation of one operand by a function of the runtime."""
+
+    def lower(context: Any, x: Any) -> Any:
+        return emit(x)
+
+    return lower
+
+
+def one(x: Any) -> Any:
+    return scalar(1, x)
+
+
+# ---- exponentials and logarithms ---------------------------------------------------------------
+
+
+def exp2(x: ArrayLike) -> Array:
+    """Elementwise 2 to the power x.
+
+    >>> lax.exp2(np.array([0.0, 3.0]))
+    Array([1., 8.], dtype=float32)
+    """
+    return exp2_p.bind(x)
+
+
+def exp2_lower(context: Any, x: Any) -> Any:
+    out = context.out_types[0]
+    if out.dtype in dtypes.COMPLEX:
+        return _complex_exp2(context, x)
+    return stablehlo.power(stablehlo.full(2, out.shape, out.dtype), x)
+
+
+# Not as a product of complex numbers, which is NaN where a part is infinite.
+_complex_exp2 = by_parts(
+    stablehlo.exponential,
+    lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2)),
+)
+exp2_p = unary(
+    "exp2",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(scalar(math.log(2), ans), ans)),
+    lower=exp2_lower,
+)
+
+
+def expm1(x: ArrayLike) -> Array:
+    """Elementwise exp(x) - 1, accurate near 0.
+
+    >>> lax.expm1(np.array([0.0, 1.0]))
+    Array([0.       , 1.7182817], dtype=float32)
+    """
+    return expm1_p.bind(x)
+
+
+expm1_p = unary(
+    "expm1",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, add(ans, one(ans))),
+    lower=by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
+)
+
+
+def log1p(x: ArrayLike) -> Array:
+    """Elementwise log(1 + x), accurate near 0.
+
+    >>> lax.log1p(np.array([0.0, 1.0]))
+    Array([0.       , 0.6931472], dtype=float32)
+    """
+    return log1p_p.bind(x)
+
+
+def log1p_lower(context: Any, x: Any) -> Any:
+    if context.out_types[0].dtype in dtypes.COMPLEX:
+        return _complex_log1p(context, x)
+    return _real_log1p(context, x)
+
+
+_real_log1p = lowered(formulas.log1p)
+_complex_log1p = mended(stablehlo.log_plus_one, branch_cuts.log_mended)
+log1p_p = unary(
+    "log1p",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, add(x, one(x))),
+    lower=log1p_lower,
+)
+
+
+def logistic(x: ArrayLike) -> Array:
+    """Elementwise 1 / (1 + exp(-x)).
+
+    >>> lax.logistic(np.array([0.0, 2.0]))
+    Array([0.5     , 0.880797], dtype=float32)
+    """
+    return logistic_p.bind(x)
+
+
+logistic_p = unary(
+    "logistic",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(ans, sub(one(ans), ans))),
+    lower=emit_with(stablehlo.logistic),
+)
+
+
+# ---- trigonometric functions -------------------------------------------------------------------
+
+
+def tan(x: ArrayLike) -> Array:
+    """Elementwise tangent of an angle in radians.
+
+    >>> lax.tan(np.array([0.0, 1.0]))
+    Array([0.       , 1.5574077], dtype=float32)
+    """
+    return tan_p.bind(x)
+
+
+tan_p = unary(
+    "tan",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, add(one(ans), mul(ans, ans))),
+    lower=by_parts(stablehlo.tan, complex_elementary.tan),
+)
+
+
+def is_complex(x: Any) -> bool:
+    return type_of(x).dtype in dtypes.COMPLEX
+
+
+def shifted(x: Any, by: int) -> Any:
+    """x + by, for 1 and -1, where an imaginary part of -0 stays so: it tells the sides of a cut
+    apart."""
+    return add(x, scalar(complex(by, -0.0) if is_complex(x) else by, x))
+
+
+def root_of_one_minus_square(x: Any) -> Any:
+    """1 / sqrt(1 - x x), by factors: exact near -1 and 1."""
+    return mul(rsqrt(neg(shifted(x, -1))), rsqrt(shifted(x, 1)))
+
+
+def root_of_one_plus_square(x: Any) -> Any:
+    """1 / sqrt(1 + x x)."""
+    if is_complex(x):  # the root above at ix, in parts because a product loses the sign of a zero
+        return root_of_one_minus_square(complex_of(neg(imag(x)), real(x)))
+    return rsqrt(add(mul(x, x), one(x)))
+
+
+def asin(x: ArrayLike) -> Array:
+    """Elementwise inverse sine, in radians.
+
+    >>> lax.asin(np.array([0.0, 1.0]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """
+    return asin_p.bind(x)
+
+
+asin_p = unary(
+    "asin",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
+    lower=signed(stablehlo.asin, "imag", branch_cuts.asin_mended),
+)
+
+
+def acos(x: ArrayLike) -> Array:
+    """Elementwise inverse cosine, in radians.
+
+    >>> lax.acos(np.array([1.0, 0.0]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """
+    return acos_p.bind(x)
+
+
+acos_p = unary(
+    "acos",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
+    lower=signed(stablehlo.acos, "imag", branch_cuts.acos_mended),
+)
+
+
+def atan(x: ArrayLike) -> Array:
+    """Elementwise inverse tangent, in radians.
+
+    >>> lax.atan(np.array([0.0, 1.0]))
+    Array([0.       , 0.7853982], dtype=float32)
+    """
+    return atan_p.bind(x)
+
+
+atan_p = unary(
+    "atan",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, add(one(x), mul(x, x))),
+    lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended),
+)
+
+
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise angle of the point with ordinate x and abscissa y, in radians.
+
+    >>> lax.atan2(np.array([1.0, -1.0]), np.array([1.0, 1.0]))
+    Array([ 0.7853982, -0.7853982], dtype=float32)
+    """
+    return atan2_p.bind(*operands("atan2", x, y))
+
+
+def squared_distance(x: Any, y: Any) -> Any:
+    return add(mul(x, x), mul(y, y))
+
+
+atan2_p = nary(
+    "atan2",
+    arity=2,
+    accepts=dtypes.INEXACT,
+    jvp=(
+        lambda t, ans, x, y: mul(t, div(y, squared_distance(x, y))),
+        lambda t, ans, x, y: mul(t, div(neg(x), squared_distance(x, y))),
+    ),
+    lower="stablehlo.atan2",
+)
+
+
+# ---- hyperbolic functions ----------------------------------------------------------------------
+
+
+def sinh(x: ArrayLike) -> Array:
+    """Elementwise hyperbolic sine.
+
+    >>> lax.sinh(np.array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """
+    return sinh_p.bind(x)
+
+
+sinh_p = unary(
+    "sinh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, cosh(x)),
+    lower=by_parts(stablehlo.sinh, complex_elementary.sinh),
+)
+
+
+def cosh(x: ArrayLike) -> Array:
+    """Elementwise hyperbolic cosine.
+
+    >>> lax.cosh(np.array([0.0, 1.0]))
+    Array([1.       , 1.5430806], dtype=float32)
+    """
+    return cosh_p.bind(x)
+
+
+cosh_p = unary(
+    "cosh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, sinh(x)),
+    lower=by_parts(stablehlo.cosh, complex_elementary.cosh),
+)
+
+
+def asinh(x: ArrayLike) -> Array:
+    """Elementwise inverse hyperbolic sine.
+
+    >>> lax.asinh(np.array([0.0, 1.0]))
+    Array([0.        , 0.88137364], dtype=float32)
+    """
+    return asinh_p.bind(x)
+
+
+asinh_p = unary(
+    "asinh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
+    lower=signed(stablehlo.asinh, "real", branch_cuts.asinh_mended),
+)
+
+
+def acosh(x: ArrayLike) -> Array:
+    """Elementwise inverse hyperbolic cosine.
+
+    >>> lax.acosh(np.array([1.0, 2.0]))
+    Array([0.      , 1.316958], dtype=float32)
+    """
+    return acosh_p.bind(x)
+
+
+acosh_p = unary(
+    "acosh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(rsqrt(shifted(x, -1)), rsqrt(shifted(x, 1)))),
+    lower=signed(stablehlo.acosh, "imag", branch_cuts.acosh_mended),
+)
+
+
+def atanh(x: ArrayLike) -> Array:
+    """Elementwise inverse hyperbolic tangent.
+
+    >>> lax.atanh(np.array([0.0, 0.5]))
+    Array([0.        , 0.54930615], dtype=float32)
+    """
+    return atanh_p.bind(x)
+
+
+def atanh_formula(x: Term) -> Term:
+    size = abs(x)
+    value = 0.5 * formulas.log1p(2.0 * size / (1.0 - size))
+    return where(size < x.eps, x, where(x < 0.0, -value, value))
+
+
+_real_atanh = lowered(atanh_formula)
+
+
+def atanh_lower(context: Any, x: Any) -> Any:
+    # In float64 the compiler's expansion inherits the error of its log1p.
+    if context.out_types[0].dtype == dtypes.float64:
+        return _real_atanh(context, x)
+    return _signed_atanh(context, x)
+
+
+_signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.atanh_mended)
+atanh_p = unary(
+    "atanh",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: div(t, mul(sub(one(x), x), add(one(x), x))),
+    lower=atanh_lower,
+)

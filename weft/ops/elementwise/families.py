@@ -1,0 +1,356 @@
+"""Families of elementwise primitives: unary, n-ary, comparison.
+
+An n-ary primitive takes operands of one shape and dtype; an operand without dimensions is repeated
+for every element, so that `x * 2.0` is one equation. Type rule, vmap, lowering and the reduction of
+a cotangent to such an operand's shape follow from the declaration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.primitive import Primitive
+from weft.core.reads import elementwise_reads
+from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.declare import primitive, result_type
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum
+from weft.ops.structural.tangents import add_tangents
+from weft.runtime import stablehlo
+
+__all__ = ["comparison", "elementwise_type", "elementwise_vmap", "nary", "operands", "unary"]
+
+Rule = Callable[..., Any]
+DTypes = frozenset[np.dtype[Any]]
+_KINDS = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "c"}
+# Python numbers, and the NumPy scalars that are as wide only because nobody chose a width.
+_WIDE = {np.int64: "i", np.float64: "f", np.complex128: "c"}
+_NUMBERS = frozenset({*_KINDS, *_WIDE})
+
+
+def operands(name: str, *values: Any) -> Sequence[Any]:
+    """Gives Python numbers among the operands the dtype of the others.
+
+    So do NumPy scalars of the default 64-bit dtypes yield to a narrower dtype of their kind. Raises
+    DTypeError where that would lose the number's kind (1.5 among integers).
+    """
+    for value in values:
+        if type(value) in _NUMBERS:
+            break
+    else:
+        return values
+    dtype = next((type_of(v).dtype for v in values if type(v) not in _NUMBERS), None)
+    if dtype is None:
+        dtype = next((v.dtype for v in values if type(v) in _WIDE), None)
+        if dtype is None:
+            return values
+    weak = all(type_of(v).weak_type for v in values if type(v) not in _NUMBERS)
+    return [_number(name, v, dtype, weak) if type(v) in _NUMBERS else v for v in values]
+
+
+def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
+    kind = _WIDE.get(type(value))
+    if kind is not None:
+        narrower = dtype.kind == kind and dtype != value.dtype
+        fits = narrower and (kind != "i" or dtypes.fits(int(value), dtype))
+        return dtype.type(value) if fits else value
+    if dtypes.is_extended(dtype):
+        return value  # the type rule has the better message
+    if dtype.kind not in _KINDS[type(value)] or (
+        type(value) is int and dtype.kind in "iu" and not dtypes.fits(value, dtype)
+    ):
+        raise DTypeError(
+            f"{name}: the Python number {value!r} does not fit among {dtype.name} operands",
+            operation=name,
+            got=f"{value!r} beside {dtype.name}",
+            wanted=f"a number that {dtype.name} can hold",
+            fix=Fix("convert", "convert the array first, or use weft.numpy, which promotes", {}),
+        )
+    if weak and type_of(value).dtype == dtype:
+        return value  # among weak operands alone the result is to be weak
+    return dtype.type(value)
+
+
+_KEYS = Fix(
+    "key_data",
+    "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
+    "(weft.random.key_data(key))",
+)
+
+
+def elementwise_type(
+    name: str,
+    accepts: DTypes,
+    result_dtype: Rule | None = None,
+    arity: int = 1,
+    lower: str | Rule | None = None,
+) -> Rule:
+    """The type rule of an elementwise primitive; `result_dtype` maps the operand dtype.
+
+    With `lower`, the parameters are those that the lowering rule names, and no others.
+    """
+
+    def rule(*types: ArrayType, **params: Any) -> ArrayType:
+        if params and lower is not None:
+            _check_parameters(name, params, lower)
+        if len(types) != arity:
+            raise WeftTypeError(
+                f"{name} takes {arity} operands, and got {len(types)}",
+                operation=name,
+                got=", ".join(map(str, types)),
+                wanted=f"{arity} operands",
+            )
+        dtype = types[0].dtype
+        shape: tuple[int, ...] = ()
+        for type in types:
+            if type.dtype not in accepts:
+                raise _refused(name, type.dtype, types, accepts)
+            if type.dtype != dtype:
+                raise DTypeError(
+                    f"{name} takes operands of one dtype",
+                    operation=name,
+                    got=", ".join(map(str, types)),
+                    wanted="equal dtypes",
+                    fix=Fix(
+                        "use_numpy", "use weft.numpy, which promotes, or convert one operand", {}
+                    ),
+                )
+            if type.shape and type.shape != shape:
+                if shape:
+                    raise ShapeError(
+                        f"{name} takes operands of one shape (or without dimensions)",
+                        operation=name,
+                        got=", ".join(map(str, types)),
+                        wanted="equal shapes",
+                        fix=Fix(
+                            "use_numpy",
+                            "use weft.numpy, which broadcasts, or lax.broadcast_in_dim",
+                            {},
+                        ),
+                    )
+                shape = type.shape
+        out = result_dtype(dtype) if result_dtype else dtype
+        return result_type(types, shape, out, all(t.weak_type for t in types) and out == dtype)
+
+    return rule
+
+
+def _refused(name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes) -> DTypeError:
+    """The error for an operand of a dtype that a primitive does not take."""
+    convert = Fix("convert", "convert the operand first (x.astype(...))", {})
+    return DTypeError(
+        f"{name} does not take operands of dtype {dtypes.short_name(dtype)}",
+        operation=name,
+        got=", ".join(map(str, types)),
+        wanted="a dtype among " + ", ".join(sorted(dtypes.short_name(d) for d in accepts)),
+        fix=_KEYS if dtypes.is_extended(dtype) else convert,
+    )
+
+
+def _check_parameters(name: str, params: dict[str, Any], lower: str | Rule) -> None:
+    found = {} if isinstance(lower, str) else inspect.signature(lower).parameters
+    known = [key for key, value in found.items() if value.kind is value.KEYWORD_ONLY]
+    any_name = any(value.kind is value.VAR_KEYWORD for value in found.values())
+    wrong = [key for key in params if key not in known]
+    if wrong and not any_name:
+        raise WeftTypeError(
+            f"{name} has no parameter {wrong[0]!r}",
+            operation=name,
+            got=f"{wrong[0]}={params[wrong[0]]!r:.80}",
+            wanted=", ".join(known) or "no parameters",
+            fix=Fix("parameter", f"leave out {wrong[0]}", {"parameter": wrong[0]}),
+        )
+
+
+def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], int]:
+    """Brings the mapped dimensions of elementwise operands into line.
+
+    Operands without dimensions and without a mapped axis stay as they are.
+    """
+    types = [type_of(x) for x in args]
+    ranks = [t.ndim - (d is not None) for t, d in zip(types, dims, strict=True)]
+    rank = max(ranks)
+    # The place of the mapped dimension in the first operand with all dimensions, if any has one.
+    full = [i for i, r in enumerate(ranks) if r == rank]
+    target = next((dim for dim in (dims[i] for i in full) if dim is not None), 0)
+    shape, dim = types[full[0]].shape, dims[full[0]]
+    if dim is not None:
+        shape = shape[:dim] + shape[dim + 1 :]
+    whole = shape[:target] + (axis.size,) + shape[target:]
+    out = []
+    for x, dim, r in zip(args, dims, ranks, strict=True):
+        if r == rank and (dim is not None or r):
+            x = move_dim(x, dim, target, axis.size)
+        elif dim is not None:
+            x = broadcast_in_dim(x, whole, (target,))
+        out.append(x)
+    return out, target
+
+
+def elementwise_vmap(bind: Callable[..., Any]) -> Rule:
+    """The vmap rule of an elementwise primitive."""
+
+    def vmap(
+        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    ) -> tuple[Any, int]:
+        values, dim = align(axis, args, dims)
+        return bind(*values, **params), dim
+
+    return vmap
+
+
+def elementwise_lower(name: str, **attributes: Any) -> Rule:
+    """The lowering to one StableHLO operation, operands without dimensions repeated."""
+
+    def lower(context: Any, *values: Any, **params: Any) -> Any:
+        out = context.out_types[0]
+        shaped = repeat_scalars(context, values, out.shape)
+        return stablehlo.op1(name, shaped, stablehlo.array_type_to_ir(out), attributes or None)
+
+    return lower
+
+
+def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """The operands with those that have no dimensions broadcast to `shape`."""
+    return [
+        value if type.shape == shape else stablehlo.broadcast_in_dim(value, shape, ())
+        for value, type in zip(values, context.in_types, strict=True)
+    ]
+
+
+def unbroadcast(ct: Any, type: ArrayType) -> Any:
+    """The cotangent of an operand that may have been repeated."""
+    if ct is None or type_of(ct).shape == type.shape:
+        return ct
+    return reduce_sum(ct, tuple(range(type_of(ct).ndim)))
+
+
+def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
+    """A jvp rule from one rule per operand, `rule(tangent, result, *primals, **params)`.
+
+    None marks an operand in which the result does not vary smoothly. A rule may answer with a
+    tangent without dimensions; it is repeated.
+    """
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        result = bind(*primals, **params)
+        result_of = type_of(result)
+        total: Any = None
+        for tangent, rule in zip(tangents, rules_of, strict=True):
+            if rule is None or type(tangent) is Zero:
+                continue
+            term = rule(tangent, result, *primals, **params)
+            if type(term) is Zero:
+                continue
+            if type_of(term).shape != result_of.shape:
+                term = broadcast_in_dim(term, result_of.shape, ())
+            total = term if total is None else add_tangents(total, term)
+        return result, Zero(result_of.tangent()) if total is None else total
+
+    return jvp
+
+
+def nary_transpose(rules_of: Sequence[Rule | None]) -> Rule:
+    """A transpose rule from one rule per operand, `rule(cotangent, *operands, **params)`."""
+
+    def transpose(ct: Any, *values: Any, **params: Any) -> list[Any]:
+        found: list[Any] = []
+        for value, rule in zip(values, rules_of, strict=True):
+            if type(value) is not LinearOperand:
+                found.append(None)
+            elif rule is None:
+                raise not_linear(value)
+            else:
+                found.append(unbroadcast(rule(ct, *values, **params), value.type))
+        return found
+
+    return transpose
+
+
+def nary(
+    name: str,
+    *,
+    arity: int,
+    accepts: DTypes,
+    lower: str | Rule,
+    jvp: Sequence[Rule | None] | None = None,
+    transpose: Sequence[Rule | None] | None = None,
+    result_dtype: Rule | None = None,
+) -> Primitive:
+    """An elementwise primitive of several operands of one dtype.
+
+    `accepts` is a set of dtypes (see `weft.dtypes`); `lower` the name of a StableHLO operation, or
+    a lowering rule; `jvp` has a rule `(tangent, result, *operands, **params)` for each operand and
+    `transpose` one `(cotangent, *operands, **params)`; `result_dtype` maps the operands' dtype to
+    the result's. Type rule, vmap and how an operand without dimensions is repeated follow.
+
+    >>> from weft import dtypes
+    >>> from weft.extend import elementwise
+    >>> larger_p = elementwise.nary(
+    ...     "larger", arity=2, accepts=dtypes.REAL, lower="stablehlo.maximum"
+    ... )
+    >>> weft.vmap(larger_p.bind, (0, None))(jnp.array([1.0, 3.0]), jnp.array(2.0))
+    Array([2., 3.], dtype=float32)
+    """
+    made = Primitive(name)
+    bind = made.bind
+    return primitive(
+        made,
+        type_rule=elementwise_type(name, accepts, result_dtype, arity, lower),
+        jvp=nary_jvp(bind, jvp or (None,) * arity),
+        transpose=nary_transpose(transpose) if transpose else None,
+        vmap=elementwise_vmap(bind),
+        reads=elementwise_reads,
+        lower=elementwise_lower(lower) if isinstance(lower, str) else lower,
+    )
+
+
+def unary(
+    name: str,
+    *,
+    accepts: DTypes,
+    lower: str | Rule,
+    jvp: Rule | None = None,
+    transpose: Rule | None = None,
+    result_dtype: Rule | None = None,
+) -> Primitive:
+    """An elementwise primitive of one operand; `jvp(tangent, result, x)`, `transpose(ct, x)`.
+
+    The other parameters are those of `nary`.
+
+    >>> from weft import dtypes
+    >>> from weft.extend import elementwise
+    >>> softening_p = elementwise.unary(
+    ...     "softening",
+    ...     accepts=dtypes.FLOATING,
+    ...     lower="stablehlo.tanh",
+    ...     jvp=lambda tangent, result, x: tangent * (1.0 - result * result),
+    ... )
+    >>> weft.grad(softening_p.bind)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    return nary(
+        name,
+        arity=1,
+        accepts=accepts,
+        lower=lower,
+        jvp=(jvp,),
+        transpose=(transpose,) if transpose else None,
+        result_dtype=result_dtype,
+    )
+
+
+def comparison(name: str, *, accepts: DTypes, direction: str) -> Primitive:
+    """An elementwise comparison of two operands, giving booleans."""
+
+    def lower(context: Any, *values: Any) -> Any:
+        x, y = repeat_scalars(context, values, context.out_types[0].shape)
+        return stablehlo.compare(x, y, direction)
+
+    return nary(name, arity=2, accepts=accepts, lower=lower, result_dtype=lambda _: dtypes.bool_)

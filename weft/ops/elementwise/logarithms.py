@@ -1,0 +1,86 @@
+"""Logarithms to base 2 and 10 of real numbers, exact for whole powers of the base.
+
+A natural logarithm times a constant misses whole numbers by a unit in the last place, which
+`floor(log10(x))` turns into a whole one. Where the operand is a power of the base, the nearest
+whole number takes its place: to see that costs less than to split the operand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.primitive import Primitive
+from weft.ops.elementwise.arithmetic import div, mul, scalar
+from weft.ops.elementwise.families import unary
+from weft.ops.elementwise.formulas import Term, lowered, where
+from weft.runtime import stablehlo
+
+__all__ = ["log2", "log10"]
+
+
+def is_power_of_two(x: Term, exponent: Term) -> Term:
+    """Whether the fraction has no bits but the leading one, which is not stored."""
+    whole = dtypes.int32 if x.dtype == dtypes.float32 else dtypes.int64
+    ones = stablehlo.full((1 << dtypes.finfo(x.dtype).nmant) - 1, x.shape, whole)
+    fraction = stablehlo.and_(stablehlo.bitcast_convert(x.ir, whole), ones)
+    none = stablehlo.full(0, x.shape, whole)
+    return Term(stablehlo.compare(fraction, none, "EQ"), x.shape, dtypes.bool_)
+
+
+def is_power_of_ten(x: Term, exponent: Term) -> Term:
+    """Whether x is the number of its dtype that is nearest to 10**exponent."""
+    limits = dtypes.finfo(x.dtype)
+    low, high = (math.trunc(math.log10(float(end))) for end in (limits.tiny, limits.max))
+    powers = np.array([float(f"1e{k}") for k in range(low, high + 1)]).astype(x.dtype)
+    table = stablehlo.constant(powers, powers.shape, x.dtype)
+    # What is not in the table takes the nearest end of it.
+    place = stablehlo.convert((exponent - low).ir, dtypes.int32)
+    place = stablehlo.reshape(place, (*x.shape, 1))
+    dimensions = stablehlo.GatherDimensions(
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        start_index_map=(0,),
+        index_vector_dim=len(x.shape),
+    )
+    return x.equals(x.made(stablehlo.gather(table, place, dimensions, (1,))))
+
+
+def logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Callable[[Term], Term]:
+    """The formula of the logarithm to a base."""
+
+    def formula(x: Term) -> Term:
+        value = x.log() * (1 / math.log(base))
+        whole = value.apply(stablehlo.round_nearest_even)
+        return where(is_power(x, whole), whole, value)
+
+    return formula
+
+
+def _logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Primitive:
+    return unary(
+        f"log{base}",
+        accepts=dtypes.FLOATING,
+        jvp=lambda t, ans, x: div(t, mul(x, scalar(math.log(base), x))),
+        lower=lowered(logarithm(base, is_power)),
+    )
+
+
+def log2(x: Any) -> Any:
+    """Elementwise logarithm to base 2 of real numbers."""
+    return log2_p.bind(x)
+
+
+log2_p = _logarithm(2, is_power_of_two)
+
+
+def log10(x: Any) -> Any:
+    """Elementwise logarithm to base 10 of real numbers."""
+    return log10_p.bind(x)
+
+
+log10_p = _logarithm(10, is_power_of_ten)

@@ -1,0 +1,268 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.reads import elementwise_reads
+from weft.core.rules import Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
+from weft.ops.declare import primitive
+from weft.ops.elementwise.arithmetic import div, eq, log, mul, scalar, sub
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.branch_cuts import mended, reciprocal_mended, signed
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.families import (
+    elementwise_type,
+    elementwise_vmap,
+    nary_jvp,
+    operands,
+    repeat_scalars,
+    unary,
+)
+from weft.ops.elementwise.selection import select
+from weft.ops.structural.shape import broadcast_in_dim
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["cbrt", "integer_pow", "pow", "reciprocal", "rsqrt"]
+
+
+def cbrt(x: ArrayLike) -> Array:
+    """Elementwise real cube root of floating-point numbers.
+
+    >>> lax.cbrt(np.array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """
+    return cbrt_p.bind(x)
+
+
+cbrt_p = unary(
+    "cbrt",
+    accepts=dtypes.FLOATING,
+    jvp=lambda t, ans, x: div(t, mul(scalar(3, ans), mul(ans, ans))),
+    lower="stablehlo.cbrt",
+)
+
+
+def rsqrt(x: ArrayLike) -> Array:
+    """Elementwise 1 / sqrt(x).
+
+    >>> lax.rsqrt(np.array([4.0, 16.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
+    return rsqrt_p.bind(x)
+
+
+rsqrt_p = unary(
+    "rsqrt",
+    accepts=dtypes.INEXACT,
+    jvp=lambda t, ans, x: mul(t, mul(scalar(-0.5, x), div(ans, x))),
+    lower=signed(stablehlo.rsqrt, "imag"),
+)
+
+
+# ---- integer_pow -------------------------------------------------------------------------------
+
+
+def integer_pow(x: Any, y: int) -> Array:
+    """Elementwise x to a fixed whole power, by repeated multiplication.
+
+    Raises DTypeError for a negative power of integers, WeftTypeError for a power that is not a
+    Python integer.
+
+    >>> import weft.lax as lax
+    >>> lax.integer_pow(2.0, -2)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
+    try:
+        power = y.__index__()
+    except AttributeError:
+        raise WeftTypeError(
+            "integer_pow takes a Python integer as the power",
+            operation="integer_pow",
+            got=repr(y),
+            wanted="an integer",
+            fix=Fix("use_pow", "use weft.lax.pow for other powers", {"function": "pow"}),
+        ) from None
+    if power == 1 and type(getattr(x, "type", None)) is ArrayType and x.dtype in dtypes.NUMERIC:
+        return x
+    return integer_pow_p.bind(x, y=power)
+
+
+def integer_pow_jvp(t: Any, ans: Any, x: Any, *, y: int) -> Any:
+    if y == 0:
+        return Zero(type_of(ans).tangent())
+    if y == 1:
+        return t
+    return mul(t, mul(scalar(y, x), integer_pow(x, y - 1)))
+
+
+def integer_pow_transpose(ct: Any, x: Any, *, y: int) -> Any:
+    if y != 1:
+        raise WeftValueError(f"x ** {y} is not linear", operation="integer_pow", got=f"y={y}")
+    return ct
+
+
+def integer_pow_lower(context: Any, x: Any, *, y: int) -> Any:
+    type = context.in_types[0]
+    result, square, rest = None, x, y if y >= 0 else -y
+    while rest:
+        if rest & 1:
+            result = square if result is None else stablehlo.multiply(result, square)
+        rest >>= 1
+        if rest:
+            square = stablehlo.multiply(square, square)
+    one = stablehlo.full(1, type.shape, type.dtype)
+    if result is None:
+        return one
+    return result if y > 0 else _inverse(context, result)
+
+
+def _divide_one(x: Any) -> Any:
+    one = stablehlo.full(1, tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type))
+    return stablehlo.divide(one, x)
+
+
+_inverse = mended(_divide_one, reciprocal_mended)
+_integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC)
+
+
+def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
+    if y < 0 and x.dtype in dtypes.INTEGER:
+        raise DTypeError(
+            "integer_pow: a negative power of integers is not an integer",
+            operation="integer_pow",
+            got=f"{x} to the power {y}",
+            wanted="a power that is not negative, or floating-point numbers",
+            fix=Fix("convert", "convert the array to a floating-point dtype", {"dtype": "float32"}),
+        )
+    return _integer_pow_type(x)
+
+
+def _bind_integer_pow(x: Any, *, y: int) -> Any:
+    return integer_pow_p.bind(x, y=y)
+
+
+integer_pow_p = primitive(
+    "integer_pow",
+    type_rule=integer_pow_type,
+    jvp=nary_jvp(_bind_integer_pow, (integer_pow_jvp,)),
+    transpose=lambda ct, x, *, y: [integer_pow_transpose(ct, x, y=y)],
+    vmap=elementwise_vmap(_bind_integer_pow),
+    reads=elementwise_reads,
+    lower=integer_pow_lower,
+)
+
+
+def reciprocal(x: ArrayLike) -> Array:
+    """Elementwise 1 / x of floating-point or complex numbers.
+
+    >>> lax.reciprocal(np.array([2.0, 4.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
+    return integer_pow(x, -1)
+
+
+# ---- pow ---------------------------------------------------------------------------------------
+
+
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise x to the power y.
+
+    x is floating-point or complex; y has its dtype, or an integer dtype. Where x is 0 the
+    derivative in y is 0, and where y is 0 the derivative in x is 0.
+
+    >>> import weft.lax as lax
+    >>> lax.pow(2.0, 0.5), lax.pow(2.0, 3)
+    (Array(1.4142135, dtype=float32, weak_type=True), Array(8., dtype=float32, weak_type=True))
+    """
+    if type(y) is int:
+        return integer_pow(x, y)
+    if type_of(y).dtype in dtypes.INTEGER:
+        return pow_p.bind(x, y)
+    return pow_p.bind(*operands("pow", x, y))
+
+
+_pow_type = elementwise_type("pow", dtypes.INEXACT, arity=2)
+
+
+def pow_type(x: ArrayType, y: ArrayType) -> ArrayType:
+    if y.dtype in dtypes.INTEGER and x.dtype in dtypes.INEXACT:
+        found = _pow_type(x, y.update(dtype=x.dtype))
+        return found.update(weak_type=x.weak_type)
+    return _pow_type(x, y)
+
+
+def _where(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """`select`, where values without dimensions are repeated to the shape of the predicate."""
+    shape = type_of(pred).shape
+    return select(
+        pred,
+        *(
+            v if type_of(v).shape == shape else broadcast_in_dim(v, shape, ())
+            for v in (on_true, on_false)
+        ),
+    )
+
+
+def pow_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    zero, one = scalar(0, y), scalar(1, y)
+    # Where y is 0 the factor is, and the slope has only to stay finite.
+    flat = eq(y, zero)
+    if type_of(y).dtype == type_of(x).dtype:
+        factor = y
+        flat = bitwise_and(
+            flat, eq(x, scalar(0, x))
+        )  # elsewhere the derivative in y needs it exact
+    else:
+        factor = convert_element_type(y, type_of(x).dtype)
+    slope = pow(x, _where(flat, zero, sub(y, one)))
+    return mul(t, mul(factor, slope))
+
+
+def pow_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
+    return mul(t, mul(log(_where(eq(x, scalar(0, x)), scalar(1, x), x)), ans))
+
+
+def pow_lower(context: Any, x: Any, y: Any) -> Any:
+    out = context.out_types[0]
+    y = stablehlo.convert(y, out.dtype) if out.dtype not in dtypes.COMPLEX else _to_complex(y, out)
+    x, y = repeat_scalars(context, (x, y), out.shape)
+    value = stablehlo.power(x, y)
+    if out.dtype not in dtypes.COMPLEX:
+        return value
+    # The compiler's expansion has the logarithm of 0 in it. As in C and NumPy, 0 to a power is 0
+    # where that has a positive real part, 1 where it is 0, and nothing elsewhere.
+    zero, one = (stablehlo.full(number, out.shape, out.dtype) for number in (0, 1))
+    real_zero = stablehlo.full(0, out.shape, dtypes.to_real(out.dtype))
+    vanishes = stablehlo.and_(
+        stablehlo.compare(x, zero, "EQ"), stablehlo.compare(stablehlo.real(y), real_zero, "GT")
+    )
+    value = stablehlo.select(vanishes, zero, value)
+    return stablehlo.select(stablehlo.compare(y, zero, "EQ"), one, value)
+
+
+def _to_complex(y: Any, out: ArrayType) -> Any:
+    if stablehlo.dtype_of(y.type.element_type) in dtypes.COMPLEX:
+        return y
+    part = stablehlo.convert(y, dtypes.to_real(out.dtype))
+    zero = stablehlo.full(0, tuple(part.type.shape), dtypes.to_real(out.dtype))
+    return stablehlo.complex_(part, zero)
+
+
+def _bind_pow(x: Any, y: Any) -> Any:
+    return pow_p.bind(x, y)
+
+
+pow_p = primitive(
+    "pow",
+    type_rule=pow_type,
+    jvp=nary_jvp(_bind_pow, (pow_jvp_x, pow_jvp_y)),
+    vmap=elementwise_vmap(_bind_pow),
+    reads=elementwise_reads,
+    lower=pow_lower,
+)

@@ -1,0 +1,114 @@
+"""Rounding to whole numbers and to neighbours, and what is finite."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.errors import Fix, WeftValueError
+from weft.ops.elementwise.families import nary, operands, repeat_scalars, unary
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["RoundingMethod", "ceil", "floor", "is_finite", "nextafter", "round"]
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where `round` takes what lies halfway between two whole numbers."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def floor(x: ArrayLike) -> Array:
+    """Elementwise largest whole number that is not larger, of floating-point numbers.
+
+    >>> lax.floor(np.array([1.2, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """
+    return floor_p.bind(x)
+
+
+floor_p = unary("floor", accepts=dtypes.FLOATING, lower="stablehlo.floor")
+
+
+def ceil(x: ArrayLike) -> Array:
+    """Elementwise smallest whole number that is not smaller, of floating-point numbers.
+
+    >>> lax.ceil(np.array([1.2, -1.2]))
+    Array([ 2., -1.], dtype=float32)
+    """
+    return ceil_p.bind(x)
+
+
+ceil_p = unary("ceil", accepts=dtypes.FLOATING, lower="stablehlo.ceil")
+
+
+def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """Elementwise nearest whole number, of floating-point numbers.
+
+    `rounding_method` says where halves go. Raises WeftValueError for an unknown method.
+
+    >>> import weft.lax as lax
+    >>> lax.round(2.5), lax.round(2.5, lax.RoundingMethod.TO_NEAREST_EVEN)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    try:
+        method = RoundingMethod(rounding_method)
+    except ValueError:
+        raise WeftValueError(
+            "round: this is no rounding method",
+            operation="round",
+            got=repr(rounding_method),
+            wanted="a member of weft.lax.RoundingMethod",
+            fix=Fix("argument", "use RoundingMethod.TO_NEAREST_EVEN or AWAY_FROM_ZERO", {}),
+        ) from None
+    return round_p.bind(x, rounding_method=method)
+
+
+def round_lower(context: Any, x: Any, *, rounding_method: RoundingMethod) -> Any:
+    if rounding_method is RoundingMethod.AWAY_FROM_ZERO:
+        return stablehlo.round_nearest_afz(x)
+    return stablehlo.round_nearest_even(x)
+
+
+round_p = unary("round", accepts=dtypes.FLOATING, lower=round_lower)
+
+
+def is_finite(x: ArrayLike) -> Array:
+    """Elementwise whether a floating-point number is neither infinite nor NaN.
+
+    >>> lax.is_finite(np.array([1.0, np.inf, np.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
+    return is_finite_p.bind(x)
+
+
+def is_finite_lower(context: Any, x: Any) -> Any:
+    return stablehlo.is_finite(x)
+
+
+is_finite_p = unary(
+    "is_finite",
+    accepts=dtypes.FLOATING,
+    lower=is_finite_lower,
+    result_dtype=lambda dtype: dtypes.bool_,
+)
+
+
+def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
+    """Elementwise neighbour of x, in its dtype, on the side of y.
+
+    >>> lax.nextafter(np.float32(1.0), np.float32(2.0)) - np.float32(1.0)
+    Array(1.1920929e-07, dtype=float32)
+    """
+    return nextafter_p.bind(*operands("nextafter", x, y))
+
+
+def nextafter_lower(context: Any, *values: Any) -> Any:
+    return stablehlo.next_after(*repeat_scalars(context, values, context.out_types[0].shape))
+
+
+nextafter_p = nary("nextafter", arity=2, accepts=dtypes.FLOATING, lower=nextafter_lower)

@@ -1,0 +1,219 @@
+"""Choosing between values elementwise: by a boolean, by a number, by bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.reads import elementwise_reads
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.declare import primitive, result_type
+from weft.ops.elementwise.arithmetic import ge, gt, lt
+from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.families import align, nary, operands, repeat_scalars
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import broadcast_in_dim
+from weft.ops.structural.tangents import instantiate, zeros
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["clamp", "select", "select_n"]
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Array:
+    """`on_true` where `pred` holds, `on_false` elsewhere.
+
+    The two have one shape and dtype; the boolean `pred` has their shape, or no dimensions.
+
+    >>> lax.select(np.array([True, False]), np.array([1, 2]), np.array([3, 4]))
+    Array([1, 4], dtype=int32)
+    """
+    if extended_dtypes.is_key(on_true) and extended_dtypes.is_key(on_false):
+        dtype = type_of(on_true).dtype
+        bits_true, bits_false = (
+            extended_dtypes.key_bits(on_true),
+            extended_dtypes.key_bits(on_false),
+        )
+        shape = type_of(bits_true).shape
+        if type_of(pred).shape:
+            pred = broadcast_in_dim(pred, shape, tuple(range(type_of(pred).ndim)))
+        return extended_dtypes.wrap_key_bits(select(pred, bits_true, bits_false), dtype)
+    return select_p.bind(pred, on_true, on_false)
+
+
+def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> ArrayType:
+    if pred.dtype != dtypes.bool_:
+        raise DTypeError(
+            "select takes a boolean predicate",
+            operation="select",
+            got=str(pred),
+            wanted="bool",
+            fix=Fix("compare", "compare the predicate with zero first", {}),
+        )
+    if on_true.dtype != on_false.dtype:
+        raise DTypeError(
+            "select takes two values of one dtype",
+            operation="select",
+            got=f"{on_true} and {on_false}",
+            wanted="equal dtypes",
+            fix=Fix("use_numpy", "use weft.numpy.where, which promotes", {}),
+        )
+    if on_true.shape != on_false.shape or pred.shape not in ((), on_true.shape):
+        raise ShapeError(
+            "select takes two values of one shape, and a predicate of that shape or of none",
+            operation="select",
+            got=f"{pred}, {on_true} and {on_false}",
+            wanted="equal shapes",
+            fix=Fix("use_numpy", "use weft.numpy.where, which broadcasts", {}),
+        )
+    weak = on_true.weak_type and on_false.weak_type
+    return result_type((pred, on_true, on_false), on_true.shape, on_true.dtype, weak)
+
+
+def select_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    pred = primals[0]
+    out = select(*primals)
+    if type(tangents[1]) is Zero and type(tangents[2]) is Zero:
+        return out, Zero(type_of(out).tangent())
+    return out, select(pred, instantiate(tangents[1]), instantiate(tangents[2]))
+
+
+def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[Any]:
+    zero = zeros(type_of(ct))
+    return [
+        None,
+        select(pred, ct, zero) if type(on_true) is LinearOperand else None,
+        select(pred, zero, ct) if type(on_false) is LinearOperand else None,
+    ]
+
+
+def select_vmap(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+    (pred, on_true, on_false), dim = align(axis, args, dims)
+    shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
+    # A value without dimensions that is not mapped is repeated: only the predicate may have none.
+    on_true, on_false = (
+        x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
+        for x in (on_true, on_false)
+    )
+    if type_of(pred).ndim > len(shape):
+        shape = type_of(pred).shape
+        on_true, on_false = (broadcast_in_dim(x, shape, ()) for x in (on_true, on_false))
+    return select_p.bind(pred, on_true, on_false), dim
+
+
+def select_lower(context: Any, pred: Any, on_true: Any, on_false: Any) -> Any:
+    return stablehlo.select(pred, on_true, on_false)
+
+
+select_p = primitive(
+    "select",
+    type_rule=select_type,
+    jvp=select_jvp,
+    transpose=select_transpose,
+    vmap=select_vmap,
+    reads=elementwise_reads,
+    on_host=lambda pred, on_true, on_false: np.where(pred, on_true, on_false),
+    lower=select_lower,
+)
+
+
+# ---- select_n ----------------------------------------------------------------------------------
+
+
+def select_n(which: Any, *cases: Any) -> Array:
+    """Elementwise the case whose number `which` holds.
+
+    `which` is boolean with two cases (False picks the first), or int32 with any number; it has the
+    shape of the cases, or no dimensions. Numbers out of range pick the nearest case. Raises
+    DTypeError or ShapeError where the operands do not fit.
+
+    >>> import weft.lax as lax, weft.numpy as wnp
+    >>> lax.select_n(wnp.array([True, False]), wnp.zeros(2), wnp.ones(2))
+    Array([1., 0.], dtype=float32)
+    """
+    if not cases:
+        raise WeftTypeError(
+            "select_n takes at least one case",
+            operation="select_n",
+            got="no case",
+            wanted="which, then one array per case",
+        )
+    dtype = type_of(which).dtype
+    if not (dtype == dtypes.bool_ and len(cases) <= 2 or dtype == dtypes.int32):
+        raise DTypeError(
+            "select_n picks by booleans between two cases, or by int32 between any number",
+            operation="select_n",
+            got=f"{type_of(which)} and {len(cases)} cases",
+            wanted="bool with at most two cases, or int32",
+            fix=Fix("convert", "convert the first operand to int32", {"dtype": "int32"}),
+        )
+    if len(cases) == 1:
+        return select(_same(which), cases[0], cases[0])
+    if dtype == dtypes.bool_:
+        return select(which, cases[1], cases[0])
+    # Halving the cases makes the depth logarithmic in their number.
+    return _select_between(which, cases, 0)
+
+
+def _same(which: Any) -> Any:
+    return which if type_of(which).dtype == dtypes.bool_ else ge(which, np.int32(0))
+
+
+def _select_between(which: Any, cases: Sequence[Any], first: int) -> Any:
+    if len(cases) == 1:
+        return cases[0]
+    middle = len(cases) // 2
+    lower = _select_between(which, cases[:middle], first)
+    upper = _select_between(which, cases[middle:], first + middle)
+    return select(lt(which, np.int32(first + middle)), lower, upper)
+
+
+# ---- clamp -------------------------------------------------------------------------------------
+
+
+def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
+    """Elementwise x, or the bound that it is beyond: `min(max(x, min), max)`.
+
+    The bounds have the shape of x or no dimensions, and its dtype. The derivative is that of x
+    strictly between the bounds and that of a bound where x is beyond it.
+
+    >>> import weft.lax as lax, weft.numpy as wnp
+    >>> lax.clamp(0.0, wnp.array([-1.0, 0.5, 2.0]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return clamp_p.bind(*operands("clamp", min, x, max))
+
+
+def where(pred: Any, t: Any, ans: Any) -> Any:
+    """t where `pred` holds, zero elsewhere; both repeated to the shape of the answer."""
+    of = type_of(ans)
+    pred, t = (
+        v if type_of(v).shape == of.shape else broadcast_in_dim(v, of.shape, ()) for v in (pred, t)
+    )
+    return select(pred, t, zeros(of.strong()))
+
+
+def clamp_lower(context: Any, *values: Any) -> Any:
+    low, x, high = repeat_scalars(context, values, context.out_types[0].shape)
+    if context.out_types[0].dtype == dtypes.bool_:  # XLA's own clamp takes no booleans
+        return stablehlo.minimum(stablehlo.maximum(x, low), high)
+    return stablehlo.clamp(low, x, high)
+
+
+clamp_p = nary(
+    "clamp",
+    arity=3,
+    accepts=dtypes.ORDERED,
+    jvp=(
+        lambda t, ans, low, x, high: where(gt(low, x), t, ans),
+        lambda t, ans, low, x, high: where(bitwise_and(gt(x, low), lt(x, high)), t, ans),
+        lambda t, ans, low, x, high: where(lt(high, x), t, ans),
+    ),
+    lower=clamp_lower,
+)

@@ -1,0 +1,274 @@
+"""Special functions: the error function, the gamma function and its kin, Bessel functions.
+
+The compiler expands most of them (CHLO); the incomplete gamma and beta functions are in
+`regularized`. Where no formula for a derivative exists in terms of these functions, taking it is an
+error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.types import type_of
+from weft.errors import Fix, WeftNotImplementedError
+from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, neg, scalar, sign, sub
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.elementary import emit_with
+from weft.ops.elementwise.families import nary, operands, repeat_scalars, unary
+from weft.ops.elementwise.formulas import Term, chebyshev, lowered, where
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "bessel_i0e",
+    "bessel_i1e",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "lgamma",
+    "polygamma",
+    "zeta",
+]
+
+R = dtypes.FLOATING
+
+
+def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
+    """A jvp rule for an operand in which the derivative is not available: it raises."""
+
+    def rule(t: Any, ans: Any, *values: Any) -> Any:
+        raise WeftNotImplementedError(
+            f"{operation} has no derivative in {operand} that weft can compute",
+            operation=operation,
+            got=f"a derivative in the operand {operand}",
+            wanted="a derivative in the other operands only",
+            fix=Fix(
+                "stop_gradient",
+                f"if {operand} is to count as constant, pass lax.stop_gradient({operand})",
+                {"operand": operand},
+            ),
+        )
+
+    return rule
+
+
+def two_operands(emit: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The lowering of an operation of two operands by a function of the runtime."""
+
+    def lower(context: Any, *values: Any) -> Any:
+        return emit(*repeat_scalars(context, values, context.out_types[0].shape))
+
+    return lower
+
+
+# ---- the error function ------------------------------------------------------------------------
+
+
+def gaussian(x: Any, factor: float, sign_of_square: float) -> Any:
+    """factor * exp(sign * x^2)."""
+    return mul(scalar(factor, x), exp(mul(mul(x, x), scalar(sign_of_square, x))))
+
+
+def erf(x: ArrayLike) -> Array:
+    """Elementwise error function.
+
+    >>> lax.erf(np.array([0.0, 1.0]))
+    Array([0.        , 0.84270084], dtype=float32)
+    """
+    return erf_p.bind(x)
+
+
+erf_p = unary(
+    "erf",
+    accepts=R,
+    jvp=lambda t, ans, x: mul(t, gaussian(x, 2 / math.sqrt(math.pi), -1)),
+    lower=emit_with(stablehlo.erf),
+)
+
+
+def erfc(x: ArrayLike) -> Array:
+    """Elementwise complementary error function, 1 - erf(x).
+
+    >>> lax.erfc(np.array([0.0, 1.0]))
+    Array([1.        , 0.15729924], dtype=float32)
+    """
+    return erfc_p.bind(x)
+
+
+erfc_p = unary(
+    "erfc",
+    accepts=R,
+    jvp=lambda t, ans, x: mul(t, gaussian(x, -2 / math.sqrt(math.pi), -1)),
+    lower=emit_with(stablehlo.erfc),
+)
+
+
+def erf_inv(x: ArrayLike) -> Array:
+    """Elementwise inverse of the error function, between -1 and 1.
+
+    >>> lax.erf_inv(np.array([0.0, 0.5]))
+    Array([0.        , 0.47693628], dtype=float32)
+    """
+    return erf_inv_p.bind(x)
+
+
+erf_inv_p = unary(
+    "erf_inv",
+    accepts=R,
+    jvp=lambda t, ans, x: mul(t, gaussian(ans, math.sqrt(math.pi) / 2, 1)),
+    lower=emit_with(stablehlo.erf_inv),
+)
+
+
+# ---- the gamma function ------------------------------------------------------------------------
+
+
+def lgamma(x: ArrayLike) -> Array:
+    """Elementwise logarithm of the absolute value of the gamma function.
+
+    >>> lax.lgamma(np.array([1.0, 4.0]))
+    Array([4.7683716e-07, 1.7917603e+00], dtype=float32)
+    """
+    return lgamma_p.bind(x)
+
+
+lgamma_p = unary(
+    "lgamma",
+    accepts=R,
+    jvp=lambda t, ans, x: mul(t, digamma(x)),
+    lower=emit_with(stablehlo.lgamma),
+)
+
+
+def digamma(x: ArrayLike) -> Array:
+    """Elementwise derivative of `lgamma`.
+
+    >>> lax.digamma(np.array([1.0, 2.0]))
+    Array([-0.5772154 ,  0.42278463], dtype=float32)
+    """
+    return digamma_p.bind(x)
+
+
+digamma_p = unary(
+    "digamma",
+    accepts=R,
+    jvp=lambda t, ans, x: mul(t, polygamma(scalar(1, x), x)),
+    lower=emit_with(stablehlo.digamma),
+)
+
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """Elementwise m-th derivative of `digamma` at x; m holds whole numbers in the dtype of x.
+
+    >>> lax.polygamma(np.array(1.0), np.array(2.0))
+    Array(0.64493406, dtype=float32)
+    """
+    return polygamma_p.bind(*operands("polygamma", m, x))
+
+
+polygamma_p = nary(
+    "polygamma",
+    arity=2,
+    accepts=R,
+    jvp=(
+        no_derivative("polygamma", "m"),
+        lambda t, ans, m, x: mul(t, polygamma(add(m, scalar(1, m)), x)),
+    ),
+    lower=two_operands(stablehlo.polygamma),
+)
+
+
+def zeta(x: ArrayLike, q: Any) -> Array:
+    """Elementwise Hurwitz zeta function: the sum of (k + q)^(-x) over k = 0, 1, …
+
+    >>> lax.zeta(np.array(2.0), np.array(1.0))
+    Array(1.644934, dtype=float32)
+    """
+    return zeta_p.bind(*operands("zeta", x, q))
+
+
+zeta_p = nary(
+    "zeta",
+    arity=2,
+    accepts=R,
+    jvp=(
+        no_derivative("zeta", "x"),
+        lambda t, ans, x, q: mul(t, mul(neg(x), zeta(add(x, scalar(1, x)), q))),
+    ),
+    lower=two_operands(stablehlo.zeta),
+)
+
+
+# ---- Bessel functions --------------------------------------------------------------------------
+
+# Chebyshev coefficients, from the power series of I0 in sixty-digit arithmetic: of exp(-x) I0(x) in
+# x/4 - 1 for x <= 8, and of sqrt(x) exp(-x) I0(x) in 16/x - 1 above.
+_I0_NEAR = (
+    0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764,
+    0.04930528423967071, -0.02373741480589947, 0.010546460394594998, -0.004324309995050576,
+    0.0016394756169413357, -0.0005763755745385824, 0.00018850288509584165, -5.754195010082104e-05,
+    1.6448448070728896e-05, -4.4167383584587505e-06, 1.1173875391201037e-06,
+    -2.670793853940612e-07, 6.046995022541919e-08, -1.300025009986248e-08, 2.6598237246823866e-09,
+    -5.189795601635263e-10, 9.675809035373237e-11, -1.726826291441556e-11, 2.95505266312964e-12,
+    -4.856446783111929e-13, 7.676185498604936e-14, -1.1685332877993451e-14, 1.715391285555133e-15,
+    -2.431279846547955e-16, 3.3307945188222384e-17,
+)  # fmt: skip
+_I0_FAR = (
+    0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06,
+    2.0489185894690638e-07, 2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10,
+    1.1889147107846439e-11, -3.1499165279632416e-11, -1.3215811840447713e-11,
+    -1.7941785315068062e-12, 7.180124451383666e-13, 3.8527783827421426e-13, 1.54008621752141e-14,
+    -4.150569347287222e-14, -9.554846698828307e-15, 3.811680669352621e-15, 1.7725601330565245e-15,
+    -3.425485619677142e-16, -2.827623980516646e-16, 3.461222867695658e-17, 4.465621420302078e-17,
+)  # fmt: skip
+
+
+def bessel_i0e(x: ArrayLike) -> Array:
+    """Elementwise exp(-|x|) I0(x), the scaled modified Bessel function of order 0.
+
+    >>> lax.bessel_i0e(np.array([0.0, 1.0]))
+    Array([1.0000001, 0.4657596], dtype=float32)
+    """
+    return bessel_i0e_p.bind(x)
+
+
+def bessel_i0e_formula(x: Term) -> Term:
+    size = abs(x)
+    near = chebyshev(where(size <= 8.0, size, 8.0) * 0.25 - 1.0, _I0_NEAR)
+    large = where(size > 8.0, size, 8.0)
+    far = chebyshev(16.0 / large - 1.0, _I0_FAR) / large.sqrt()
+    return where(size <= 8.0, near, where(x.is_nan(), x, far))
+
+
+bessel_i0e_p = unary(
+    "bessel_i0e",
+    accepts=R,
+    jvp=lambda t, ans, x: mul(t, sub(bessel_i1e(x), mul(sign(x), ans))),
+    lower=lowered(bessel_i0e_formula),
+)
+
+
+def bessel_i1e(x: ArrayLike) -> Array:
+    """Elementwise exp(-|x|) I1(x), the scaled modified Bessel function of order 1.
+
+    >>> lax.bessel_i1e(np.array([0.0, 1.0]))
+    Array([0.        , 0.20791042], dtype=float32)
+    """
+    return bessel_i1e_p.bind(x)
+
+
+def bessel_i1e_jvp(t: Any, ans: Any, x: Any) -> Any:
+    # I1'(x) = I0(x) - I1(x) / x, of which the last term is 1/2 at 0.
+    at_zero = convert_element_type(eq(x, scalar(0, x)), type_of(x).dtype)
+    over_x = add(div(ans, add(x, at_zero)), mul(at_zero, scalar(0.5, x)))
+    return mul(t, sub(sub(bessel_i0e(x), over_x), mul(sign(x), ans)))
+
+
+bessel_i1e_p = unary(
+    "bessel_i1e", accepts=R, jvp=bessel_i1e_jvp, lower=emit_with(stablehlo.bessel_i1e)
+)

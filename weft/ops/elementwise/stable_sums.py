@@ -1,0 +1,124 @@
+"""Two operands added under a nonlinear scale, without overflow: logaddexp, logaddexp2, hypot.
+
+Each is the larger operand times (or plus) a correction that depends on their difference or ratio
+only. They are primitives rather than such a formula because the formula has kinks where the
+operands are equal and the functions do not: differentiated twice, it would lose the curvature
+there, and with it that of softplus and of a logistic loss at 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft import dtypes
+from weft.core.primitive import Primitive
+from weft.core.types import type_of
+from weft.ops.elementwise.arithmetic import div, eq, mul, ne, scalar, sub
+from weft.ops.elementwise.elementary import logistic
+from weft.ops.elementwise.families import nary
+from weft.ops.elementwise.formulas import Term, log1p, lowered, where
+from weft.ops.elementwise.selection import select
+from weft.ops.structural.shape import broadcast_in_dim
+from weft.runtime import stablehlo
+
+__all__ = ["hypot", "logaddexp", "logaddexp2"]
+
+
+def replaced(places: Any, value: float, x: Any) -> Any:
+    """`x`, with a number in some places."""
+    return select(places, broadcast_in_dim(scalar(value, x), type_of(x).shape, ()), x)
+
+
+# ---- sums of exponentials ----------------------------------------------------------------------
+
+
+def share(x: Any, y: Any, scale: float) -> Any:
+    """Which part of the sum of exponentials is due to x: the derivative of its logarithm in x.
+
+    Two infinities of one sign share equally.
+    """
+    difference = sub(x, y)
+    difference = replaced(ne(difference, difference), 0, difference)
+    if scale != 1:
+        difference = mul(difference, scalar(scale, difference))
+    return logistic(difference)
+
+
+def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
+    """log(exp(scale x) + exp(scale y)) / scale, from the larger one and the distance."""
+
+    def formula(x: Term, y: Term) -> Term:
+        larger = x.made(stablehlo.maximum(x.ir, y.ir))
+        distance = abs(x - y)
+        undefined = distance.is_nan()
+        tail = log1p((where(undefined, 0.0, distance) * -scale).exp())
+        # Two infinities of one sign, or a NaN.
+        return where(undefined, (x + y) * 0.5, larger + tail * (1 / scale))
+
+    return formula
+
+
+def _log_of_sum(name: str, scale: float) -> Primitive:
+    return nary(
+        name,
+        arity=2,
+        accepts=dtypes.FLOATING,
+        jvp=(
+            lambda t, ans, x, y: mul(t, share(x, y, scale)),
+            lambda t, ans, x, y: mul(t, share(y, x, scale)),
+        ),
+        lower=lowered(log_of_sum(scale)),
+    )
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """Elementwise log(exp(x) + exp(y)) of real numbers."""
+    return logaddexp_p.bind(x, y)
+
+
+logaddexp_p = _log_of_sum("logaddexp", 1.0)
+
+
+def logaddexp2(x: Any, y: Any) -> Any:
+    """Elementwise log2(2**x + 2**y) of real numbers."""
+    return logaddexp2_p.bind(x, y)
+
+
+logaddexp2_p = _log_of_sum("logaddexp2", math.log(2))
+
+
+# ---- sums of squares ---------------------------------------------------------------------------
+
+
+def cosine(side: Any, length: Any) -> Any:
+    """side / length; 0 where the triangle is a point."""
+    return div(side, replaced(eq(length, scalar(0, length)), 1, length))
+
+
+def length_of(x: Term, y: Term) -> Term:
+    """The larger side times the square root of 1 + ratio^2; an infinite side decides."""
+    x, y = abs(x), abs(y)
+    long = x.made(stablehlo.maximum(x.ir, y.ir))
+    short = x.made(stablehlo.minimum(x.ir, y.ir))
+    ratio = short / where(long.equals(0.0), 1.0, long)
+    infinite = x.equals(math.inf) | y.equals(math.inf)
+    return where(infinite, math.inf, long * (ratio * ratio + 1.0).sqrt())
+
+
+def hypot(x: Any, y: Any) -> Any:
+    """Elementwise sqrt(x^2 + y^2) of real numbers."""
+    return hypot_p.bind(x, y)
+
+
+hypot_p = nary(
+    "hypot",
+    arity=2,
+    accepts=dtypes.FLOATING,
+    jvp=(
+        lambda t, ans, x, y: mul(t, cosine(x, ans)),
+        lambda t, ans, x, y: mul(t, cosine(y, ans)),
+    ),
+    lower=lowered(length_of),
+)

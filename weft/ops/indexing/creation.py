@@ -1,0 +1,221 @@
+"""Arrays made from nothing: one value everywhere, counting along a dimension, listed integers.
+
+Only counting and listing are primitives: an array of one value is a broadcast scalar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import Array, as_array
+from weft.core import rules
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.declare import primitive
+from weft.ops.elementwise.arithmetic import add, eq
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.structural.shape import broadcast_in_dim_p
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "broadcasted_iota",
+    "empty",
+    "eye",
+    "full",
+    "full_like",
+    "index_vector",
+    "iota",
+    "zeros_like_array",
+]
+
+_NUMBERS = (bool, int, float, complex)
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
+    """An array of one value.
+
+    `fill_value` is a number or an array without dimensions; `dtype` is by default its own, and then
+    the result is weakly typed where the value is. Raises ShapeError for a value with dimensions,
+    DTypeError for a dtype of random keys.
+
+    >>> full((2,), 7, np.int8)
+    Array([7, 7], dtype=int8)
+    """
+    lengths = _lengths("full", shape)
+    value = fill_value if dtype is None else _as_dtype(fill_value, dtypes.parse(dtype), "full")
+    of = type_of(value)
+    if of.shape:
+        raise ShapeError(
+            "full takes a value without dimensions",
+            operation="full",
+            got=f"a value of type {of}",
+            wanted="a number, or an array of shape ()",
+            fix=Fix("broadcast", "use weft.numpy.full, or lax.broadcast_in_dim", {}),
+        )
+    return broadcast_in_dim_p.bind(value, shape=lengths, broadcast_dimensions=())
+
+
+def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape as a tuple of Python integers. Raises ShapeError for a negative length."""
+    found = tuple(length.__index__() for length in shape)
+    if any(length < 0 for length in found):
+        raise ShapeError(
+            f"{operation}: a length is negative",
+            operation=operation,
+            got=f"shape {found}",
+            wanted="lengths of at least 0",
+        )
+    return found
+
+
+def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
+    """A fill value in another dtype; numbers are converted at once, arrays by an operation."""
+    if dtypes.is_extended(dtype):
+        raise DTypeError(
+            f"{operation} cannot make random keys",
+            operation=operation,
+            got=f"dtype {dtypes.short_name(dtype)}",
+            wanted="a dtype of numbers or booleans",
+            fix=Fix("random_key", "make keys with weft.random.key and weft.random.split", {}),
+        )
+    if isinstance(value, (*_NUMBERS, np.generic)):
+        number = value.real if isinstance(value, complex) and dtype.kind != "c" else value
+        if type(number) is int and dtype in dtypes.INTEGER and not dtypes.fits(number, dtype):
+            raise OverflowError(
+                f"{operation}: the Python integer {number} does not fit in {dtype.name}"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(number).astype(dtype)[()]
+    return convert_element_type(value, dtype)
+
+
+def full_like(
+    x: ArrayLike, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
+) -> Array:
+    """An array of one value, of the shape and dtype of `x` where none are given.
+
+    Raises DTypeError where that would be an array of random keys.
+
+    >>> lax.full_like(np.array([1.0, 2.0]), 7)
+    Array([7., 7.], dtype=float32)
+    """
+    of = type_of(x)
+    target = of.dtype if dtype is None else dtypes.parse(dtype)
+    return full(of.shape if shape is None else shape, _as_dtype(fill_value, target, "full_like"))
+
+
+def zeros_like_array(x: ArrayLike) -> Array:
+    """An array of zeros of the shape and dtype of `x`.
+
+    >>> lax.zeros_like_array(np.array([1.5, 2.0]))
+    Array([0., 0.], dtype=float32)
+    """
+    return full_like(x, 0)
+
+
+def empty(shape: Sequence[int], dtype: Any) -> Array:
+    """An array whose elements may be anything; here they are zeros.
+
+    >>> lax.empty((2, 3), np.float32).shape
+    (2, 3)
+    """
+    return full(shape, 0, dtype)
+
+
+def eye(dtype: Any, shape: Sequence[int], offset: int = 0) -> Any:
+    """Ones on a diagonal of a matrix and zeros elsewhere; `offset` counts diagonals upwards."""
+    rows, columns = (broadcasted_iota(np.int32, shape, d) for d in (0, 1))
+    on_diagonal = eq(add(rows, np.int32(offset)), columns)
+    return select(on_diagonal, full(shape, 1, dtype), full(shape, 0, dtype))
+
+
+# ---- iota ------------------------------------------------------------------------------------
+
+
+def iota(dtype: Any, size: int) -> Array:
+    """0, 1, 2, … as an array of `size` numbers.
+
+    >>> iota(np.int32, 3)
+    Array([0, 1, 2], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
+    """0, 1, 2, … along one dimension of an array, the same along the others.
+
+    Raises AxisError for a dimension that the shape does not have, DTypeError for booleans.
+
+    >>> lax.broadcasted_iota(np.int32, (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
+    lengths = _lengths("broadcasted_iota", shape)
+    return iota_p.bind(dtype=dtypes.parse(dtype), shape=lengths, dimension=dimension.__index__())
+
+
+def iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ArrayType:
+    if dtype not in dtypes.NUMERIC:
+        raise DTypeError(
+            "iota makes numbers",
+            operation="iota",
+            got=f"dtype {dtypes.short_name(dtype)}",
+            wanted="an integer, floating or complex dtype",
+        )
+    if not 0 <= dimension < len(shape):
+        raise AxisError(
+            f"iota: there is no dimension {dimension} in shape {shape}",
+            operation="iota",
+            got=f"dimension {dimension}",
+            wanted=f"0 <= dimension < {len(shape)}",
+        )
+    return ArrayType(shape, dtype)
+
+
+def iota_lower(context: Any, *, dtype: Any, shape: tuple[int, ...], dimension: int) -> Any:
+    return stablehlo.iota(shape, dtype, dimension)
+
+
+iota_p = primitive("iota", type_rule=iota_type, lower=iota_lower)
+
+
+# ---- listed integers -------------------------------------------------------------------------
+
+
+def index_vector(values: Sequence[int]) -> Any:
+    """An int32 array of the given integers.
+
+    They are a parameter of the program, not an array that it closes over: rules, which have no
+    place for arrays of their own, list the positions of a fixed permutation with it.
+    """
+    return index_vector_p.bind(values=tuple(values))
+
+
+def index_vector_type(*, values: tuple[int, ...]) -> ArrayType:
+    if not all(isinstance(value, int) for value in values):
+        raise WeftTypeError(
+            "index_vector lists Python integers",
+            operation="index_vector",
+            got=repr(values)[:200],
+            wanted="a tuple of ints",
+        )
+    return ArrayType((len(values),), np.int32)
+
+
+def index_vector_impl(*, values: tuple[int, ...]) -> Array:
+    return as_array(np.asarray(values, np.int32))
+
+
+def index_vector_lower(context: Any, *, values: tuple[int, ...]) -> Any:
+    return stablehlo.constant(np.asarray(values, np.int32))
+
+
+index_vector_p = primitive("index_vector", type_rule=index_vector_type, lower=index_vector_lower)
+# Evaluated without a compilation: every list would need one of its own.
+rules.impl.register(index_vector_p, index_vector_impl)

@@ -1,0 +1,468 @@
+"""Gathering: blocks of an array, at positions that another array lists.
+
+The dimension numbers are those of XLA's gather (https://openxla.org/xla/operation_semantics#gather),
+with the index vectors always in the last dimension of the indices. What happens to a block that
+does not lie inside the array is the mode's decision; it is made in the lowering, so that every
+transformation sees one operation. Mapping over both operands makes batching dimensions: no loop
+and no list of positions. The transpose of `gather` is `scatter_add` and stands beside it, in
+`scatter`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.jaxpr import Equation
+from weft.core.reads import Inner, Reads, Step, full_read
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.ops.declare import primitive, result_type
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import move_dim
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
+
+
+class GatherScatterMode(enum.Enum):
+    """What a gather or scatter does with positions out of bounds.
+
+    CLIP: moves the block to the nearest place inside. FILL_OR_DROP: a gathered block is filled with
+    a constant, a scattered one is dropped. PROMISE_IN_BOUNDS: the caller says that there are none;
+    values and derivatives are unspecified where that is wrong.
+
+    >>> GatherScatterMode.from_any("drop")
+    <GatherScatterMode.FILL_OR_DROP: 2>
+    """
+
+    CLIP = 1
+    FILL_OR_DROP = 2
+    PROMISE_IN_BOUNDS = 3
+
+    @staticmethod
+    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
+        """The mode of a name: "clip", "fill" or "drop", "promise_in_bounds"; None: fill or drop.
+
+        Raises WeftValueError for another name.
+        """
+        if isinstance(mode, GatherScatterMode):
+            return mode
+        found = _MODES.get(mode)
+        if found is None:
+            raise WeftValueError(
+                f"there is no gather or scatter mode {mode!r}",
+                operation="gather or scatter",
+                got=repr(mode),
+                wanted='"clip", "fill", "drop" or "promise_in_bounds"',
+            )
+        return found
+
+
+_MODES: dict[Any, GatherScatterMode] = {
+    None: GatherScatterMode.FILL_OR_DROP,
+    "clip": GatherScatterMode.CLIP,
+    "fill": GatherScatterMode.FILL_OR_DROP,
+    "drop": GatherScatterMode.FILL_OR_DROP,
+    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
+}
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which dimension of a gather's operands and result is what.
+
+    offset_dims: the dimensions of the result that run within a block;
+    collapsed_slice_dims: the dimensions of the operand, of block length 1, that the result lacks;
+    start_index_map: the dimension of the operand that each element of an index vector is for;
+    operand_batching_dims, start_indices_batching_dims: dimensions of operand and indices that go
+    together, pair by pair, as if the gather were mapped over them.
+    """
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+
+def gather(
+    operand: ArrayLike,
+    start_indices: Any,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Sequence[int],
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """Blocks of shape `slice_sizes`, at the positions that the last dimension of the indices gives.
+
+    `mode` is by default "clip". `fill_value` is what mode "fill" writes: by default NaN, the lowest
+    signed or the highest unsigned integer, or True. Raises ShapeError where dimension numbers,
+    indices and sizes do not fit together.
+
+    >>> rows = GatherDimensionNumbers(
+    ...     offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
+    ... )
+    >>> gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]]), rows, (1, 2))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
+    """
+    parsed = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
+    numbers = GatherDimensionNumbers(*map(_integers, dimension_numbers))
+    sizes = _integers(slice_sizes)
+    if extended_dtypes.is_key(operand):
+        tail = type_of(operand).dtype.key_shape
+        rank = len(numbers.offset_dims) + type_of(start_indices).ndim - 1
+        inner = numbers._replace(offset_dims=(*numbers.offset_dims, *range(rank, rank + len(tail))))
+        return extended_dtypes.through_bits(
+            operand,
+            lambda bits: gather(
+                bits,
+                start_indices,
+                inner,
+                (*sizes, *tail),
+                unique_indices=unique_indices,
+                indices_are_sorted=indices_are_sorted,
+                mode=parsed,
+                fill_value=fill_value,
+            ),
+        )
+    return gather_p.bind(
+        operand,
+        start_indices,
+        dimension_numbers=numbers,
+        slice_sizes=sizes,
+        unique_indices=bool(unique_indices),
+        indices_are_sorted=bool(indices_are_sorted),
+        mode=parsed,
+        fill_value=_hashable_fill(fill_value),
+    )
+
+
+def _integers(values: Sequence[int]) -> tuple[int, ...]:
+    return tuple(value.__index__() for value in values)
+
+
+def _hashable_fill(value: Any) -> Any:
+    """A fill value as a Python number; NaN always as the same object, which makes it a key."""
+    if value is None:
+        return None
+    number = np.asarray(value).item()
+    return math.nan if number != number else number
+
+
+# ---- rules -----------------------------------------------------------------------------------
+
+
+def increasing(axes: tuple[int, ...], limit: int) -> bool:
+    """Whether axes are within 0 and limit - 1, and in increasing order."""
+    return all(0 <= a < limit for a in axes) and all(
+        a < b for a, b in zip(axes, axes[1:], strict=False)
+    )
+
+
+def check_index_dtype(operation: str, indices: ArrayType) -> None:
+    """Raises where the indices are no integers, or have no dimension for index vectors."""
+    if indices.dtype not in dtypes.INTEGER:
+        raise DTypeError(
+            f"{operation} takes integers as indices",
+            operation=operation,
+            got=str(indices),
+            wanted="an integer dtype",
+            fix=Fix("convert", "convert the indices: indices.astype(int)", {"dtype": "int32"}),
+        )
+    if not indices.ndim:
+        raise ShapeError(
+            f"{operation} takes indices whose last dimension holds the index vectors",
+            operation=operation,
+            got=str(indices),
+            wanted="at least one dimension",
+            fix=Fix("expand_dims", "index with indices[..., None]", {}),
+        )
+
+
+def check_block_numbers(
+    operation: str,
+    operand: ArrayType,
+    indices: ArrayType,
+    *,
+    dropped: tuple[int, ...],
+    index_map: tuple[int, ...],
+    batching: tuple[int, ...],
+    indices_batching: tuple[int, ...],
+) -> str | None:
+    """What is wrong with the dimension numbers that gather and scatter have in common, or None."""
+    vectors = indices.ndim - 1
+    if not increasing(dropped, operand.ndim):
+        return "the dimensions that blocks drop must be dimensions of the operand, in order"
+    if not increasing(batching, operand.ndim):
+        return "the batching dimensions must be dimensions of the operand, in order"
+    if set(dropped) & set(batching) or set(index_map) & set(batching):
+        return "a batching dimension can be neither dropped nor indexed"
+    if len(set(index_map)) != len(index_map) or not all(0 <= d < operand.ndim for d in index_map):
+        return "each element of an index vector must be for a dimension of its own"
+    if len(index_map) != indices.shape[-1]:
+        return (
+            f"the index vectors have {indices.shape[-1]} elements, for {len(index_map)} dimensions"
+        )
+    if len(set(indices_batching)) != len(indices_batching) or not all(
+        0 <= d < vectors for d in indices_batching
+    ):
+        return "the batching dimensions of the indices must be distinct, and not the last one"
+    if len(batching) != len(indices_batching) or any(
+        operand.shape[a] != indices.shape[b]
+        for a, b in zip(batching, indices_batching, strict=True)
+    ):
+        return "the batching dimensions of operand and indices must come in pairs of equal length"
+    return None
+
+
+def gather_type(
+    operand: ArrayType,
+    indices: ArrayType,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
+    unique_indices: bool,
+    indices_are_sorted: bool,
+    mode: GatherScatterMode,
+    fill_value: Any,
+) -> ArrayType:
+    numbers = dimension_numbers
+    check_index_dtype("gather", indices)
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    rank = operand.ndim - len(dropped) + indices.ndim - 1
+    wrong = check_block_numbers(
+        "gather",
+        operand,
+        indices,
+        dropped=numbers.collapsed_slice_dims,
+        index_map=numbers.start_index_map,
+        batching=numbers.operand_batching_dims,
+        indices_batching=numbers.start_indices_batching_dims,
+    )
+    if wrong is None:
+        # Where no positions are listed, no block has to fit.
+        least = 0 if math.prod(indices.shape[:-1]) else 1
+        if len(slice_sizes) != operand.ndim or any(
+            not 0 <= size <= max(length, least)
+            for size, length in zip(slice_sizes, operand.shape, strict=True)
+        ):
+            wrong = "there must be a block length for each dimension, at most the operand's length"
+        elif any(slice_sizes[d] > 1 for d in dropped):
+            wrong = "a block has length 1 (or 0) in the dimensions that the result lacks"
+        elif len(numbers.offset_dims) != operand.ndim - len(dropped) or not increasing(
+            numbers.offset_dims, rank
+        ):
+            wrong = "offset_dims must be one dimension of the result per dimension kept, in order"
+    if wrong is not None:
+        raise ShapeError(
+            f"gather: {wrong}",
+            operation="gather",
+            got=f"{operand}, indices {indices}, slice_sizes={slice_sizes}, {numbers}",
+            wanted="dimension numbers and block lengths that fit operand and indices",
+        )
+    kept = iter([s for d, s in enumerate(slice_sizes) if d not in dropped])
+    listed = iter(indices.shape[:-1])
+    within = set(numbers.offset_dims)
+    shape = tuple(next(kept) if d in within else next(listed) for d in range(rank))
+    return result_type((operand, indices), shape, operand.dtype, operand.weak_type)
+
+
+def gather_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, fill_value: Any, **params: Any
+) -> tuple[Any, Any]:
+    operand, indices = primals
+    out = gather_p.bind(operand, indices, fill_value=fill_value, **params)
+    if type(tangents[0]) is Zero:
+        return out, Zero(type_of(out).tangent())
+    return out, gather_p.bind(tangents[0], indices, fill_value=0, **params)
+
+
+def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Dimensions counted with one more in front."""
+    return tuple(a + 1 for a in axes)
+
+
+def gather_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
+    **params: Any,
+) -> tuple[Any, int]:
+    operand, indices = args
+    numbers = dimension_numbers
+    offsets = shifted(numbers.offset_dims)
+    operand_front: tuple[int, ...] = ()
+    indices_front: tuple[int, ...] = ()
+    if dims[1] is not None:
+        indices = move_dim(indices, dims[1], 0, axis.size)
+        numbers = numbers._replace(
+            start_indices_batching_dims=shifted(numbers.start_indices_batching_dims)
+        )
+    if dims[0] is not None:
+        operand = move_dim(operand, dims[0], 0, axis.size)
+        numbers = numbers._replace(
+            collapsed_slice_dims=shifted(numbers.collapsed_slice_dims),
+            start_index_map=shifted(numbers.start_index_map),
+            operand_batching_dims=shifted(numbers.operand_batching_dims),
+        )
+        if dims[1] is None:
+            # The mapped dimension runs within a block as long as itself.
+            offsets = (0, *offsets)
+            slice_sizes = (axis.size, *slice_sizes)
+        else:
+            operand_front = indices_front = (0,)
+            slice_sizes = (min(1, axis.size), *slice_sizes)
+    numbers = numbers._replace(
+        offset_dims=offsets,
+        operand_batching_dims=operand_front + numbers.operand_batching_dims,
+        start_indices_batching_dims=indices_front + numbers.start_indices_batching_dims,
+    )
+    params |= {"dimension_numbers": numbers, "slice_sizes": slice_sizes}
+    if dims[0] is None:
+        # Blocks of different elements of the mapped axis now come from one array.
+        params |= {"unique_indices": False, "indices_are_sorted": False}
+    return gather_p.bind(operand, indices, **params), 0
+
+
+def stored_dimensions(
+    numbers: GatherDimensionNumbers, index_vector_dim: int
+) -> stablehlo.GatherDimensions:
+    """The dimension numbers in the form that StableHLO has."""
+    return stablehlo.GatherDimensions(
+        offset_dims=numbers.offset_dims,
+        collapsed_slice_dims=numbers.collapsed_slice_dims,
+        operand_batching_dims=numbers.operand_batching_dims,
+        start_indices_batching_dims=numbers.start_indices_batching_dims,
+        start_index_map=numbers.start_index_map,
+        index_vector_dim=index_vector_dim,
+    )
+
+
+def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
+    """The indices in a dtype that can hold every position of an array, and that dtype."""
+    if type.dtype.itemsize >= 4:
+        return indices, type.dtype
+    return stablehlo.convert(indices, np.int32), np.dtype(np.int32)
+
+
+def last_starts(
+    shape: tuple[int, ...], sizes: Sequence[int], index_map: Sequence[int], dtype: Any
+) -> np.ndarray[Any, Any]:
+    """For each element of an index vector, the last position at which a block lies inside."""
+    return np.asarray([shape[d] - sizes[d] for d in index_map], dtype)
+
+
+def gather_lower(
+    context: Any,
+    operand: Any,
+    indices: Any,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
+    unique_indices: bool,
+    indices_are_sorted: bool,
+    mode: GatherScatterMode,
+    fill_value: Any,
+) -> Any:
+    operand_type, indices_type = context.in_types
+    if 0 in context.out_types[0].shape:
+        return stablehlo.full(0, context.out_types[0].shape, operand_type.dtype)
+    indices, dtype = widened_indices(indices, indices_type)
+    # Out of bounds, XLA moves the block inside: mode CLIP as it stands.
+    out = stablehlo.gather(
+        operand,
+        indices,
+        stored_dimensions(dimension_numbers, indices_type.ndim - 1),
+        slice_sizes,
+        indices_are_sorted,
+    )
+    if mode is not GatherScatterMode.FILL_OR_DROP or not dimension_numbers.start_index_map:
+        return out
+    last = last_starts(operand_type.shape, slice_sizes, dimension_numbers.start_index_map, dtype)
+    inside = _blocks_inside(indices, indices_type.shape, last, dtype)
+    out_shape = context.out_types[0].shape
+    batch = [d for d in range(len(out_shape)) if d not in dimension_numbers.offset_dims]
+    fill = default_fill(operand_type.dtype) if fill_value is None else fill_value
+    with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
+        value = np.asarray(fill).astype(operand_type.dtype)
+    return stablehlo.select(
+        stablehlo.broadcast_in_dim(inside, out_shape, batch),
+        out,
+        stablehlo.full(value, out_shape, operand_type.dtype),
+    )
+
+
+def _blocks_inside(indices: Any, shape: tuple[int, ...], last: Any, dtype: Any) -> Any:
+    """For each index vector, whether its block lies inside the array."""
+    bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
+    inside = stablehlo.compare(indices, bound, "LE")
+    if dtype.kind == "i":
+        zero = stablehlo.full(0, shape, dtype)
+        inside = stablehlo.and_(inside, stablehlo.compare(indices, zero, "GE"))
+    return stablehlo.reduce(
+        [inside],
+        [stablehlo.constant(True)],
+        (len(shape) - 1,),
+        lambda a, b: [stablehlo.and_(a[0], b[0])],
+    )[0]
+
+
+def gather_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """Within a block a result walks along the operand; from block to block it jumps, within a
+    dimension where the positions are numbers, and anywhere where they are vectors."""
+    operand, indices = (x.type for x in eqn.inputs)
+    numbers = eqn.params["dimension_numbers"]
+    dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
+    within = iter(d for d in range(operand.ndim) if d not in dropped)
+    pairs = zip(numbers.start_indices_batching_dims, numbers.operand_batching_dims, strict=True)
+    together = dict(pairs)
+    (along,) = numbers.start_index_map if len(numbers.start_index_map) == 1 else (-1,)
+    batch = iter(range(indices.ndim - 1))
+    dims = []
+    for d in range(eqn.outputs[0].type.ndim):
+        dims.append(next(within) if d in numbers.offset_dims else together.get(next(batch)))
+    blocks = max(1, math.prod(indices.shape[:-1]))
+    jump = max(1, operand.shape[along] // blocks) if along >= 0 else 1
+
+    def moved(step: Step) -> Step:
+        if step.dim < 0:
+            return step
+        dim = dims[step.dim]
+        return Step(along, step.extent, jump) if dim is None else step._replace(dim=dim)
+
+    reads = tuple(r._replace(walk=tuple(map(moved, r.walk)), source=None) for r in demands[0])
+    return [reads, (full_read(indices),)]
+
+
+def default_fill(dtype: Any) -> Any:
+    """What mode "fill" writes: a value that is as conspicuous as the dtype allows."""
+    if dtype in dtypes.INEXACT:
+        return math.nan
+    if dtype in dtypes.INTEGER:
+        return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+    return True
+
+
+gather_p = primitive(
+    "gather",
+    type_rule=gather_type,
+    jvp=gather_jvp,
+    vmap=gather_vmap,
+    reads=gather_reads,
+    lower=gather_lower,
+)

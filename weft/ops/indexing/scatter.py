@@ -1,0 +1,649 @@
+"""Scattering: writing or combining blocks into an array, at positions that another array lists.
+
+The dimension numbers are those of XLA's scatter
+(https://openxla.org/xla/operation_semantics#scatter), with the index vectors always in the last
+dimension of the indices. `scatter_add` is linear in both arrays and transposes to a copy and a
+`gather`; a gather transposes to it. Where a position is listed more than once, the derivative of
+`scatter` follows the update that remains, which is found by scattering numbers of updates the same
+way, and that of `scatter_min` and `scatter_max` is shared equally among the values that win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core import rules
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
+from weft.ops.declare import primitive, result_type
+from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import full, iota
+from weft.ops.indexing.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    check_block_numbers,
+    check_index_dtype,
+    gather,
+    gather_p,
+    increasing,
+    last_starts,
+    shifted,
+    widened_indices,
+)
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import move_dim, reshape
+from weft.ops.structural.tangents import add_tangents, instantiate, zeros
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "ScatterDimensionNumbers",
+    "scatter",
+    "scatter_add",
+    "scatter_max",
+    "scatter_min",
+    "scatter_mul",
+    "scatter_sub",
+]
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which dimension of a scatter's operands is what.
+
+    update_window_dims: the dimensions of the updates that run within a block;
+    inserted_window_dims: the dimensions of the operand, of block length 1, that the updates lack;
+    scatter_dims_to_operand_dims: the dimension of the operand that each element of an index vector
+    is for; operand_batching_dims, scatter_indices_batching_dims: dimensions of operand and indices
+    that go together, pair by pair, as if the scatter were mapped over them.
+    """
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    operand_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+
+# ---- public functions and their helpers -------------------------------------------------------
+
+
+def scatter(
+    operand: ArrayLike,
+    scatter_indices: Any,
+    updates: Any,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with the updates written at the listed positions.
+
+    Where a position is listed more than once, which update remains is not specified. Updates out
+    of bounds are dropped, unless `mode` says "clip". Raises ShapeError where dimension numbers,
+    indices and updates do not fit together, DTypeError where operand and updates differ in dtype.
+
+    >>> cells = ScatterDimensionNumbers((), (0,), (0,))
+    >>> scatter(np.zeros(3, np.int32), np.array([[1], [9]]), np.array([5, 6]), cells)
+    Array([0, 5, 0], dtype=int32)
+    """
+    numbers = _canonical(dimension_numbers)
+    if extended_dtypes.is_key(operand):
+        dtype = _same_key_dtype(operand, updates)
+        rank, tail = type_of(updates).ndim, dtype.key_shape
+        inner = numbers._replace(
+            update_window_dims=(*numbers.update_window_dims, *range(rank, rank + len(tail)))
+        )
+        bits = _bind(
+            scatter_p,
+            extended_dtypes.key_bits(operand),
+            scatter_indices,
+            extended_dtypes.key_bits(updates),
+            inner,
+            indices_are_sorted,
+            unique_indices,
+            mode,
+        )
+        return extended_dtypes.wrap_key_bits(bits, dtype)
+    return _bind(
+        scatter_p,
+        operand,
+        scatter_indices,
+        updates,
+        numbers,
+        indices_are_sorted,
+        unique_indices,
+        mode,
+    )
+
+
+def _canonical(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
+    return ScatterDimensionNumbers(*(tuple(d.__index__() for d in dims) for dims in numbers))
+
+
+def _same_key_dtype(operand: Any, updates: Any) -> Any:
+    dtype = type_of(operand).dtype
+    if type_of(updates).dtype != dtype:
+        raise DTypeError(
+            "scatter takes an operand and updates of one dtype",
+            operation="scatter",
+            got=f"{type_of(operand)} and {type_of(updates)}",
+            wanted="equal dtypes",
+        )
+    return dtype
+
+
+def _bind(
+    kind: Primitive,
+    operand: Any,
+    indices: Any,
+    updates: Any,
+    numbers: ScatterDimensionNumbers,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: str | GatherScatterMode | None,
+) -> Any:
+    return kind.bind(
+        operand,
+        indices,
+        updates,
+        dimension_numbers=numbers,
+        indices_are_sorted=bool(indices_are_sorted),
+        unique_indices=bool(unique_indices),
+        mode=GatherScatterMode.from_any(mode),
+    )
+
+
+def _combining(kind: Primitive, summary: str, shown: str) -> Callable[..., Array]:
+    """The public function of a scatter that combines updates with what the operand holds.
+
+    `shown` is what its example gives: three updates of three numbers, two of them of the first.
+    """
+
+    def function(
+        operand: Any,
+        scatter_indices: Any,
+        updates: Any,
+        dimension_numbers: ScatterDimensionNumbers,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: str | GatherScatterMode | None = None,
+    ) -> Array:
+        numbers = _canonical(dimension_numbers)
+        flags = indices_are_sorted, unique_indices, mode
+        return _bind(kind, operand, scatter_indices, updates, numbers, *flags)
+
+    function.__name__ = function.__qualname__ = kind.name
+    function.__doc__ = f"""{summary}
+
+    A position may be listed more than once: all its updates count. Updates out of bounds are
+    dropped, unless `mode` says "clip". Raises ShapeError and DTypeError as `scatter` does.
+
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> x, places = np.array([1.0, 2.0, 3.0]), np.array([[0], [2], [0]])
+    >>> lax.{kind.name}(x, places, np.array([10.0, 0.0, 30.0]), numbers)
+    Array({shown}, dtype=float32)
+    """
+    return function
+
+
+# ---- what all scatters share -----------------------------------------------------------------
+
+
+def window_sizes(
+    operand_shape: Sequence[int], updates_shape: Sequence[int], numbers: ScatterDimensionNumbers
+) -> tuple[int, ...]:
+    """The lengths of a block in every dimension of the operand."""
+    lengths = iter([updates_shape[d] for d in numbers.update_window_dims])
+    lacking = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
+    return tuple(1 if d in lacking else next(lengths) for d in range(len(operand_shape)))
+
+
+def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]:
+    """The type rule of a scatter."""
+
+    def rule(
+        operand: ArrayType,
+        indices: ArrayType,
+        updates: ArrayType,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        mode: GatherScatterMode,
+    ) -> ArrayType:
+        check_index_dtype(name, indices)
+        if operand.dtype not in accepts or updates.dtype != operand.dtype:
+            raise DTypeError(
+                f"{name} takes an operand and updates of one dtype"
+                + ("" if operand.dtype in accepts else ", and not of this one"),
+                operation=name,
+                got=f"{operand} and updates {updates}",
+                wanted="equal dtypes among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
+                fix=Fix("use_numpy", "convert one of them, or use x.at[...], which converts", {}),
+            )
+        wrong = _wrong_numbers(name, operand, indices, updates, dimension_numbers)
+        if wrong is not None:
+            raise ShapeError(
+                f"{name}: {wrong}",
+                operation=name,
+                got=f"{operand}, indices {indices}, updates {updates}, {dimension_numbers}",
+                wanted="dimension numbers that fit operand, indices and updates",
+            )
+        weak = operand.weak_type and updates.weak_type
+        return result_type((operand, indices, updates), operand.shape, operand.dtype, weak)
+
+    return rule
+
+
+def _wrong_numbers(
+    name: str,
+    operand: ArrayType,
+    indices: ArrayType,
+    updates: ArrayType,
+    numbers: ScatterDimensionNumbers,
+) -> str | None:
+    """What is wrong with the dimension numbers of a scatter, or None."""
+    wrong = check_block_numbers(
+        name,
+        operand,
+        indices,
+        dropped=numbers.inserted_window_dims,
+        index_map=numbers.scatter_dims_to_operand_dims,
+        batching=numbers.operand_batching_dims,
+        indices_batching=numbers.scatter_indices_batching_dims,
+    )
+    if wrong is not None:
+        return wrong
+    window = numbers.update_window_dims
+    lacking = len(numbers.inserted_window_dims) + len(numbers.operand_batching_dims)
+    if len(window) != operand.ndim - lacking or not increasing(window, updates.ndim):
+        return (
+            "update_window_dims must be one dimension of the updates per block dimension, in order"
+        )
+    if updates.ndim != len(window) + indices.ndim - 1:
+        return f"the updates must have {len(window) + indices.ndim - 1} dimensions"
+    listed = tuple(s for d, s in enumerate(updates.shape) if d not in window)
+    if listed != indices.shape[:-1]:
+        return (
+            f"there are index vectors of shape {indices.shape[:-1]} and updates of shape {listed}"
+        )
+    sizes = window_sizes(operand.shape, updates.shape, numbers)
+    # Along a batching dimension, of any length, blocks are single by definition.
+    own = [d for d in range(operand.ndim) if d not in numbers.operand_batching_dims]
+    if updates.size and any(sizes[d] > operand.shape[d] for d in own):
+        return f"blocks of shape {sizes} are larger than the operand"
+    return None
+
+
+def scatter_vmap(kind: Primitive) -> Callable[..., tuple[Any, int]]:
+    """The vmap rule of a scatter: a window or a batching dimension more."""
+
+    def vmap(
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        **params: Any,
+    ) -> tuple[Any, int]:
+        operand, updates = (move_dim(args[i], dims[i], 0, axis.size) for i in (0, 2))
+        indices, numbers = args[1], dimension_numbers
+        window = shifted(numbers.update_window_dims)
+        batching = shifted(numbers.operand_batching_dims)
+        indices_batching = numbers.scatter_indices_batching_dims
+        if dims[1] is None:
+            window = (0, *window)
+        else:
+            indices = move_dim(indices, dims[1], 0, axis.size)
+            batching, indices_batching = (0, *batching), (0, *shifted(indices_batching))
+        numbers = ScatterDimensionNumbers(
+            window,
+            shifted(numbers.inserted_window_dims),
+            shifted(numbers.scatter_dims_to_operand_dims),
+            batching,
+            indices_batching,
+        )
+        return kind.bind(operand, indices, updates, dimension_numbers=numbers, **params), 0
+
+    return vmap
+
+
+def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The lowering of a scatter; `combine` takes the element that is there, and the update."""
+
+    def lower(
+        context: Any,
+        operand: Any,
+        indices: Any,
+        updates: Any,
+        *,
+        dimension_numbers: ScatterDimensionNumbers,
+        indices_are_sorted: bool,
+        unique_indices: bool,
+        mode: GatherScatterMode,
+    ) -> Any:
+        operand_type, indices_type, updates_type = context.in_types
+        if not operand_type.size or not updates_type.size:
+            return operand
+        numbers = dimension_numbers
+        indices, dtype = widened_indices(indices, indices_type)
+        if mode is GatherScatterMode.CLIP and numbers.scatter_dims_to_operand_dims:
+            sizes = window_sizes(operand_type.shape, updates_type.shape, numbers)
+            last = last_starts(
+                operand_type.shape, sizes, numbers.scatter_dims_to_operand_dims, dtype
+            )
+            shape = indices_type.shape
+            bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
+            indices = stablehlo.clamp(stablehlo.full(0, shape, dtype), indices, bound)
+        index_map = numbers.scatter_dims_to_operand_dims
+        free = [d for d in range(operand_type.ndim) if d not in numbers.operand_batching_dims]
+        if not index_map and free:
+            # XLA takes a scatter without positions for an elementwise operation where the shapes
+            # happen to be equal, even if all updates are for one place. So the place is spelt out.
+            index_map = (free[0],)
+            indices = stablehlo.full(0, (*indices_type.shape[:-1], 1), np.int32)
+        stored = stablehlo.ScatterDimensions(
+            update_window_dims=numbers.update_window_dims,
+            inserted_window_dims=numbers.inserted_window_dims,
+            input_batching_dims=numbers.operand_batching_dims,
+            scatter_indices_batching_dims=numbers.scatter_indices_batching_dims,
+            scatter_dims_to_operand_dims=index_map,
+            index_vector_dim=indices_type.ndim - 1,
+        )
+        return stablehlo.scatter(
+            [operand],
+            indices,
+            [updates],
+            stored,
+            lambda old, new: [combine(old[0], new[0])],
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+        )[0]
+
+    return lower
+
+
+def gather_at(
+    x: Any,
+    indices: Any,
+    updates_shape: Sequence[int],
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    fill_value: Any = 0,
+) -> Any:
+    """What an array holds where a scatter writes; `fill_value` where it writes nothing."""
+    numbers = dimension_numbers
+    return gather(
+        x,
+        indices,
+        GatherDimensionNumbers(
+            numbers.update_window_dims,
+            numbers.inserted_window_dims,
+            numbers.scatter_dims_to_operand_dims,
+            numbers.operand_batching_dims,
+            numbers.scatter_indices_batching_dims,
+        ),
+        window_sizes(type_of(x).shape, updates_shape, numbers),
+        unique_indices=unique_indices,
+        indices_are_sorted=indices_are_sorted,
+        mode=mode,
+        fill_value=fill_value,
+    )
+
+
+# ---- gather's transpose ----------------------------------------------------------------------
+
+
+def gather_transpose(
+    ct: Any,
+    operand: Any,
+    indices: Any,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
+    fill_value: Any,
+    **params: Any,
+) -> list[Any]:
+    numbers = ScatterDimensionNumbers(
+        dimension_numbers.offset_dims,
+        dimension_numbers.collapsed_slice_dims,
+        dimension_numbers.start_index_map,
+        dimension_numbers.operand_batching_dims,
+        dimension_numbers.start_indices_batching_dims,
+    )
+    start = zeros(operand.type)
+    return [scatter_add_p.bind(start, indices, ct, dimension_numbers=numbers, **params), None]
+
+
+# Here and not beside `gather`: it needs `scatter_add`, whose own transpose needs `gather`.
+rules.transpose.register(gather_p, gather_transpose)
+
+
+# ---- scatter_add, scatter_sub ----------------------------------------------------------------
+
+
+def linear_scatter_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
+    """The jvp rule of a scatter that is linear in operand and updates together."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        out = kind.bind(*primals, **params)
+        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+            return out, Zero(type_of(out).tangent())
+        operand, updates = instantiate(tangents[0]), instantiate(tangents[2])
+        return out, kind.bind(operand, primals[1], updates, **params)
+
+    return jvp
+
+
+def signed_scatter_transpose(negative: bool) -> Callable[..., list[Any]]:
+    """The transpose rule of scatter_add, or of scatter_sub."""
+
+    def transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+        ct_updates = None
+        if type(updates) is LinearOperand:
+            ct_updates = gather_at(ct, indices, updates.type.shape, **params)
+            ct_updates = neg(ct_updates) if negative else ct_updates
+        return [ct if type(operand) is LinearOperand else None, None, ct_updates]
+
+    return transpose
+
+
+scatter_add_p = Primitive("scatter_add")
+primitive(
+    scatter_add_p,
+    type_rule=scatter_type("scatter_add", dtypes.NUMERIC),
+    jvp=linear_scatter_jvp(scatter_add_p),
+    transpose=signed_scatter_transpose(negative=False),
+    vmap=scatter_vmap(scatter_add_p),
+    lower=scatter_lower(stablehlo.add),
+)
+scatter_add = _combining(
+    scatter_add_p,
+    "The operand with updates added at the listed positions.",
+    "[41.,  2.,  3.]",
+)
+scatter_sub_p = Primitive("scatter_sub")
+primitive(
+    scatter_sub_p,
+    type_rule=scatter_type("scatter_sub", dtypes.NUMERIC),
+    jvp=linear_scatter_jvp(scatter_sub_p),
+    transpose=signed_scatter_transpose(negative=True),
+    vmap=scatter_vmap(scatter_sub_p),
+    lower=scatter_lower(stablehlo.subtract),
+)
+scatter_sub = _combining(
+    scatter_sub_p,
+    "The operand with updates subtracted at the listed positions.",
+    "[-39.,   2.,   3.]",
+)
+
+
+# ---- scatter ---------------------------------------------------------------------------------
+
+
+def scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    operand, indices, updates = primals
+    out = scatter_p.bind(operand, indices, updates, **params)
+    if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+        return out, Zero(type_of(out).tangent())
+    t_operand, t_updates = instantiate(tangents[0]), instantiate(tangents[2])
+    if params["unique_indices"]:
+        return out, scatter_p.bind(t_operand, indices, t_updates, **params)
+    winners, wins = scatter_winners(
+        type_of(operand).shape, indices, type_of(updates).shape, **params
+    )
+    kept = select(eq(winners, np.int32(0)), t_operand, zeros(type_of(t_operand)))
+    won = select(wins, t_updates, zeros(type_of(t_updates)))
+    return out, scatter_add_p.bind(kept, indices, won, **params)
+
+
+def scatter_winners(
+    of: tuple[int, ...], indices: Any, shape: tuple[int, ...], **params: Any
+) -> tuple[Any, Any]:
+    """For each place of the operand (its shape is `of`) the number of the update that it ends up
+    with, counted from 1, and 0 for none; for each update whether it stays there to the end."""
+    numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
+    winners = scatter_p.bind(full(of, 0, np.int32), indices, numbers, **params)
+    return winners, eq(numbers, gather_at(winners, indices, shape, **params))
+
+
+def scatter_transpose(
+    ct: Any, operand: Any, indices: Any, updates: Any, **params: Any
+) -> list[Any]:
+    shape = type_of(updates).shape
+    ct_operand = ct_updates = None
+    if type(operand) is LinearOperand:
+        nothing = zeros(type_of(ct).update(shape=shape))
+        ct_operand = scatter_p.bind(ct, indices, nothing, **params)
+    if type(updates) is LinearOperand:
+        ct_updates = gather_at(ct, indices, shape, **params)
+        if not params["unique_indices"]:
+            _, wins = scatter_winners(type_of(ct).shape, indices, shape, **params)
+            ct_updates = select(wins, ct_updates, zeros(type_of(ct_updates)))
+    return [ct_operand, None, ct_updates]
+
+
+scatter_p = Primitive("scatter")
+primitive(
+    scatter_p,
+    type_rule=scatter_type("scatter", dtypes.ANY),
+    jvp=scatter_jvp,
+    transpose=scatter_transpose,
+    vmap=scatter_vmap(scatter_p),
+    lower=scatter_lower(lambda old, new: new),
+)
+
+
+# ---- scatter_mul -----------------------------------------------------------------------------
+
+
+def scatter_mul_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    operand, indices, updates = primals
+    out = scatter_mul_p.bind(operand, indices, updates, **params)
+    tangent: Any = Zero(type_of(out).tangent())
+    if type(tangents[0]) is not Zero:
+        tangent = scatter_mul_p.bind(tangents[0], indices, updates, **params)
+    if type(tangents[2]) is not Zero:
+        if not params["unique_indices"]:
+            raise WeftNotImplementedError(
+                "the derivative of scatter_mul in its updates needs positions that are listed once",
+                operation="scatter_mul",
+                got="unique_indices=False",
+                wanted="unique_indices=True",
+                fix=Fix("unique_indices", "pass unique_indices=True if they are", {}),
+            )
+        factors = gather_at(operand, indices, type_of(updates).shape, **params)
+        start = zeros(type_of(out).tangent())
+        term = scatter_add_p.bind(start, indices, mul(tangents[2], factors), **params)
+        tangent = add_tangents(tangent, term)
+    return out, tangent
+
+
+def scatter_mul_transpose(
+    ct: Any, operand: Any, indices: Any, updates: Any, **params: Any
+) -> list[Any]:
+    return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
+
+
+scatter_mul_p = Primitive("scatter_mul")
+primitive(
+    scatter_mul_p,
+    type_rule=scatter_type("scatter_mul", dtypes.NUMERIC),
+    jvp=scatter_mul_jvp,
+    transpose=scatter_mul_transpose,
+    vmap=scatter_vmap(scatter_mul_p),
+    lower=scatter_lower(stablehlo.multiply),
+)
+scatter_mul = _combining(
+    scatter_mul_p,
+    "The operand multiplied by updates at the listed positions.",
+    "[300.,   2.,   0.]",
+)
+
+
+# ---- scatter_min, scatter_max ----------------------------------------------------------------
+
+
+def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
+    """The jvp rule of scatter_min and scatter_max: values that win share equally."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        operand, indices, updates = primals
+        out = kind.bind(operand, indices, updates, **params)
+        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
+            return out, Zero(type_of(out).tangent())
+        of, shape = type_of(out), type_of(updates).shape
+
+        def marks(wins: Any) -> Any:
+            lengths = type_of(wins).shape
+            return select(wins, full(lengths, 1, of.dtype), full(lengths, 0, of.dtype))
+
+        held = marks(eq(operand, out))
+        won = marks(eq(updates, gather_at(out, indices, shape, **params)))
+        winners = scatter_add_p.bind(held, indices, won, **params)
+        t_operand, t_updates = instantiate(tangents[0]), instantiate(tangents[2])
+        total = scatter_add_p.bind(mul(t_operand, held), indices, mul(t_updates, won), **params)
+        return out, div(total, winners)
+
+    return jvp
+
+
+def _extremum(name: str, combine: Callable[[Any, Any], Any]) -> Primitive:
+    made = Primitive(name)
+    return primitive(
+        made,
+        type_rule=scatter_type(name, dtypes.ORDERED),
+        jvp=extremum_jvp(made),
+        vmap=scatter_vmap(made),
+        lower=scatter_lower(combine),
+    )
+
+
+scatter_min_p = _extremum("scatter_min", stablehlo.minimum)
+scatter_max_p = _extremum("scatter_max", stablehlo.maximum)
+scatter_min = _combining(
+    scatter_min_p,
+    "The minimum of operand and updates at the listed positions.",
+    "[1., 2., 0.]",
+)
+scatter_max = _combining(
+    scatter_max_p,
+    "The maximum of operand and updates at the listed positions.",
+    "[30.,  2.,  3.]",
+)

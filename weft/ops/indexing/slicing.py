@@ -1,0 +1,318 @@
+"""Static slices and padding, which transpose to each other."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.array import Array
+from weft.core.jaxpr import Equation
+from weft.core.reads import Inner, Reads, same_dims, same_moves
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import ShapeError, WeftTypeError
+from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.elementwise.arithmetic import sub
+from weft.ops.elementwise.selection import select
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim, reduce_sum
+from weft.ops.structural.tangents import instantiate
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["pad", "slice", "slice_in_dim"]
+
+
+def slice(
+    x: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None
+) -> Array:
+    """The elements start, start + stride, … below limit of every dimension; bounds are static.
+
+    Raises ShapeError where 0 <= start <= limit <= length does not hold, or a stride is not
+    positive.
+
+    >>> lax.slice(np.arange(6), (1,), (5,), (2,))
+    Array([1, 3], dtype=int32)
+    """
+    start, limit = tuple(start_indices), tuple(limit_indices)
+    steps = (1,) * len(start) if strides is None else tuple(strides)
+    shape = type_of(x).shape
+    if limit == shape and not any(start) and all(step == 1 for step in steps):
+        return x
+    if extended_dtypes.is_key(x):
+        tail = type_of(x).dtype.key_shape
+        zeros, ones = (0,) * len(tail), (1,) * len(tail)
+        return extended_dtypes.through_bits(
+            x, lambda bits: slice(bits, start + zeros, limit + tail, steps + ones)
+        )
+    return slice_p.bind(x, start_indices=start, limit_indices=limit, strides=steps)
+
+
+def slice_in_dim(
+    x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
+    """A slice along one dimension; negative bounds count from the end, None is the whole.
+
+    >>> lax.slice_in_dim(np.arange(6), 1, 5, 2)
+    Array([1, 3], dtype=int32)
+    """
+    shape = type_of(x).shape
+    axis = canonical_axis(axis, len(shape), "slice_in_dim")
+    length = shape[axis]
+    start = 0 if start_index is None else start_index + length * (start_index < 0)
+    limit = length if limit_index is None else limit_index + length * (limit_index < 0)
+    starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis], limits[axis], steps[axis] = start, limit, stride
+    return slice(x, starts, limits, steps)
+
+
+def slice_type(
+    x: ArrayType,
+    *,
+    start_indices: tuple[int, ...],
+    limit_indices: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> ArrayType:
+    bounds = list(zip(start_indices, limit_indices, x.shape, strict=False))
+    if (
+        not len(start_indices) == len(limit_indices) == len(strides) == x.ndim
+        or any(not 0 <= low <= high <= size for low, high, size in bounds)
+        or any(step < 1 for step in strides)
+    ):
+        raise ShapeError(
+            f"slice: the bounds do not fit {x}",
+            operation="slice",
+            got=f"start {start_indices}, limit {limit_indices}, strides {strides} of {x}",
+            wanted="0 <= start <= limit <= length and a positive stride in every dimension",
+        )
+    shape = tuple(
+        -((low - high) // step)
+        for low, high, step in zip(start_indices, limit_indices, strides, strict=True)
+    )
+    return result_type((x,), shape, x.dtype, x.weak_type)
+
+
+def slice_transpose(
+    ct: Any,
+    x: Any,
+    *,
+    start_indices: tuple[int, ...],
+    limit_indices: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> list[Any]:
+    ct_shape = type_of(ct).shape
+    config = []
+    for size, low, step, length in zip(ct_shape, start_indices, strides, x.type.shape, strict=True):
+        covered = low + (size - 1) * step + 1 if size else low
+        config.append((low, length - covered, step - 1))
+    return [pad(ct, type_of(ct).dtype.type(0), config)]
+
+
+def slice_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    start_indices: tuple[int, ...],
+    limit_indices: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> tuple[Any, int]:
+    (dim,) = dims
+    assert dim is not None
+
+    def insert(values: tuple[int, ...], value: int) -> tuple[int, ...]:
+        return values[:dim] + (value,) + values[dim:]
+
+    out = slice_p.bind(
+        args[0],
+        start_indices=insert(start_indices, 0),
+        limit_indices=insert(limit_indices, axis.size),
+        strides=insert(strides, 1),
+    )
+    return out, dim
+
+
+def slice_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    strides = eqn.params["strides"]
+    return [
+        tuple(
+            r._replace(
+                walk=tuple(
+                    s if s.dim < 0 else s._replace(step=s.step * strides[s.dim]) for s in r.walk
+                ),
+                source=None,
+            )
+            for r in demands[0]
+        )
+    ]
+
+
+def slice_lower(
+    context: Any,
+    x: Any,
+    *,
+    start_indices: tuple[int, ...],
+    limit_indices: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> Any:
+    return stablehlo.slice_(x, start_indices, limit_indices, strides)
+
+
+def slice_on_host(
+    x: np.ndarray[Any, Any],
+    *,
+    start_indices: tuple[int, ...],
+    limit_indices: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> np.ndarray[Any, Any]:
+    bounds = zip(start_indices, limit_indices, strides, strict=True)
+    return x[tuple(builtins.slice(*of_dim) for of_dim in bounds)]
+
+
+slice_p = primitive(
+    "slice",
+    type_rule=slice_type,
+    jvp=linear_jvp(slice),
+    transpose=slice_transpose,
+    vmap=slice_vmap,
+    reads=slice_reads,
+    moves=same_moves,
+    on_host=slice_on_host,
+    lower=slice_lower,
+)
+
+
+# ---- pad -------------------------------------------------------------------------------------
+
+
+def pad(x: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+    """Adds a value before, after and between the elements of each dimension.
+
+    `padding_config` has (low, high, interior) per dimension; negative low and high cut off. The
+    value has no dimensions and the dtype of the operand.
+
+    >>> lax.pad(np.array([1, 2, 3]), np.int32(0), [(1, 0, 1)])
+    Array([0, 1, 0, 2, 0, 3], dtype=int32)
+    """
+    try:
+        config = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)
+    except (TypeError, ValueError):
+        raise WeftTypeError(
+            "pad takes three integers for each dimension",
+            operation="pad",
+            got=f"padding_config={padding_config!r}",
+            wanted="(low, high, interior) per dimension, such as [(1, 1, 0)]",
+        ) from None
+    if isinstance(padding_value, (bool, int, float, complex)):
+        padding_value = type_of(x).dtype.type(padding_value)
+    if not any(any(entry) for entry in config):
+        return x
+    return pad_p.bind(x, padding_value, padding_config=config)
+
+
+Config = tuple[tuple[int, int, int], ...]
+
+
+def pad_type(x: ArrayType, value: ArrayType, *, padding_config: Config) -> ArrayType:
+    shape = tuple(
+        low + size + max(0, size - 1) * inner + high
+        for size, (low, high, inner) in zip(x.shape, padding_config, strict=False)
+    )
+    if (
+        len(padding_config) != x.ndim
+        or value.shape
+        or value.dtype != x.dtype
+        or any(size < 0 for size in shape)
+        or any(inner < 0 for _, _, inner in padding_config)
+    ):
+        raise ShapeError(
+            f"pad: the padding does not fit {x}",
+            operation="pad",
+            got=f"{x}, a padding value of type {value}, padding_config {padding_config}",
+            wanted="(low, high, interior >= 0) per dimension, a value without dimensions and of "
+            "the operand's dtype, and lengths that stay positive",
+        )
+    return result_type((x, value), shape, x.dtype, x.weak_type and value.weak_type)
+
+
+def pad_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Config
+) -> tuple[Any, Any]:
+    out = pad_p.bind(*primals, padding_config=padding_config)
+    if all(type(t) is Zero for t in tangents):
+        return out, Zero(type_of(out).tangent())
+    return out, pad_p.bind(*map(instantiate, tangents), padding_config=padding_config)
+
+
+def pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Config) -> list[Any]:
+    ct_x = ct_value = None
+    if type(x) is LinearOperand or type(value) is LinearOperand:
+        inverse = [(-low, -high, 0) for low, high, _ in padding_config]
+        steps = [inner + 1 for _, _, inner in padding_config]
+        inside = pad(ct, type_of(ct).dtype.type(0), inverse)
+        shape = type_of(inside).shape
+        ct_x = slice(inside, (0,) * len(shape), shape, steps)
+    if type(value) is LinearOperand:
+        # What the operand covers is taken off the sum: its elements and the padding share no place.
+        axes = tuple(range(type_of(ct).ndim))
+        ct_value = sub(reduce_sum(ct, axes), reduce_sum(ct_x, axes))
+    return [ct_x if type(x) is LinearOperand else None, ct_value]
+
+
+def pad_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, padding_config: Config
+) -> tuple[Any, int]:
+    x, value = args
+    x_dim, value_dim = dims
+    if value_dim is None:
+        assert x_dim is not None
+        config = padding_config[:x_dim] + ((0, 0, 0),) + padding_config[x_dim:]
+        return pad_p.bind(x, value, padding_config=config), x_dim
+    # A value per element: pad with zeros, and put the values where the padding is.
+    x = move_dim(x, x_dim, 0, axis.size)
+    zero = type_of(x).dtype.type(0)
+    config = ((0, 0, 0), *padding_config)
+    padded = pad(x, zero, config)
+    shape = type_of(padded).shape
+    inside = pad(broadcast_in_dim(np.bool_(True), type_of(x).shape, ()), np.bool_(False), config)
+    return select(inside, padded, broadcast_in_dim(value, shape, (0,))), 0
+
+
+def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> Any:
+    low, high, inner = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    return stablehlo.pad(x, value, low, high, inner)
+
+
+def pad_on_host(
+    x: np.ndarray[Any, Any], value: np.ndarray[Any, Any], *, padding_config: Config
+) -> np.ndarray[Any, Any]:
+    shape, sources, targets = [], [], []
+    for size, (low, high, inner) in zip(x.shape, padding_config, strict=True):
+        step = inner + 1
+        length = low + size + max(0, size - 1) * inner + high
+        # The first element that is not cut off, and the first one behind those that are left.
+        first = max(0, -(low // step))
+        last = max(first, min(size, -((low - length) // step)))
+        shape.append(length)
+        sources.append(builtins.slice(first, last))
+        start = low + first * step
+        targets.append(builtins.slice(start, start + (last - first) * step, step))
+    out = np.full(shape, value, x.dtype)
+    if out.size:
+        out[tuple(targets)] = x[tuple(sources)]
+    return out
+
+
+pad_p = primitive(
+    "pad",
+    type_rule=pad_type,
+    jvp=pad_jvp,
+    transpose=pad_transpose,
+    vmap=pad_vmap,
+    reads=same_dims,
+    on_host=pad_on_host,
+    lower=pad_lower,
+)

@@ -1,0 +1,108 @@
+"""The Cholesky factorization of Hermitian positive definite matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.types import ArrayType, type_of
+from weft.ops.declare import result_type
+from weft.ops.elementwise.arithmetic import add, mul, scalar
+from weft.ops.elementwise.complex import real
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flags
+from weft.ops.linalg.matrices import (
+    adjoint,
+    check_matrix,
+    lapack_call,
+    matmul,
+    matrix_primitive,
+    of_failed,
+    on_diagonal,
+    triangle,
+)
+from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.runtime import stablehlo
+
+__all__ = ["cholesky", "symmetrized"]
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangular L with positive diagonal for which L times its adjoint is x.
+
+    x: shape (..., n, n), float32, float64, complex64 or complex128, Hermitian and positive
+    definite; the result has its type. A matrix that is not positive definite gives NaN. With
+    `symmetrize_input` x is replaced by (x + its adjoint) / 2, so that derivatives are Hermitian;
+    without it, only the lower triangle is read.
+
+    Raises DTypeError and ShapeError. By LAPACK's potrf; the derivative is that of I. Murray,
+    Differentiation of the Cholesky decomposition (2016), https://arxiv.org/abs/1602.07527.
+
+    >>> import numpy as np
+    >>> print(cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])))
+    [[2. 0.]
+     [1. 2.]]
+    """
+    check_flags("cholesky", symmetrize_input=symmetrize_input)
+    check_matrix("cholesky", type_of(x), square=True)
+    return cholesky_p.bind(symmetrized(x) if symmetrize_input else x)
+
+
+def symmetrized(x: Any) -> Any:
+    """(x + its adjoint) / 2."""
+    return mul(add(x, adjoint(x)), scalar(0.5, x))
+
+
+def cholesky_type(x: ArrayType) -> ArrayType:
+    check_matrix("cholesky", x, square=True)
+    return result_type((x,), x.shape, x.dtype)
+
+
+def cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """dL = L phi(inverse(L) dx inverse(L)^H); phi halves the diagonal of the lower triangle."""
+    (x,), (dx,) = primals, tangents
+    factor = cholesky_p.bind(x)
+    inner = triangular_solve(
+        factor, dx, left_side=False, lower=True, transpose_a=True, conjugate_a=True
+    )
+    inner = triangular_solve(factor, inner, left_side=True, lower=True)
+    return factor, matmul(factor, halved_triangle(inner))
+
+
+def halved_triangle(x: Any) -> Any:
+    """The lower triangle with half the (real) diagonal."""
+    of = type_of(x)
+    diagonal = convert_element_type(real(x), of.dtype) if of.dtype in dtypes.COMPLEX else x
+    return triangle(select(on_diagonal(of), mul(diagonal, scalar(0.5, x)), x))
+
+
+def cholesky_lower(context: Any, x: Any) -> Any:
+    of = context.out_types[0]
+    if 0 in of.shape:
+        return x
+    if context.platform == "cpu":
+        factor, info = lapack_call(
+            context,
+            "potrf",
+            of.dtype,
+            [x],
+            [(of.shape[-2:], of.dtype), ((), dtypes.int32)],
+            batch=of.shape[:-2],
+            attributes={"uplo": "L"},
+            aliases={0: 0},
+        )
+        factor = of_failed(info, factor)
+    else:
+        factor = stablehlo.cholesky(x, lower=True)
+    # The other triangle holds what was there before.
+    rows, columns = (stablehlo.iota(of.shape, dtypes.int32, of.ndim + dim) for dim in (-2, -1))
+    kept = stablehlo.compare(columns, rows, "LE")
+    return stablehlo.select(kept, factor, stablehlo.full(0, of.shape, of.dtype))
+
+
+cholesky_p = matrix_primitive(
+    "cholesky", type_rule=cholesky_type, jvp=cholesky_jvp, lower=cholesky_lower
+)

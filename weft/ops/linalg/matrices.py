@@ -1,0 +1,300 @@
+"""What the operations on matrices share: types, batching, calls of LAPACK, and products.
+
+The last two dimensions of an operand are a matrix's; all before are batch dimensions, which the
+operands of an operation have in common. So every operation maps itself: `vmap` puts one more batch
+dimension in front. On CPUs factorizations are LAPACK's (https://netlib.org/lapack); where LAPACK
+says that there is none, the result is NaN.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
+from weft.ops.declare import primitive
+from weft.ops.elementwise.arithmetic import eq, ge, le, mul, sub
+from weft.ops.elementwise.complex import conj
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
+from weft.ops.indexing.gather import GatherDimensionNumbers, gather
+from weft.ops.indexing.slicing import slice as slice_
+from weft.ops.products.dot import batch_matmul
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape, transpose
+from weft.runtime import lapack, stablehlo
+
+__all__ = [
+    "ACCEPTED",
+    "adjoint",
+    "check_matrix",
+    "conjugate",
+    "diagonal",
+    "identity",
+    "kept_triangle",
+    "lapack_call",
+    "matmul",
+    "matrix_primitive",
+    "no_derivative",
+    "no_such_way",
+    "of_failed",
+    "on_diagonal",
+    "part",
+    "reordered",
+    "scaled_columns",
+    "scaled_rows",
+    "swapped",
+    "triangle",
+]
+
+ACCEPTED = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
+"""The dtypes that LAPACK has routines for."""
+
+
+# ---- types -------------------------------------------------------------------------------------
+
+
+def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
+    """Raises DTypeError and ShapeError unless a type is of matrices that LAPACK takes."""
+    if x.dtype not in ACCEPTED:
+        raise DTypeError(
+            f"{operation} does not take {x.dtype}",
+            operation=operation,
+            got=str(x),
+            wanted="float32, float64, complex64 or complex128",
+            fix=Fix("convert", "convert it first: x.astype('float32')", {"dtype": "float32"}),
+        )
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{operation} takes matrices",
+            operation=operation,
+            got=f"{x} with {x.ndim} dimensions",
+            wanted="2 dimensions or more; all before the last two are batch dimensions",
+            fix=Fix("expand_dims", "add dimensions: x[:, None]", {}),
+        )
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ShapeError(
+            f"{operation} takes square matrices",
+            operation=operation,
+            got=str(x),
+            wanted="last two dimensions of equal size",
+        )
+
+
+# ---- declaring ---------------------------------------------------------------------------------
+
+
+def matrix_primitive(
+    name: str,
+    *,
+    type_rule: Callable[..., Any],
+    lower: Callable[..., Any],
+    jvp: Callable[..., Any] | None = None,
+    transpose: Callable[..., Any] | None = None,
+    vmap: Callable[..., Any] | None = None,
+    multiple_results: bool = False,
+) -> Primitive:
+    """A primitive over matrices, which is mapped by one more batch dimension of all operands."""
+    made = Primitive(name, multiple_results)
+    return primitive(
+        made,
+        type_rule=type_rule,
+        lower=lower,
+        jvp=jvp,
+        transpose=transpose,
+        vmap=functools.partial(batch_in_front, made) if vmap is None else vmap,
+    )
+
+
+def batch_in_front(
+    made: Primitive, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, Any]:
+    """The vmap rule: mapped dimensions go to the front; what is not mapped is repeated."""
+    values = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
+    outs = made.bind(*values, **params)
+    return (outs, [0] * len(outs)) if made.multiple_results else (outs, 0)
+
+
+# ---- lowering ----------------------------------------------------------------------------------
+
+
+def lapack_call(
+    context: Any,
+    routine: str,
+    dtype: Any,
+    operands: Sequence[Any],
+    results: Sequence[tuple[tuple[int, ...], Any]],
+    *,
+    batch: tuple[int, ...],
+    attributes: Mapping[str, Any],
+    aliases: Mapping[int, int],
+) -> list[Any]:
+    """Calls a routine of LAPACK; `results` are shapes behind the batch dimensions, and dtypes.
+
+    Raises WeftNotImplementedError on platforms without LAPACK.
+    """
+    if context.platform != "cpu":
+        name = context.primitive.name
+        raise WeftNotImplementedError(
+            f"{name} is not there on {context.platform}",
+            operation=name,
+            got=f"a program for {context.platform}",
+            wanted="a program for the CPU, where LAPACK computes it",
+            fix=Fix("cpu", "compute it on a CPU: jit(f, backend='cpu')", {"platform": "cpu"}),
+        )
+    types = [
+        stablehlo.ranked((*batch, *shape), stablehlo.element_type(of)) for shape, of in results
+    ]
+    return lapack.call(
+        routine,
+        dtype,
+        operands,
+        types,
+        num_batch_dims=len(batch),
+        attributes=attributes,
+        aliases=aliases,
+    )
+
+
+def of_failed(info: Any, value: Any) -> Any:
+    """A result of LAPACK, NaN for those matrices of which `info` says that it failed."""
+    dtype = stablehlo.dtype_of(value.type.element_type)
+    if dtype not in dtypes.INEXACT:
+        return value
+    shape = tuple(value.type.shape)
+    zero = stablehlo.full(0, tuple(info.type.shape), dtypes.int32)
+    fine = stablehlo.compare(info, zero, "EQ")
+    mask = stablehlo.broadcast_in_dim(fine, shape, tuple(range(info.type.rank)))
+    nan = complex("nan+nanj") if dtype in dtypes.COMPLEX else float("nan")
+    return stablehlo.select(mask, value, stablehlo.full(nan, shape, dtype))
+
+
+def identity(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Ones on the diagonal of each matrix of a shape, zeros elsewhere, as a value of MLIR."""
+    return stablehlo.convert(_places_compared(shape, "EQ"), dtype)
+
+
+def kept_triangle(x: Any, lower: bool) -> Any:
+    """The triangle of each matrix with its diagonal, zero elsewhere, as a value of MLIR."""
+    shape = tuple(x.type.shape)
+    dtype = stablehlo.dtype_of(x.type.element_type)
+    kept = _places_compared(shape, "LE" if lower else "GE")
+    return stablehlo.select(kept, x, stablehlo.full(0, shape, dtype))
+
+
+def _places_compared(shape: tuple[int, ...], direction: str) -> Any:
+    """How the column of every element compares with its row."""
+    rows, columns = (stablehlo.iota(shape, dtypes.int32, len(shape) + dim) for dim in (-2, -1))
+    return stablehlo.compare(columns, rows, direction)
+
+
+# ---- matrices in rules -------------------------------------------------------------------------
+
+
+def no_derivative(operation: str, got: str, wanted: str, fix: Fix) -> WeftNotImplementedError:
+    """The error of a derivative that does not exist, or that nothing here computes."""
+    return WeftNotImplementedError(
+        f"{operation} has no derivative here", operation=operation, got=got, wanted=wanted, fix=fix
+    )
+
+
+def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
+    """The error of an algorithm that is not there."""
+    return WeftNotImplementedError(
+        f"{operation} is not computed that way here",
+        operation=operation,
+        got=got,
+        wanted=wanted,
+        fix=Fix("leave_out", "leave the argument out: LAPACK computes it", {}),
+    )
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Products of matrices with equal batch dimensions, at full precision."""
+    return batch_matmul(x, y, "highest")
+
+
+def swapped(x: Any) -> Any:
+    """Each matrix transposed."""
+    ndim = type_of(x).ndim
+    return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+def conjugate(x: Any) -> Any:
+    """The complex conjugate; real numbers stay as they are."""
+    return conj(x) if type_of(x).dtype in dtypes.COMPLEX else x
+
+
+def adjoint(x: Any) -> Any:
+    """Each matrix transposed and conjugated."""
+    return conjugate(swapped(x))
+
+
+def part(x: Any, rows: tuple[int, int] | None, columns: tuple[int, int] | None = None) -> Any:
+    """Those rows and columns of each matrix that a start and a stop name; None for all."""
+    shape = type_of(x).shape
+    (top, bottom), (left, right) = rows or (0, shape[-2]), columns or (0, shape[-1])
+    start = (*(0 for _ in shape[:-2]), top, left)
+    return slice_(x, start, (*shape[:-2], bottom, right))
+
+
+def reordered(x: Any, order: Any, axis: int) -> Any:
+    """The rows (axis -2) or columns (axis -1) of each matrix in the order of a permutation."""
+    of, count = type_of(x), type_of(order).shape[-1]
+    if 0 in of.shape:  # a gather would read a row that is not there
+        return x
+    batch = tuple(range(of.ndim - 2))
+    moved, whole = (of.ndim - 2, of.ndim - 1) if axis == -2 else (of.ndim - 1, of.ndim - 2)
+    sizes = [1] * of.ndim
+    sizes[whole] = of.shape[whole]
+    return gather(
+        x,
+        reshape(order, (*of.shape[:-2], count, 1)),
+        GatherDimensionNumbers((whole,), (moved,), (moved,), batch, batch),
+        tuple(sizes),
+        unique_indices=True,
+        mode="promise_in_bounds",
+    )
+
+
+def triangle(x: Any, lower: bool = True, offset: int = 0) -> Any:
+    """The part of each matrix on and below (or above) a diagonal, zero elsewhere.
+
+    The diagonal is `offset` places above the main one.
+    """
+    rows, columns = _places(type_of(x))
+    bound = dtypes.int32.type(offset)
+    distance = sub(columns, rows)
+    return select(le(distance, bound) if lower else ge(distance, bound), x, zeros_like_array(x))
+
+
+def on_diagonal(type: ArrayType) -> Any:
+    """Whether an element of a matrix of this type is on the diagonal."""
+    return eq(*_places(type))
+
+
+def _places(type: ArrayType) -> list[Any]:
+    """The row and the column of every element."""
+    return [broadcasted_iota(dtypes.int32, type.shape, type.ndim + dim) for dim in (-2, -1)]
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonal of each square matrix."""
+    of = type_of(x)
+    return reduce_sum(select(on_diagonal(of), x, zeros_like_array(x)), (of.ndim - 1,))
+
+
+def scaled_columns(x: Any, scale: Any) -> Any:
+    """Each matrix with column j multiplied by scale[..., j]."""
+    of = type_of(x)
+    return mul(x, broadcast_in_dim(scale, of.shape, (*range(of.ndim - 2), of.ndim - 1)))
+
+
+def scaled_rows(x: Any, scale: Any) -> Any:
+    """Each matrix with row i multiplied by scale[..., i]."""
+    of = type_of(x)
+    return mul(x, broadcast_in_dim(scale, of.shape, tuple(range(of.ndim - 1))))

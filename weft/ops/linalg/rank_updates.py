@@ -1,0 +1,115 @@
+"""Products of a matrix with its own transpose, added to something: updates of low rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.arrays.array import Array
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.elementwise.arithmetic import add, lt, mul, scalar
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flags
+from weft.ops.indexing.creation import full_like
+from weft.ops.linalg.eigh import real_diagonal
+from weft.ops.linalg.matrices import check_matrix, conjugate, matmul, scaled_rows, swapped, triangle
+from weft.ops.linalg.qr import qr
+from weft.ops.structural.joining import concatenate
+from weft.ops.structural.shape import expand_dims
+
+__all__ = ["cholesky_update", "symmetric_product"]
+
+
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
+    """The upper triangular factor of R^H R + w w^H, from R and w.
+
+    r_matrix: shape (..., n, n), upper triangular; w_vector: (..., n); float32, float64, complex64
+    or complex128, both the same. The result has the type of r_matrix and a diagonal that is not
+    negative.
+
+    Raises DTypeError and ShapeError. By a QR factorization of R with w^H as one more row, so no
+    square is formed and derivatives are those of `qr`.
+
+    >>> import numpy as np
+    >>> print(cholesky_update(np.array([[3.0]]), np.array([4.0])))
+    [[5.]]
+    """
+    r, w = type_of(r_matrix), type_of(w_vector)
+    check_matrix("cholesky_update", r, square=True)
+    _check_dtypes("cholesky_update", "r_matrix", r, "w_vector", w)
+    if w.shape != r.shape[:-1]:
+        raise ShapeError(
+            "cholesky_update: the vector does not fit the matrix",
+            operation="cholesky_update",
+            got=f"r_matrix {r} and w_vector {w}",
+            wanted=f"w_vector of shape {r.shape[:-1]}",
+        )
+    row = conjugate(expand_dims(w_vector, (w.ndim - 1,)))
+    # What stands below the diagonal is not read.
+    stacked = concatenate([triangle(r_matrix, False), row], r.ndim - 2)
+    factor = qr(stacked, full_matrices=False)[1]
+    signs = real_diagonal(factor)
+    below_zero = lt(signs, scalar(0, signs))
+    signs = select(below_zero, full_like(signs, -1), full_like(signs, 1))
+    return scaled_rows(factor, convert_element_type(signs, r.dtype))
+
+
+def symmetric_product(
+    a_matrix: Any,
+    c_matrix: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Array:
+    """alpha A A^T + beta C, without conjugates.
+
+    a_matrix: shape (..., m, n); c_matrix: (..., m, m); float32, float64, complex64 or complex128,
+    both the same; alpha and beta: numbers. With `symmetrize_output` the lower triangle of the sum
+    is mirrored to the upper one.
+
+    Raises DTypeError, ShapeError, and WeftTypeError for an alpha or beta that is no real number.
+
+    >>> import numpy as np
+    >>> print(symmetric_product(np.ones((2, 1)), np.eye(2), alpha=2.0, beta=3.0))
+    [[5. 2.]
+     [2. 5.]]
+    """
+    check_flags("symmetric_product", symmetrize_output=symmetrize_output)
+    a, c = type_of(a_matrix), type_of(c_matrix)
+    check_matrix("symmetric_product", a)
+    _check_dtypes("symmetric_product", "a_matrix", a, "c_matrix", c)
+    if c.shape != (*a.shape[:-1], a.shape[-2]):
+        raise ShapeError(
+            "symmetric_product: the matrices do not fit together",
+            operation="symmetric_product",
+            got=f"a_matrix {a} and c_matrix {c}",
+            wanted=f"c_matrix of shape {(*a.shape[:-1], a.shape[-2])}",
+        )
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not isinstance(value, (int, float)):
+            raise WeftTypeError(
+                f"symmetric_product: {name} is no number",
+                operation="symmetric_product",
+                got=f"{name}={value!r}",
+                wanted="a Python number",
+                fix=Fix(name, f"multiply the matrix by it, and leave {name} out", {}),
+            )
+    found = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
+    if beta:
+        found = add(found, mul(c_matrix, scalar(float(beta), c_matrix)))
+    if symmetrize_output:
+        found = add(triangle(found), swapped(triangle(found, True, -1)))
+    return found
+
+
+def _check_dtypes(operation: str, first: str, x: Any, second: str, y: Any) -> None:
+    if x.dtype != y.dtype:
+        raise DTypeError(
+            f"{operation} takes operands of one dtype",
+            operation=operation,
+            got=f"{first} {x} and {second} {y}",
+            wanted="equal dtypes",
+            fix=Fix("convert", f"convert one: {second}.astype({first}.dtype)", {}),
+        )

@@ -1,0 +1,169 @@
+"""The Schur decomposition, and the reduction to Hessenberg form on the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, WeftNotImplementedError
+from weft.ops.declare import result_type
+from weft.ops.flags import check_flags
+from weft.ops.linalg.matrices import (
+    check_matrix,
+    lapack_call,
+    matrix_primitive,
+    no_derivative,
+    no_such_way,
+    of_failed,
+)
+from weft.runtime import stablehlo
+
+__all__ = ["hessenberg", "schur"]
+
+
+# ---- schur -------------------------------------------------------------------------------------
+
+
+def schur(
+    x: Any,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Any = None,
+) -> list[Array]:
+    """The factors of x = Z T Z^H, where Z is unitary and T upper triangular.
+
+    x: shape (..., n, n), float32, float64, complex64 or complex128. Gives [T, Z], or [T] without
+    `compute_schur_vectors`, all of the type of x. For real x, T has a block of two rows on the
+    diagonal for each pair of complex eigenvalues, with equal diagonal elements. A matrix for which
+    the iteration fails gives NaN.
+
+    There is no derivative: where it exists it depends on the order that eigenvalues are found in.
+    Raises WeftNotImplementedError for it and where `sort_eig_vals` or `select_callable` asks for
+    an order; DTypeError and ShapeError. By LAPACK's gees.
+
+    >>> import numpy as np
+    >>> t, z = schur(np.array([[2.0, 1.0], [0.0, 3.0]]))
+    >>> print(t)
+    [[2. 1.]
+     [0. 3.]]
+    """
+    check_flags("schur", compute_schur_vectors=compute_schur_vectors, sort_eig_vals=sort_eig_vals)
+    for name, value in (("sort_eig_vals", sort_eig_vals), ("select_callable", select_callable)):
+        if value is not None and not (name == "sort_eig_vals" and not value):
+            raise no_such_way("schur", f"{name}={value!r}", "eigenvalues in LAPACK's order")
+    found: list[Any] = schur_p.bind(x, vectors=bool(compute_schur_vectors))
+    return found
+
+
+def schur_type(x: ArrayType, *, vectors: bool) -> list[ArrayType]:
+    check_matrix("schur", x, square=True)
+    return [result_type((x,), x.shape, x.dtype)] * (2 if vectors else 1)
+
+
+def schur_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, vectors: bool) -> Any:
+    raise without_derivative("schur", primals[0])
+
+
+def without_derivative(operation: str, x: Any) -> WeftNotImplementedError:
+    """The error of a decomposition that is not differentiated."""
+    return no_derivative(
+        operation,
+        f"a derivative by an operand {type_of(x)}",
+        "eigh, eig, svd or qr, which are differentiated, or lax.stop_gradient around the operand",
+        Fix("stop_gradient", "pass weft.lax.stop_gradient(x) to keep it out of the derivative", {}),
+    )
+
+
+def schur_lower(context: Any, x: Any, *, vectors: bool) -> list[Any]:
+    of = context.out_types[0]
+    if 0 in of.shape:
+        return [x] * len(context.out_types)
+    batch, n = of.shape[:-2], of.shape[-1]
+    eigenvalues = [((n,), of.dtype)] * (1 if of.dtype in dtypes.COMPLEX else 2)
+    form, found, *_, info = lapack_call(
+        context,
+        "gees",
+        of.dtype,
+        [x],
+        [
+            ((n, n), of.dtype),
+            ((n, n), of.dtype),
+            *eigenvalues,
+            ((), dtypes.int32),
+            ((), dtypes.int32),
+        ],
+        batch=batch,
+        attributes={"mode": "V" if vectors else "N", "sort": "N"},
+        aliases={0: 0},
+    )
+    return [of_failed(info, value) for value in ([form, found] if vectors else [form])]
+
+
+schur_p = matrix_primitive(
+    "schur", type_rule=schur_type, jvp=schur_jvp, lower=schur_lower, multiple_results=True
+)
+
+
+# ---- hessenberg --------------------------------------------------------------------------------
+
+
+def hessenberg(a: Any) -> tuple[Array, Array]:
+    """The upper Hessenberg matrix Q^H a Q, with the Householder reflections that make up Q.
+
+    a: shape (..., n, n), float32, float64, complex64 or complex128. Gives an array of its type, the
+    Hessenberg matrix on and above the first diagonal below the main one and the reflections below
+    that, and their factors, of shape (..., n - 1): `householder_product` of the part without first
+    row and last column is Q without first row and column, which are those of the identity.
+
+    There is no derivative. Raises WeftNotImplementedError for it, DTypeError and ShapeError. By
+    LAPACK's gehrd.
+
+    >>> import numpy as np
+    >>> packed, taus = hessenberg(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> print(packed, taus)
+    [[1. 2.]
+     [3. 4.]] [0.]
+    """
+    packed, taus = hessenberg_p.bind(a)
+    return packed, taus
+
+
+def hessenberg_type(a: ArrayType) -> list[ArrayType]:
+    check_matrix("hessenberg", a, square=True)
+    taus = (*a.shape[:-2], max(0, a.shape[-1] - 1))
+    return [result_type((a,), a.shape, a.dtype), result_type((a,), taus, a.dtype)]
+
+
+def hessenberg_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    raise without_derivative("hessenberg", primals[0])
+
+
+def hessenberg_lower(context: Any, a: Any) -> list[Any]:
+    of, taus = context.out_types
+    n = of.shape[-1]
+    if 0 in of.shape or n == 1:
+        return [a, stablehlo.full(0, taus.shape, taus.dtype)]
+    *found, info = lapack_call(
+        context,
+        "gehrd",
+        of.dtype,
+        [a],
+        [((n, n), of.dtype), ((n - 1,), of.dtype), ((), dtypes.int32)],
+        batch=of.shape[:-2],
+        attributes={"low": dtypes.int32.type(1), "high": dtypes.int32.type(n)},
+        aliases={0: 0},
+    )
+    return [of_failed(info, value) for value in found]
+
+
+hessenberg_p = matrix_primitive(
+    "hessenberg",
+    type_rule=hessenberg_type,
+    jvp=hessenberg_jvp,
+    lower=hessenberg_lower,
+    multiple_results=True,
+)

@@ -1,0 +1,214 @@
+"""Solving systems of equations whose matrix is triangular."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.arrays.array import Array
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.declare import result_type
+from weft.ops.elementwise.arithmetic import neg
+from weft.ops.elementwise.complex import conj
+from weft.ops.flags import check_flags
+from weft.ops.linalg.matrices import (
+    ACCEPTED,
+    batch_in_front,
+    check_matrix,
+    lapack_call,
+    matmul,
+    matrix_primitive,
+    swapped,
+    triangle,
+)
+from weft.ops.structural.shape import expand_dims, move_dim, reshape, squeeze
+from weft.ops.structural.tangents import add_tangents
+from weft.runtime import stablehlo
+
+__all__ = ["triangular_solve"]
+
+
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """Solves op(a) x = b (with `left_side`) or x op(a) = b for triangular matrices a.
+
+    a: shape (..., m, m); b: (..., m, n) with `left_side`, otherwise (..., n, m), or (..., m) for
+    one right-hand side; the result has the shape of b. Batch dimensions are equal. float32,
+    float64, complex64 or complex128. op transposes and conjugates as asked. Only the lower (or
+    upper) triangle of a is read; with `unit_diagonal` its diagonal counts as ones.
+
+    Raises DTypeError and ShapeError for operands that do not fit. By LAPACK's trsm.
+
+    >>> import numpy as np
+    >>> a, b = np.array([[2.0, 0.0], [1.0, 4.0]]), np.array([[2.0], [9.0]])
+    >>> print(triangular_solve(a, b, left_side=True, lower=True))
+    [[1.]
+     [2.]]
+    """
+    check_flags(
+        "triangular_solve",
+        left_side=left_side,
+        lower=lower,
+        transpose_a=transpose_a,
+        conjugate_a=conjugate_a,
+        unit_diagonal=unit_diagonal,
+    )
+    left, right = type_of(a), type_of(b)
+    single = right.ndim == left.ndim - 1
+    if single:
+        b = expand_dims(b, (right.ndim,) if left_side else (right.ndim - 1,))
+    solved = triangular_solve_p.bind(
+        a,
+        b,
+        left_side=bool(left_side),
+        lower=bool(lower),
+        transpose_a=bool(transpose_a),
+        conjugate_a=bool(conjugate_a),
+        unit_diagonal=bool(unit_diagonal),
+    )
+    return squeeze(solved, (right.ndim,) if left_side else (right.ndim - 1,)) if single else solved
+
+
+def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: Any) -> ArrayType:
+    check_matrix("triangular_solve", a, square=True)
+    if b.dtype != a.dtype or b.dtype not in ACCEPTED:
+        raise DTypeError(
+            "triangular_solve takes two operands of one dtype",
+            operation="triangular_solve",
+            got=f"{a} and {b}",
+            wanted="equal dtypes",
+            fix=Fix("convert", "convert one: b.astype(a.dtype)", {}),
+        )
+    shared = b.shape[-2 if left_side else -1] if b.ndim > 1 else None
+    if a.shape[:-2] != b.shape[:-2] or a.ndim != b.ndim or shared != a.shape[-1]:
+        side = "b has as many rows as a" if left_side else "b has as many columns as a has rows"
+        raise ShapeError(
+            "triangular_solve: the operands do not fit together",
+            operation="triangular_solve",
+            got=f"a {a} and b {b}, left_side={left_side}",
+            wanted=f"equal batch dimensions, and {side}",
+            fix=Fix(
+                "left_side",
+                "pass left_side=True for a x = b, left_side=False for x a = b; "
+                "weft.numpy.broadcast_to gives equal batch dimensions",
+                {},
+            ),
+        )
+    return result_type((a, b), b.shape, b.dtype)
+
+
+def triangular_solve_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    """From op(a) dx = db - op(da) x, where da has the triangle that is read."""
+    (a, b), (da, db) = primals, tangents
+    x = triangular_solve_p.bind(a, b, **params)
+    found: Any = Zero(type_of(x).tangent())
+    if type(db) is not Zero:
+        found = triangular_solve_p.bind(a, db, **params)
+    if type(da) is not Zero:
+        da = triangle(da, params["lower"], _inner(params))
+        da = swapped(da) if params["transpose_a"] else da
+        da = conj(da) if params["conjugate_a"] and type_of(da).dtype.kind == "c" else da
+        moved = matmul(da, x) if params["left_side"] else matmul(x, da)
+        change = neg(triangular_solve_p.bind(a, moved, **params))
+        found = change if type(found) is Zero else add_tangents(found, change)
+    return x, found
+
+
+def _inner(params: dict[str, Any]) -> int:
+    """The diagonal up to which the triangle is read: without the main one where it is ones."""
+    if not params["unit_diagonal"]:
+        return 0
+    return -1 if params["lower"] else 1
+
+
+def triangular_solve_transpose(ct: Any, a: Any, b: Any, **params: Any) -> list[Any]:
+    if type(b) is not LinearOperand:
+        raise WeftTypeError(
+            "triangular_solve is linear in b only",
+            operation="triangular_solve",
+            got="a transpose in a",
+            wanted="a transpose in b",
+        )
+    flipped = params | {"transpose_a": not params["transpose_a"]}
+    return [None, triangular_solve_p.bind(a, ct, **flipped)]
+
+
+def triangular_solve_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, int]:
+    (a, b), (of_a, of_b) = args, dims
+    if of_a is not None or type_of(a).ndim > 2:
+        return batch_in_front(triangular_solve_p, axis, args, dims, **params)
+    # One matrix for all: the mapped right-hand sides stand beside one another.
+    own = 1 if params["left_side"] else 0
+    b = move_dim(b, of_b, own, axis.size)
+    shape = type_of(b).shape
+    merged = (shape[0], shape[1] * shape[2]) if own else (shape[0] * shape[1], shape[2])
+    solved = triangular_solve_p.bind(a, reshape(b, merged), **params)
+    return reshape(solved, shape), own
+
+
+def triangular_solve_lower(
+    context: Any,
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    conjugate_a: bool,
+    unit_diagonal: bool,
+) -> Any:
+    of = context.out_types[0]
+    if conjugate_a and not transpose_a:
+        a = stablehlo.conj(a) if of.dtype.kind == "c" else a
+        conjugate_a = False
+    if context.platform != "cpu" or 0 in of.shape:
+        change = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
+        return stablehlo.triangular_solve(
+            a,
+            b,
+            left_side=left_side,
+            lower=lower,
+            unit_diagonal=unit_diagonal,
+            transpose_a=change,
+        )
+    attributes = {
+        "side": "L" if left_side else "R",
+        "uplo": "L" if lower else "U",
+        "trans_x": ("C" if conjugate_a else "T") if transpose_a else "N",
+        "diag": "U" if unit_diagonal else "N",
+    }
+    (solved,) = lapack_call(
+        context,
+        "trsm",
+        of.dtype,
+        [a, b],
+        [(of.shape[-2:], of.dtype)],
+        batch=of.shape[:-2],
+        attributes=attributes,
+        aliases={1: 0},
+    )
+    return solved
+
+
+triangular_solve_p = matrix_primitive(
+    "triangular_solve",
+    type_rule=triangular_solve_type,
+    jvp=triangular_solve_jvp,
+    transpose=triangular_solve_transpose,
+    vmap=triangular_solve_vmap,
+    lower=triangular_solve_lower,
+)

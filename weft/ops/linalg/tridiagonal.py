@@ -1,0 +1,246 @@
+"""Tridiagonal matrices: reducing Hermitian ones to them, and solving systems of equations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.declare import result_type
+from weft.ops.elementwise.arithmetic import neg
+from weft.ops.flags import check_flags
+from weft.ops.indexing.slicing import pad
+from weft.ops.linalg.matrices import (
+    ACCEPTED,
+    batch_in_front,
+    check_matrix,
+    lapack_call,
+    matrix_primitive,
+    of_failed,
+    scaled_rows,
+)
+from weft.ops.linalg.schur import without_derivative
+from weft.ops.structural.shape import move_dim, reshape
+from weft.ops.structural.tangents import add_tangents
+from weft.runtime import stablehlo
+
+__all__ = ["tridiagonal", "tridiagonal_solve"]
+
+
+# ---- reduction ---------------------------------------------------------------------------------
+
+
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
+    """The tridiagonal matrix Q^H a Q of a Hermitian one, with the reflections that make up Q.
+
+    a: shape (..., n, n), float32, float64, complex64 or complex128, of which only the triangle that
+    `lower` names is read. Gives an array of its type with the tridiagonal matrix on its middle
+    diagonals and the Householder reflections outside; the diagonal, real, (..., n); the diagonal
+    beside it, real, (..., n - 1); and the factors of the reflections, (..., n - 1).
+
+    There is no derivative. Raises WeftNotImplementedError for it, DTypeError and ShapeError. By
+    LAPACK's sytrd and hetrd.
+
+    >>> import numpy as np
+    >>> packed, d, e, taus = tridiagonal(np.array([[1.0, 2.0], [2.0, 3.0]]))
+    >>> print(d, e)
+    [1. 3.] [2.]
+    """
+    check_flags("tridiagonal", lower=lower)
+    packed, d, e, taus = tridiagonal_p.bind(a, lower=bool(lower))
+    return packed, d, e, taus
+
+
+def tridiagonal_type(a: ArrayType, *, lower: bool) -> list[ArrayType]:
+    check_matrix("tridiagonal", a, square=True)
+    *batch, n = a.shape[:-1]
+    beside, real = (*batch, max(0, n - 1)), dtypes.to_real(a.dtype)
+    return [
+        result_type((a,), a.shape, a.dtype),
+        result_type((a,), (*batch, n), real),
+        result_type((a,), beside, real),
+        result_type((a,), beside, a.dtype),
+    ]
+
+
+def tridiagonal_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, lower: bool) -> Any:
+    raise without_derivative("tridiagonal", primals[0])
+
+
+def tridiagonal_lower(context: Any, a: Any, *, lower: bool) -> list[Any]:
+    of = context.out_types[0]
+    if 0 in of.shape:
+        return [a, *(stablehlo.full(0, x.shape, x.dtype) for x in context.out_types[1:])]
+    *found, info = lapack_call(
+        context,
+        "hetrd" if of.dtype in dtypes.COMPLEX else "sytrd",
+        of.dtype,
+        [a],
+        [
+            *((x.shape[of.ndim - 2 :], x.dtype) for x in context.out_types),
+            ((), dtypes.int32),
+        ],
+        batch=of.shape[:-2],
+        attributes={"uplo": "L" if lower else "U"},
+        aliases={0: 0},
+    )
+    return [of_failed(info, value) for value in found]
+
+
+tridiagonal_p = matrix_primitive(
+    "tridiagonal",
+    type_rule=tridiagonal_type,
+    jvp=tridiagonal_jvp,
+    lower=tridiagonal_lower,
+    multiple_results=True,
+)
+
+
+# ---- solving -----------------------------------------------------------------------------------
+
+
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Array:
+    """Solves a x = b for matrices a of three diagonals.
+
+    dl, d, du: shape (..., m): row i of a has dl[i] before the diagonal, d[i] on it and du[i] behind
+    it; dl[0] and du[m - 1] are not used. b: (..., m, n), the type of the result. float32, float64,
+    complex64 or complex128, all the same. A singular matrix gives NaN, unless `perturb_singular`
+    has pivots that are almost zero replaced by small numbers.
+
+    Raises DTypeError and ShapeError. By LAPACK's gtsv: elimination with row exchanges.
+
+    >>> import numpy as np
+    >>> one = np.ones(2)
+    >>> print(tridiagonal_solve(one, 2 * one, one, np.array([[3.0], [3.0]])))
+    [[1.]
+     [1.]]
+    """
+    check_flags("tridiagonal_solve", perturb_singular=perturb_singular)
+    return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))
+
+
+def tridiagonal_solve_type(
+    dl: ArrayType, d: ArrayType, du: ArrayType, b: ArrayType, *, perturb_singular: bool
+) -> ArrayType:
+    operation = "tridiagonal_solve"
+    types = f"dl {dl}, d {d}, du {du}, b {b}"
+    if b.dtype not in ACCEPTED or not dl.dtype == d.dtype == du.dtype == b.dtype:
+        raise DTypeError(
+            f"{operation} takes operands of one dtype, which is one of LAPACK's",
+            operation=operation,
+            got=types,
+            wanted="float32, float64, complex64 or complex128, four times the same",
+            fix=Fix("convert", "convert them: dl.astype('float32')", {"dtype": "float32"}),
+        )
+    check_matrix(operation, b)
+    if not dl.shape == d.shape == du.shape == b.shape[:-1]:
+        raise ShapeError(
+            f"{operation}: the operands do not fit together",
+            operation=operation,
+            got=types,
+            wanted="dl, d and du of shape (..., m), and b of shape (..., m, n)",
+            fix=Fix("expand_dims", "for one right-hand side pass b[..., None]", {}),
+        )
+    return result_type((dl, d, du, b), b.shape, b.dtype)
+
+
+def down(x: Any, axis: int) -> Any:
+    """The elements moved one place on along an axis, zero at the first."""
+    return _moved(x, axis, 1)
+
+
+def up(x: Any, axis: int) -> Any:
+    """The elements moved one place back along an axis, zero at the last."""
+    return _moved(x, axis, -1)
+
+
+def _moved(x: Any, axis: int, by: int) -> Any:
+    of = type_of(x)
+    edges = [(0, 0, 0)] * of.ndim
+    edges[axis] = (by, -by, 0)
+    return pad(x, of.dtype.type(0), edges)
+
+
+def tridiagonal_solve_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    """From a dx = db - da x."""
+    x = tridiagonal_solve_p.bind(*primals, **params)
+    found = tangents[3]
+    for tangent, neighbour in zip(tangents[:3], (down, None, up), strict=True):
+        if type(tangent) is not Zero:
+            beside = x if neighbour is None else neighbour(x, type_of(x).ndim - 2)
+            found = add_tangents(found, neg(scaled_rows(beside, tangent)))
+    return x, tridiagonal_solve_p.bind(*primals[:3], found, **params)
+
+
+def tridiagonal_solve_transpose(
+    ct: Any, dl: Any, d: Any, du: Any, b: Any, **params: Any
+) -> list[Any]:
+    if type(b) is not LinearOperand or any(type(x) is LinearOperand for x in (dl, d, du)):
+        raise WeftTypeError(
+            "tridiagonal_solve is linear in b only",
+            operation="tridiagonal_solve",
+            got="a transpose in a diagonal",
+            wanted="a transpose in b",
+        )
+    last = type_of(d).ndim - 1
+    back = tridiagonal_solve_p.bind(down(du, last), d, up(dl, last), ct, **params)
+    return [None, None, None, back]
+
+
+def tridiagonal_solve_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, int]:
+    if any(dim is not None for dim in dims[:3]) or type_of(args[1]).ndim > 1:
+        return batch_in_front(tridiagonal_solve_p, axis, args, dims, **params)
+    # One matrix for all: the mapped right-hand sides stand beside one another.
+    b = move_dim(args[3], dims[3], 1, axis.size)
+    shape = type_of(b).shape
+    b = reshape(b, (shape[0], shape[1] * shape[2]))
+    return reshape(tridiagonal_solve_p.bind(*args[:3], b, **params), shape), 1
+
+
+def tridiagonal_solve_lower(context: Any, *values: Any, perturb_singular: bool) -> Any:
+    of = context.out_types[0]
+    if 0 in of.shape:
+        return values[3]
+    *batch, m, n = of.shape
+    solution = ((m, n), of.dtype)
+    if perturb_singular:
+        [solved] = lapack_call(
+            context,
+            "tridiagonal_solve_perturbed",
+            of.dtype,
+            values,
+            [solution],
+            batch=tuple(batch),
+            attributes={},
+            aliases={},
+        )
+        return solved
+    *_, solved, info = lapack_call(
+        context,
+        "gtsv",
+        of.dtype,
+        values,
+        [*[((m,), of.dtype)] * 3, solution, ((), dtypes.int32)],
+        batch=tuple(batch),
+        attributes={},
+        aliases={i: i for i in range(4)},
+    )
+    return of_failed(info, solved)
+
+
+tridiagonal_solve_p = matrix_primitive(
+    "tridiagonal_solve",
+    type_rule=tridiagonal_solve_type,
+    jvp=tridiagonal_solve_jvp,
+    transpose=tridiagonal_solve_transpose,
+    vmap=tridiagonal_solve_vmap,
+    lower=tridiagonal_solve_lower,
+)

@@ -1,0 +1,656 @@
+"""Convolutions: a kernel slides over an array, with strides, dilations, padding and groups.
+
+`conv_general_dilated` is the one primitive. Both of its transposes are convolutions again: the
+cotangent slid over by the reversed kernel, and the array slid over by the cotangent, with strides
+and dilations exchanged; groups of features become groups of the batch and the reverse. See Dumoulin
+and Visin, "A guide to convolution arithmetic for deep learning" (2016). vmap makes the mapped
+dimension part of the batch, of the features, or of the groups, and never loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.ops.declare import primitive, result_type
+from weft.ops.products.dot import (
+    canonical_element_type,
+    canonical_precision,
+    narrowed,
+    no_out_sharding,
+    product_dtype,
+    product_of,
+    product_operands,
+)
+from weft.ops.structural.joining import rev
+from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
+from weft.ops.structural.shape import move_dim, reshape
+from weft.ops.structural.tangents import add_tangents, zeros
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "ConvDimensionNumbers",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_general_permutations",
+    "conv_shape_tuple",
+]
+
+Ints = tuple[int, ...]
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Which dimension of each array of a convolution is what.
+
+    lhs_spec: (batch, feature, spatial …) of the array; rhs_spec: (output feature, input feature,
+    spatial …) of the kernel; out_spec: (batch, feature, spatial …) of the result.
+    """
+
+    lhs_spec: Ints
+    rhs_spec: Ints
+    out_spec: Ints
+
+
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Any
+) -> ConvDimensionNumbers:
+    """Dimension numbers from any of their forms, for arrays of the given shapes.
+
+    dimension_numbers: None (batch or output feature, then feature, then spatial dimensions), three
+    strings such as ("NHWC", "HWIO", "NHWC"), or a `ConvDimensionNumbers`. In the strings N is the
+    batch, C the feature, O and I the output and input feature of the kernel, and any other
+    characters are the spatial dimensions, in the same order as in the kernel's.
+    Raises ShapeError and WeftValueError.
+
+    >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 16), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    ndim = len(lhs_shape)
+    if len(rhs_shape) != ndim or ndim < 2:
+        raise ShapeError(
+            "a convolution takes an array and a kernel of one rank, 2 or more",
+            operation="conv_general_dilated",
+            got=f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}",
+            wanted="equal ranks",
+            fix=Fix("expand_dims", "add a batch or a feature dimension to one of them", {}),
+        )
+    if dimension_numbers is None:
+        order = tuple(range(ndim))
+        return ConvDimensionNumbers(order, order, order)
+    if isinstance(dimension_numbers, (tuple, list)) and len(dimension_numbers) == 3:
+        if all(isinstance(text, str) for text in dimension_numbers):
+            return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers, ndim))
+        return ConvDimensionNumbers(*(tuple(int(d) for d in spec) for spec in dimension_numbers))
+    raise _bad_numbers(dimension_numbers)
+
+
+def _bad_numbers(dimension_numbers: Any) -> WeftValueError:
+    return WeftValueError(
+        "these are no dimension numbers of a convolution",
+        operation="conv_general_dilated",
+        got=repr(dimension_numbers),
+        wanted='None, three strings such as ("NHWC", "HWIO", "NHWC"), or a ConvDimensionNumbers',
+        fix=Fix(
+            "dimension_numbers",
+            'pass dimension_numbers=("NHWC", "HWIO", "NHWC")',
+            {"dimension_numbers": ("NHWC", "HWIO", "NHWC")},
+        ),
+    )
+
+
+def conv_general_permutations(
+    dimension_numbers: Sequence[str], ndim: int | None = None
+) -> tuple[Ints, Ints, Ints]:
+    """The dimension numbers of three strings; see `conv_dimension_numbers`.
+
+    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
+    lhs, rhs, out = dimension_numbers
+    spatial = [c for c in rhs if c not in "OI"]
+    for text, first, second in ((lhs, "N", "C"), (rhs, "O", "I"), (out, "N", "C")):
+        expected = {first, second, *spatial}
+        if len(set(text)) != len(text) or set(text) != expected or len(text) != (ndim or len(rhs)):
+            raise _bad_numbers(tuple(dimension_numbers))
+    return (
+        tuple(lhs.index(c) for c in ("N", "C", *spatial)),
+        tuple(rhs.index(c) for c in ("O", "I", *spatial)),
+        tuple(out.index(c) for c in ("N", "C", *spatial)),
+    )
+
+
+def conv_general_dilated(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Slides the kernel `rhs` over the array `lhs` and sums products over window and features.
+
+    window_strides: one step per spatial dimension; padding: "SAME", "SAME_LOWER", "VALID", or (low,
+    high) per spatial dimension, which may be negative; lhs_dilation and rhs_dilation: the distance
+    between neighbours of the array and of the kernel; dimension_numbers: see
+    `conv_dimension_numbers`. The kernel has 1/feature_group_count of the array's features, and its
+    output features are split alike; with `batch_group_count` the batch is split instead. The kernel
+    is not reversed: this is what is called a correlation in signal processing.
+    Raises ShapeError, DTypeError and WeftValueError.
+
+    >>> import numpy as np
+    >>> x = np.arange(5.0).reshape(1, 1, 5)
+    >>> print(conv_general_dilated(x, np.ones((1, 1, 3)), (1,), "VALID"))
+    [[[3. 6. 9.]]]
+    """
+    if out_sharding is not None:
+        raise no_out_sharding("conv_general_dilated", out_sharding)
+    lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    ones = (1,) * (len(lhs_shape) - 2)
+    lhs_dilation = ones if lhs_dilation is None else _ints(lhs_dilation)
+    rhs_dilation = ones if rhs_dilation is None else _ints(rhs_dilation)
+    strides = _ints(window_strides)
+    if isinstance(padding, str):
+        kernel = [rhs_shape[d] for d in numbers.rhs_spec[2:]]
+        reach = [dilated(n, d) for n, d in zip(kernel, rhs_dilation, strict=False)]
+        sizes = [lhs_shape[d] for d in numbers.lhs_spec[2:]]
+        padding = named_padding(padding, sizes, reach, strides, lhs_dilation)
+    return conv_p.bind(
+        lhs,
+        rhs,
+        window_strides=strides,
+        padding=tuple((low.__index__(), high.__index__()) for low, high in padding),
+        lhs_dilation=lhs_dilation,
+        rhs_dilation=rhs_dilation,
+        dimension_numbers=numbers,
+        feature_group_count=feature_group_count.__index__(),
+        batch_group_count=batch_group_count.__index__(),
+        precision=canonical_precision(precision, "conv_general_dilated"),
+        preferred_element_type=canonical_element_type(preferred_element_type),
+    )
+
+
+def named_padding(
+    padding: str, sizes: Sequence[int], reach: Sequence[int], strides: Ints, lhs_dilation: Ints
+) -> Pads:
+    """The padding of a name. Raises WeftValueError for a stretched array: there it has none."""
+    if padding.upper() != "VALID" and any(d != 1 for d in lhs_dilation):
+        raise WeftValueError(
+            "the padding of a convolution with a dilated array has no name",
+            operation="conv_general_dilated",
+            got=f"padding={padding!r}, lhs_dilation={lhs_dilation}",
+            wanted="(low, high) per spatial dimension",
+            fix=Fix("conv_transpose", "use lax.conv_transpose, or give the padding", {}),
+        )
+    return padtype_to_pads(sizes, reach, strides, padding)
+
+
+def _ints(values: Sequence[int]) -> Ints:
+    return tuple(value.__index__() for value in values)
+
+
+# ---- the type ----------------------------------------------------------------------------------
+
+
+def conv_type(
+    lhs: ArrayType,
+    rhs: ArrayType,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    preferred_element_type: Any,
+    precision: Any,
+    **window: Any,
+) -> ArrayType:
+    check_numbers(lhs, rhs, dimension_numbers, window)
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    batch, features = lhs.shape[lhs_spec[0]], lhs.shape[lhs_spec[1]]
+    outputs, inputs = rhs.shape[rhs_spec[0]], rhs.shape[rhs_spec[1]]
+    check_groups(batch, features, outputs, inputs, feature_group_count, batch_group_count)
+    sizes = [
+        dilated(lhs.shape[d], s) for d, s in zip(lhs_spec[2:], window["lhs_dilation"], strict=True)
+    ]
+    kernel = [
+        dilated(rhs.shape[d], s) for d, s in zip(rhs_spec[2:], window["rhs_dilation"], strict=True)
+    ]
+    spatial = windows(
+        "conv_general_dilated", sizes, kernel, window["window_strides"], window["padding"]
+    )
+    shape = [0] * lhs.ndim
+    for d, size in zip(out_spec, (batch // batch_group_count, outputs, *spatial), strict=True):
+        shape[d] = size
+    dtype = product_dtype("conv_general_dilated", lhs, rhs, preferred_element_type)
+    weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
+    return result_type((lhs, rhs), shape, dtype, weak)
+
+
+def check_numbers(
+    lhs: ArrayType, rhs: ArrayType, numbers: ConvDimensionNumbers, window: dict[str, Any]
+) -> None:
+    """Raises ShapeError where ranks or the lengths of parameters do not fit together."""
+    ndim = lhs.ndim
+    order = list(range(ndim))
+    if rhs.ndim != ndim or ndim < 2 or any(sorted(spec) != order for spec in numbers):
+        raise ShapeError(
+            "conv_general_dilated: the dimension numbers do not fit the operands",
+            operation="conv_general_dilated",
+            got=f"{lhs} and {rhs}, {numbers}",
+            wanted="each dimension once in each specification",
+        )
+    for name, values in window.items():
+        if len(values) != ndim - 2:
+            raise ShapeError(
+                f"conv_general_dilated: {name} needs one entry per spatial dimension",
+                operation="conv_general_dilated",
+                got=f"{name}={values} for {ndim - 2} spatial dimensions",
+                wanted=f"{ndim - 2} entries",
+            )
+        if name != "padding" and any(value < 1 for value in values):
+            raise WeftValueError(
+                f"conv_general_dilated: {name} is positive",
+                operation="conv_general_dilated",
+                got=f"{name}={values}",
+                wanted="numbers of 1 or more",
+            )
+
+
+def check_groups(
+    batch: int, features: int, outputs: int, inputs: int, feature_groups: int, batch_groups: int
+) -> None:
+    """Raises ShapeError where features, batch and groups do not fit together."""
+    problem = None
+    if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
+        problem = "group counts are positive, and at most one of the two is above 1"
+    elif features != inputs * feature_groups:
+        problem = (
+            f"the array has {features} features; the kernel takes {inputs}"
+            f" in each of {feature_groups} groups"
+        )
+    elif batch % batch_groups or outputs % (feature_groups * batch_groups):
+        problem = "batch and output features are split evenly among the groups"
+    if problem:
+        raise ShapeError(
+            f"conv_general_dilated: {problem}",
+            operation="conv_general_dilated",
+            got=f"batch {batch}, features {features}, kernel {inputs} to {outputs} features, "
+            f"feature_group_count={feature_groups}, batch_group_count={batch_groups}",
+            wanted="features = input features of the kernel * feature_group_count",
+            fix=Fix("dimension_numbers", "check dimension_numbers: which dimension is what", {}),
+        )
+
+
+def conv_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    strides: Sequence[int],
+    pads: str | Sequence[tuple[int, int]],
+    batch_group_count: int = 1,
+) -> Ints:
+    """The shape of a convolution's result, dimensions in the standard order (None of
+    `conv_dimension_numbers`).
+
+    >>> lax.conv_shape_tuple((1, 1, 5), (1, 1, 2), (1,), "VALID")
+    (1, 1, 4)
+    """
+    if isinstance(pads, str):
+        pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
+    spatial = windows("conv", lhs_shape[2:], rhs_shape[2:], strides, pads)
+    return (lhs_shape[0] // batch_group_count, rhs_shape[0], *spatial)
+
+
+# ---- derivatives -------------------------------------------------------------------------------
+
+
+def conv_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    lhs, rhs = primals
+    t_lhs, t_rhs = tangents
+    out = conv_p.bind(lhs, rhs, **params)
+    of = type_of(out)
+    if of.dtype not in dtypes.INEXACT:
+        return out, Zero(of.tangent())
+    params["preferred_element_type"] = of.dtype
+    total: Any = Zero(of.tangent())
+    if type(t_lhs) is not Zero:
+        total = conv_p.bind(t_lhs, rhs, **params)
+    if type(t_rhs) is not Zero:
+        total = add_tangents(total, conv_p.bind(lhs, t_rhs, **params))
+    return out, total
+
+
+def conv_transpose_rule(ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]:
+    if type(lhs) is LinearOperand:
+        return [transpose_lhs(ct, lhs.type, rhs, **params), None]
+    return [None, transpose_rhs(ct, lhs, rhs.type, **params)]
+
+
+def spatial_sizes(shape: Sequence[int], spec: Ints, steps: Ints) -> list[int]:
+    """The dilated lengths of the spatial dimensions."""
+    return [dilated(shape[d], s) for d, s in zip(spec[2:], steps, strict=True)]
+
+
+def transpose_lhs(
+    ct: Any,
+    wanted: ArrayType,
+    rhs: Any,
+    *,
+    window_strides: Ints,
+    padding: Pads,
+    lhs_dilation: Ints,
+    rhs_dilation: Ints,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    precision: Any,
+    preferred_element_type: Any,
+) -> Any:
+    """The cotangent of the array: that of the result, slid over by the reversed kernel."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    sizes = spatial_sizes(wanted.shape, lhs_spec, lhs_dilation)
+    kernel = spatial_sizes(type_of(rhs).shape, rhs_spec, rhs_dilation)
+    results = spatial_sizes(type_of(ct).shape, out_spec, window_strides)
+    pads = []
+    for size, reach, result, (low, _) in zip(sizes, kernel, results, padding, strict=True):
+        before = reach - low - 1
+        pads.append((before, size + reach - 1 - result - before))
+    groups = feature_group_count * batch_group_count
+    # The kernel's groups of output features become groups of its input features.
+    grouped = split_into(rhs, rhs_spec[0], rhs_spec[1], groups)
+    kernel_spec = (rhs_spec[1], rhs_spec[0], *rhs_spec[2:])
+    found = conv_p.bind(
+        ct,
+        rev(grouped, rhs_spec[2:]),
+        window_strides=lhs_dilation,
+        padding=tuple(pads),
+        lhs_dilation=window_strides,
+        rhs_dilation=rhs_dilation,
+        dimension_numbers=ConvDimensionNumbers(out_spec, kernel_spec, lhs_spec),
+        feature_group_count=groups,
+        batch_group_count=1,
+        precision=precision,
+        preferred_element_type=product_of(ct, rhs, wanted.dtype),
+    )
+    if batch_group_count > 1:
+        found = split_into(found, lhs_spec[1], lhs_spec[0], batch_group_count)
+    return narrowed(found, wanted.dtype)
+
+
+def transpose_rhs(
+    ct: Any,
+    lhs: Any,
+    wanted: ArrayType,
+    *,
+    window_strides: Ints,
+    padding: Pads,
+    lhs_dilation: Ints,
+    rhs_dilation: Ints,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    precision: Any,
+    preferred_element_type: Any,
+) -> Any:
+    """The cotangent of the kernel: the array slid over by the cotangent of the result, with batch
+    and features exchanged; groups of one are groups of the other."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    sizes = spatial_sizes(type_of(lhs).shape, lhs_spec, lhs_dilation)
+    kernel = spatial_sizes(wanted.shape, rhs_spec, rhs_dilation)
+    results = spatial_sizes(type_of(ct).shape, out_spec, window_strides)
+    pads = tuple(
+        (low, reach - 1 + result - size - low)
+        for size, reach, result, (low, _) in zip(sizes, kernel, results, padding, strict=True)
+    )
+    exchanged = (lhs_spec[1], lhs_spec[0], *lhs_spec[2:])
+    slid = (out_spec[1], out_spec[0], *out_spec[2:])
+    target = (rhs_spec[1], rhs_spec[0], *rhs_spec[2:])
+    found = conv_p.bind(
+        lhs,
+        ct,
+        window_strides=rhs_dilation,
+        padding=pads,
+        lhs_dilation=lhs_dilation,
+        rhs_dilation=window_strides,
+        dimension_numbers=ConvDimensionNumbers(exchanged, slid, target),
+        feature_group_count=batch_group_count,
+        batch_group_count=feature_group_count,
+        precision=precision,
+        preferred_element_type=product_of(ct, lhs, wanted.dtype),
+    )
+    return narrowed(found, wanted.dtype)
+
+
+def split_into(x: Any, source: int, target: int, groups: int) -> Any:
+    """Moves the major part, of length `groups`, of one dimension to the front of another."""
+    if groups == 1:
+        return x
+    shape = list(type_of(x).shape)
+    shape[source] //= groups
+    whole = [*shape[:source], groups, *shape[source:]]
+    split = reshape(x, whole)
+    place = target + (target > source)
+    # The dimension of the groups, at `source`, goes before the target.
+    before = place - (place > source)
+    moved = move_dim(split, source, before, groups)
+    shape[target] *= groups
+    return reshape(moved, shape)
+
+
+# ---- vmap --------------------------------------------------------------------------------------
+
+
+def merged(x: Any, dim: int, target: int) -> Any:
+    """Merges dimension `dim` into the front of the element's dimension `target`."""
+    shape = list(type_of(x).shape)
+    size = shape.pop(dim)
+    shape[target] *= size
+    return reshape(move_dim(x, dim, target, size), shape)
+
+
+def merged_within(x: Any, dim: int, target: int, groups: int) -> Any:
+    """Merges dimension `dim` into the element's dimension `target` behind its `groups` groups."""
+    if groups == 1:
+        return merged(x, dim, target)
+    shape = list(type_of(x).shape)
+    size = shape.pop(dim)
+    whole = list(shape)
+    whole[target : target + 1] = [groups, shape[target] // groups]
+    front = reshape(move_dim(x, dim, 0, size), (size, *whole))
+    inside = move_dim(front, 0, target + 1, size)
+    shape[target] *= size
+    return reshape(inside, shape)
+
+
+def unmerged(x: Any, source: int, size: int) -> tuple[Any, int]:
+    """Splits the front off dimension `source`: the array and where the split part is."""
+    shape = type_of(x).shape
+    return reshape(x, (*shape[:source], size, shape[source] // size, *shape[source + 1 :])), source
+
+
+def unmerged_within(x: Any, source: int, size: int, groups: int) -> tuple[Any, int]:
+    """Splits a part of length `size` that is behind `groups` groups off dimension `source`."""
+    if groups == 1:
+        return unmerged(x, source, size)
+    shape = type_of(x).shape
+    inner = shape[source] // (groups * size)
+    whole = reshape(x, (*shape[:source], groups, size, inner, *shape[source + 1 :]))
+    front = move_dim(whole, source + 1, 0, size)
+    return reshape(front, (size, *shape[:source], groups * inner, *shape[source + 1 :])), 0
+
+
+def conv_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    feature_group_count: int,
+    batch_group_count: int,
+    **params: Any,
+) -> tuple[Any, int]:
+    (lhs, rhs), (dim_l, dim_r) = args, dims
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    params["dimension_numbers"] = dimension_numbers
+    groups: dict[str, Any] = {
+        "feature_group_count": feature_group_count,
+        "batch_group_count": batch_group_count,
+    }
+    if not axis.size:  # Dimensions of which it became a part could not be taken apart again.
+        elements = [
+            t if dim is None else t.update(shape=(*t.shape[:dim], *t.shape[dim + 1 :]))
+            for t, dim in zip(map(type_of, args), dims, strict=True)
+        ]
+        element = conv_type(elements[0], elements[1], **groups, **params)
+        return zeros(element.update(shape=(0, *element.shape))), 0
+    if dim_l is not None and dim_r is not None:
+        # One group of features, or of the batch, per element.
+        split, place = (
+            ("batch_group_count", 0) if batch_group_count > 1 else ("feature_group_count", 1)
+        )
+        groups[split] *= axis.size
+        lhs, rhs = merged(lhs, dim_l, lhs_spec[place]), merged(rhs, dim_r, rhs_spec[0])
+        return unmerged(conv_p.bind(lhs, rhs, **groups, **params), out_spec[1], axis.size)
+    if dim_l is not None:
+        lhs = merged_within(lhs, dim_l, lhs_spec[0], batch_group_count)
+        return unmerged(conv_p.bind(lhs, rhs, **groups, **params), out_spec[0], axis.size)
+    assert dim_r is not None
+    count = feature_group_count * batch_group_count
+    rhs = merged_within(rhs, dim_r, rhs_spec[0], count)
+    out = conv_p.bind(lhs, rhs, **groups, **params)
+    return unmerged_within(out, out_spec[1], axis.size, count)
+
+
+# ---- lowering ----------------------------------------------------------------------------------
+
+
+def conv_lower(
+    context: Any,
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: ConvDimensionNumbers,
+    preferred_element_type: Any,
+    **params: Any,
+) -> Any:
+    out = context.out_types[0]
+    if (
+        0 in out.shape
+        or prod(context.in_types[0].shape) == 0
+        or prod(context.in_types[1].shape) == 0
+    ):
+        return stablehlo.full(0, out.shape, out.dtype)
+    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    unsplit = unsplit_dimensions(dimension_numbers, **params)
+    lhs = context.module.keep_whole(lhs, unsplit.lhs_spec)
+    rhs = context.module.keep_whole(rhs, unsplit.rhs_spec)
+    numbers = stablehlo.ConvDimensions(
+        input_batch=lhs_spec[0],
+        input_feature=lhs_spec[1],
+        input_spatial=lhs_spec[2:],
+        kernel_output_feature=rhs_spec[0],
+        kernel_input_feature=rhs_spec[1],
+        kernel_spatial=rhs_spec[2:],
+        output_batch=out_spec[0],
+        output_feature=out_spec[1],
+        output_spatial=out_spec[2:],
+    )
+
+    def emit(x: Any, y: Any, dtype: Any) -> Any:
+        made = stablehlo.tensor_type(out.shape, dtype)
+        found = emit_convolution(x, y, made, numbers, **params)
+        return context.module.keep_whole(found, unsplit.out_spec)
+
+    if dtypes.is_complex(summed):
+        found = complex_product(lhs, rhs, dtypes.to_real(summed), emit)
+    elif summed == dtypes.bool_:
+        # There is no convolution of booleans: whether any product is true is counted.
+        integer = dtypes.int32
+        counted = emit(stablehlo.convert(lhs, integer), stablehlo.convert(rhs, integer), integer)
+        found = stablehlo.compare(counted, stablehlo.full(0, out.shape, integer), "NE")
+    else:
+        found = emit(lhs, rhs, summed)
+    return stablehlo.convert(found, out.dtype)
+
+
+def unsplit_dimensions(
+    numbers: ConvDimensionNumbers, *, feature_group_count: int, batch_group_count: int, **_: Any
+) -> ConvDimensionNumbers:
+    """The dimensions of operands and result that are not to be split over devices.
+
+    XLA may split a convolution wrongly. Along space, and along batches in groups, it adds up over
+    devices that have copies, too, so that results are that many times too large; with features in
+    groups it gives other numbers, or ends the process. Splitting batches and features without
+    groups is right, and so is splitting batches with features in groups.
+    """
+    lhs, rhs, out = numbers
+    if feature_group_count > 1:
+        return ConvDimensionNumbers(lhs[1:], rhs, out[1:])
+    if batch_group_count > 1:
+        return numbers
+    return ConvDimensionNumbers(lhs[2:], rhs[2:], out[2:])
+
+
+def emit_convolution(
+    x: Any,
+    y: Any,
+    made: Any,
+    numbers: Any,
+    *,
+    window_strides: Ints,
+    padding: Pads,
+    lhs_dilation: Ints,
+    rhs_dilation: Ints,
+    feature_group_count: int,
+    batch_group_count: int,
+    precision: Any,
+) -> Any:
+    return stablehlo.convolution(
+        x,
+        y,
+        made,
+        numbers,
+        strides=window_strides,
+        padding=padding,
+        lhs_dilation=lhs_dilation,
+        rhs_dilation=rhs_dilation,
+        feature_group_count=feature_group_count,
+        batch_group_count=batch_group_count,
+        precision=precision,
+    )
+
+
+def complex_product(x: Any, y: Any, real: Any, emit: Callable[[Any, Any, Any], Any]) -> Any:
+    """A bilinear operation on complex numbers by four on real ones: three would cancel digits."""
+    a, b, c, d = stablehlo.real(x), stablehlo.imag(x), stablehlo.real(y), stablehlo.imag(y)
+    return stablehlo.complex_(
+        stablehlo.subtract(emit(a, c, real), emit(b, d, real)),
+        stablehlo.add(emit(a, d, real), emit(b, c, real)),
+    )
+
+
+conv_p = Primitive("conv_general_dilated")
+primitive(
+    conv_p,
+    type_rule=conv_type,
+    jvp=conv_jvp,
+    transpose=conv_transpose_rule,
+    vmap=conv_vmap,
+    lower=conv_lower,
+)

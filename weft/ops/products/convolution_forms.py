@@ -1,0 +1,259 @@
+"""The named forms of convolution, written with `conv_general_dilated`.
+
+`conv_transpose` is the transpose of a strided convolution used as an operation of its own (a
+"deconvolution"); `conv_general_dilated_patches` collects the windows themselves, by a convolution
+with an identity kernel; `conv_general_dilated_local` has a kernel of its own at every place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from weft.arrays.array import Array
+from weft.core.types import type_of
+from weft.errors import Fix, WeftValueError
+from weft.ops.indexing.creation import eye
+from weft.ops.products.convolution import conv_dimension_numbers, conv_general_dilated
+from weft.ops.products.dot import dot_general
+from weft.ops.structural.joining import rev
+from weft.ops.structural.padding_sizes import dilated
+from weft.ops.structural.shape import broadcast_in_dim, inverse_permutation, reshape, transpose
+from weft.typing import ArrayLike
+
+__all__ = [
+    "conv",
+    "conv_general_dilated_local",
+    "conv_general_dilated_patches",
+    "conv_transpose",
+    "conv_with_general_padding",
+]
+
+
+def conv(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """A convolution with dimensions in the standard order: (batch, feature, spatial …) and
+    (output feature, input feature, spatial …). See `conv_general_dilated`.
+
+    >>> lax.conv(np.ones((1, 1, 4, 4)), np.ones((1, 1, 2, 2)), (1, 1), "VALID").shape
+    (1, 1, 3, 3)
+    """
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_with_general_padding(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """A dilated convolution with dimensions in the standard order. See `conv_general_dilated`.
+
+    >>> x, kernel = np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2))
+    >>> lax.conv_with_general_padding(x, kernel, (1,), [(0, 0)], None, (2,))
+    Array([[[2., 4.]]], dtype=float32)
+    """
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def transposed_pads(reach: int, stride: int, padding: str) -> tuple[int, int]:
+    """The padding of the stretched array, so that n elements give n * stride ("SAME") or as many
+    as a "VALID" convolution would have needed to give n."""
+    name = padding.upper()
+    if name == "SAME":
+        total = reach + stride - 2
+        low = reach - 1 if stride > reach - 1 else -(-total // 2)
+    elif name == "VALID":
+        total = reach + stride - 2 + max(reach - stride, 0)
+        low = reach - 1
+    else:
+        raise WeftValueError(
+            f"conv_transpose: there is no padding {padding!r}",
+            operation="conv_transpose",
+            got=repr(padding),
+            wanted='"SAME", "VALID", or (low, high) per spatial dimension',
+            fix=Fix("padding", 'pass padding="SAME"', {"padding": "SAME"}),
+        )
+    return low, total - low
+
+
+def conv_transpose(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    use_consistent_padding: bool = False,
+) -> Array:
+    """The convolution of an array stretched by `strides`: the transpose of a strided convolution.
+
+    padding: "SAME", "VALID", or (low, high) per spatial dimension, of the stretched array; with
+    `use_consistent_padding`, of the convolution that this is the transpose of.
+    dimension_numbers: by default channels last, ("NHWC", "HWIO", "NHWC").
+    transpose_kernel: reverses the kernel and exchanges its features, so that the result is the
+    gradient of the convolution with that kernel. Raises as `conv_general_dilated` does.
+
+    >>> lax.conv_transpose(np.ones((1, 3, 1)), np.ones((2, 1, 1)), (2,), "SAME").shape
+    (1, 6, 1)
+    """
+    lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
+    if dimension_numbers is None:
+        spatial = "HWDXYZ"[: max(0, len(lhs_shape) - 2)]
+        dimension_numbers = (f"N{spatial}C", f"{spatial}IO", f"N{spatial}C")
+    numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
+    places = numbers.rhs_spec[2:]
+    steps = (1,) * len(places) if rhs_dilation is None else tuple(rhs_dilation)
+    reaches = [dilated(rhs_shape[d], step) for d, step in zip(places, steps, strict=True)]
+    if isinstance(padding, str):
+        pads = [transposed_pads(k, s, padding) for k, s in zip(reaches, strides, strict=True)]
+    elif use_consistent_padding:
+        pads = [
+            (k - 1 - low, k - 1 - high) for k, (low, high) in zip(reaches, padding, strict=True)
+        ]
+    else:
+        pads = [(low, high) for low, high in padding]
+    if transpose_kernel:
+        order = list(range(len(rhs_shape)))
+        first, second = numbers.rhs_spec[:2]
+        order[first], order[second] = second, first
+        rhs = transpose(rev(rhs, places), order)
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        (1,) * len(places),
+        pads,
+        tuple(strides),
+        steps,
+        numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_general_dilated_patches(
+    lhs: ArrayLike,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
+    """The windows that a convolution with a kernel of shape `filter_shape` would see.
+
+    The result's feature dimension has features * prod(filter_shape) elements: for each feature of
+    the array, its window in row-major order. See `conv_general_dilated` for the other arguments.
+
+    >>> lax.conv_general_dilated_patches(np.arange(4.0).reshape(1, 1, 4), (2,), (1,), "VALID")
+    Array([[[0., 1., 2.],
+            [1., 2., 3.]]], dtype=float32)
+    """
+    of, window = type_of(lhs), tuple(filter_shape)
+    size = prod(window)
+    numbers = conv_dimension_numbers(of.shape, (1, 1, *window), dimension_numbers)
+    features = of.shape[numbers.lhs_spec[1]]
+    # (output feature, input feature, window): one output per element of the window, per feature.
+    identity = reshape(eye(of.dtype, (size, size)), (size, 1, *window))
+    repeated = repeat_first(identity, features)
+    placed = transpose(repeated, inverse_permutation(numbers.rhs_spec))
+    return conv_general_dilated(
+        lhs,
+        placed,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        numbers,
+        feature_group_count=features,
+        precision="highest" if precision is None else precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def repeat_first(x: Any, times: int) -> Any:
+    """An array repeated along its first dimension."""
+    shape = type_of(x).shape
+    whole = broadcast_in_dim(x, (times, *shape), tuple(range(1, len(shape) + 1)))
+    return reshape(whole, (times * shape[0], *shape[1:]))
+
+
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+) -> Array:
+    """A convolution whose kernel differs from place to place.
+
+    The kernel's spatial dimensions are those of the result, and its input feature dimension has
+    features * prod(filter_shape) elements, ordered as `conv_general_dilated_patches` orders them.
+
+    >>> x = np.arange(3.0).reshape(1, 1, 3)
+    >>> kernels = np.array([[[1.0, 10.0], [1.0, 10.0]]])  # (features, window, place)
+    >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,))
+    Array([[[ 1., 30.]]], dtype=float32)
+    """
+    shape = type_of(lhs).shape
+    numbers = conv_dimension_numbers(shape, (1, 1, *filter_shape), dimension_numbers)
+    patches = conv_general_dilated_patches(
+        lhs,
+        filter_shape,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        numbers,
+        precision=precision,
+    )
+    _, rhs_spec, out_spec = numbers
+    found = dot_general(
+        patches,
+        rhs,
+        (((out_spec[1],), (rhs_spec[1],)), (out_spec[2:], rhs_spec[2:])),
+        precision,
+    )
+    # What comes out has the spatial dimensions, then batch, then output feature.
+    ndim = len(shape)
+    order = [0] * ndim
+    order[out_spec[0]], order[out_spec[1]] = ndim - 2, ndim - 1
+    for i, d in enumerate(out_spec[2:]):
+        order[d] = i
+    return transpose(found, order)

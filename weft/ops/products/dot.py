@@ -1,0 +1,478 @@
+"""Products of arrays that sum over shared dimensions.
+
+`dot_general` is the one primitive: its dimension numbers say which dimensions of the two operands
+are contracted (summed over) and which are batch dimensions (go together, pair by pair). The result
+has the batch dimensions, then what remains of the left operand, then what remains of the right.
+Its transpose and its vmap are again `dot_general`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from weft import config, dtypes
+from weft.arrays.array import Array
+from weft.core.jaxpr import Equation
+from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.ops.declare import primitive, result_type
+from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.shape import canonical_axes, canonical_axis, transpose
+from weft.ops.structural.tangents import add_tangents
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["DotDimensionNumbers", "Precision", "batch_matmul", "dot", "dot_general"]
+
+Axes = tuple[int, ...]
+DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
+"""((contracted dimensions of left, of right), (batch dimensions of left, of right))."""
+
+
+# ---- precision ---------------------------------------------------------------------------------
+
+
+class Precision(enum.Enum):
+    """How exactly a product uses its operands on hardware that multiplies narrower numbers.
+
+    DEFAULT is the fastest, HIGHEST uses all bits. On the CPU all are the same.
+    """
+
+    DEFAULT = "DEFAULT"
+    HIGH = "HIGH"
+    HIGHEST = "HIGHEST"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_PRECISIONS: dict[Any, str] = {
+    "default": "DEFAULT",
+    "fastest": "DEFAULT",
+    "bfloat16": "DEFAULT",
+    "high": "HIGH",
+    "tensorfloat32": "HIGH",
+    "bfloat16_3x": "HIGH",
+    "highest": "HIGHEST",
+    "float32": "HIGHEST",
+}
+
+
+def canonical_precision(precision: Any, operation: str) -> tuple[str, str] | None:
+    """The precision of each operand, or None; None takes the setting `default_matmul_precision`.
+
+    Takes a `Precision`, its name, or a pair of those. Raises WeftValueError for anything else.
+    """
+    if precision is None:
+        precision = config.settings().default_matmul_precision
+        if precision is None:
+            return None
+    pair = precision if isinstance(precision, (tuple, list)) else (precision, precision)
+    if len(pair) != 2:
+        raise _bad_precision(precision, operation)
+    return _one_precision(pair[0], operation), _one_precision(pair[1], operation)
+
+
+def _one_precision(precision: Any, operation: str) -> str:
+    if precision is None:
+        return "DEFAULT"
+    if isinstance(precision, Precision):
+        return precision.value
+    found = _PRECISIONS.get(precision.lower()) if isinstance(precision, str) else None
+    if found is None:
+        raise _bad_precision(precision, operation)
+    return found
+
+
+def _bad_precision(precision: Any, operation: str) -> WeftValueError:
+    return WeftValueError(
+        f"{operation}: there is no precision {precision!r}",
+        operation=operation,
+        got=repr(precision),
+        wanted='None, a Precision, "default", "high" or "highest", or one of these per operand',
+        fix=Fix("precision", 'pass precision="highest"', {"precision": "highest"}),
+    )
+
+
+def canonical_element_type(dtype: Any) -> Any:
+    """The dtype that the caller prefers for the result, or None."""
+    return None if dtype is None else dtypes.parse(dtype)
+
+
+def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) -> Any:
+    """The dtype of a product: that in which the operands meet, or the preferred one.
+
+    Raises DTypeError where the preferred one would lose the kind or the range of the operands.
+    """
+    for type in (x, y):
+        if type.dtype not in dtypes.ANY:
+            raise DTypeError(
+                f"{operation} does not take operands of dtype {dtypes.short_name(type.dtype)}",
+                operation=operation,
+                got=f"{x} and {y}",
+                wanted="numbers or booleans",
+            )
+    met = x.dtype if x.dtype == y.dtype else dtypes.promote_types(x.dtype, y.dtype)
+    if preferred is None or preferred == met:
+        return met
+    narrower = (
+        dtypes.is_integer(met)
+        and dtypes.is_integer(preferred)
+        and dtypes.itemsize_bits(preferred) < dtypes.itemsize_bits(met)
+    )
+    loses = (dtypes.is_complex(met) and not dtypes.is_complex(preferred)) or (
+        preferred == dtypes.bool_
+    )
+    if narrower or loses or preferred not in dtypes.ANY:
+        raise DTypeError(
+            f"{operation}: {dtypes.short_name(preferred)} cannot hold the product",
+            operation=operation,
+            got=f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}",
+            wanted=f"{dtypes.short_name(met)} or wider",
+            fix=Fix("convert", "convert the result instead (y.astype(...))", {}),
+        )
+    return preferred
+
+
+def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
+    """The operands of a product as the compiler takes them, and the dtype in which it sums.
+
+    Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
+    bits on the CPU, and so are products that are to come out in another kind of number.
+    """
+    left, right = context.in_types[0].dtype, context.in_types[1].dtype
+    met = dtypes.promote_types(left, right) if left != right else left
+    if met == dtypes.bool_ and out != met:
+        met = out
+    if out != met and (met not in dtypes.FLOATING or out not in dtypes.FLOATING):
+        met = dtypes.promote_types(met, out)
+    if context.platform == "cpu":
+        if met in dtypes.FLOATING and out in dtypes.FLOATING:
+            met = dtypes.promote_types(met, out)
+        summed = met
+        if met in (dtypes.bfloat16, dtypes.float16):
+            met = summed = dtypes.float32
+    else:
+        summed = out if met in dtypes.FLOATING and out in dtypes.FLOATING else met
+    return stablehlo.convert(x, met), stablehlo.convert(y, met), summed
+
+
+# ---- dot_general -------------------------------------------------------------------------------
+
+
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """Sums products over the contracted dimensions.
+
+    dimension_numbers: ((contracted of lhs, of rhs), (batch of lhs, of rhs)), each a sequence of
+    dimensions; paired dimensions have equal lengths. The result's shape is that of the batch
+    dimensions, then the rest of lhs, then the rest of rhs; its dtype is the one in which those of
+    the operands meet, or `preferred_element_type`. Of booleans it is "or" of "and".
+    Raises ShapeError, AxisError and DTypeError.
+
+    >>> import numpy as np
+    >>> x = np.arange(6).reshape(2, 3)
+    >>> print(dot_general(x, x, (((1,), (1,)), ((), ()))))
+    [[ 5 14]
+     [14 50]]
+    """
+    (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
+    left, right = type_of(lhs).ndim, type_of(rhs).ndim
+    numbers = (
+        (from_front(contract_l, left), from_front(contract_r, right)),
+        (from_front(batch_l, left), from_front(batch_r, right)),
+    )
+    if out_sharding is not None:
+        raise no_out_sharding("dot_general", out_sharding)
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=numbers,
+        precision=canonical_precision(precision, "dot_general"),
+        preferred_element_type=canonical_element_type(preferred_element_type),
+    )
+
+
+def no_out_sharding(operation: str, out_sharding: Any) -> WeftValueError:
+    """The error for the sharding of a result as an argument."""
+    return WeftValueError(
+        f"{operation}: the sharding of the result is not an argument here",
+        operation=operation,
+        got=f"out_sharding={out_sharding}",
+        wanted="None",
+        fix=Fix("constrain", "use with_sharding_constraint on the result", {}),
+    )
+
+
+def from_front(axes: Sequence[int], ndim: int) -> Axes:
+    """Axes counted from the front."""
+    return tuple(canonical_axis(axis, ndim, "dot_general") for axis in axes)
+
+
+def rest(ndim: int, *taken: Axes) -> Axes:
+    """The dimensions that are in none of the given ones, in order."""
+    used = {d for axes in taken for d in axes}
+    return tuple(d for d in range(ndim) if d not in used)
+
+
+def dot_general_type(
+    lhs: ArrayType,
+    rhs: ArrayType,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    preferred_element_type: Any,
+) -> ArrayType:
+    (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
+    canonical_axes((*contract_l, *batch_l), lhs.ndim, "dot_general")
+    canonical_axes((*contract_r, *batch_r), rhs.ndim, "dot_general")
+    pairs = ((contract_l, contract_r, "contracted"), (batch_l, batch_r, "batch"))
+    for left, right, what in pairs:
+        if len(left) != len(right) or any(
+            lhs.shape[i] != rhs.shape[j] for i, j in zip(left, right, strict=False)
+        ):
+            raise ShapeError(
+                f"dot_general: the {what} dimensions of the operands do not fit together",
+                operation="dot_general",
+                got=f"dimensions {left} of {lhs} and {right} of {rhs}",
+                wanted="as many on both sides, of pairwise equal lengths",
+                fix=Fix("reshape", "transpose or reshape one operand so that they agree", {}),
+            )
+    shape = [lhs.shape[d] for d in batch_l]
+    shape += [lhs.shape[d] for d in rest(lhs.ndim, contract_l, batch_l)]
+    shape += [rhs.shape[d] for d in rest(rhs.ndim, contract_r, batch_r)]
+    dtype = product_dtype("dot_general", lhs, rhs, preferred_element_type)
+    weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
+    return result_type((lhs, rhs), shape, dtype, weak)
+
+
+def dot_general_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    lhs, rhs = primals
+    t_lhs, t_rhs = tangents
+    out = dot_general_p.bind(lhs, rhs, **params)
+    of = type_of(out)
+    if of.dtype not in dtypes.INEXACT:
+        return out, Zero(of.tangent())
+    # Said explicitly, so that a term whose operands meet in a narrower dtype has that of the sum.
+    params["preferred_element_type"] = of.dtype
+    total: Any = Zero(of.tangent())
+    if type(t_lhs) is not Zero:
+        total = dot_general_p.bind(t_lhs, rhs, **params)
+    if type(t_rhs) is not Zero:
+        total = add_tangents(total, dot_general_p.bind(lhs, t_rhs, **params))
+    return out, total
+
+
+def dot_general_transpose(
+    ct: Any,
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    preferred_element_type: Any,
+) -> list[Any]:
+    (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
+    if type(lhs) is LinearOperand:
+        numbers = ((contract_l, contract_r), (batch_l, batch_r))
+        return [transpose_one(ct, lhs.type, rhs, numbers, precision, right=False), None]
+    # The cotangent stands on the left now, with the precision that the right operand had.
+    pair = None if precision is None else precision[::-1]
+    numbers = ((contract_r, contract_l), (batch_r, batch_l))
+    return [None, transpose_one(ct, rhs.type, lhs, numbers, pair, right=True)]
+
+
+def transpose_one(
+    ct: Any,
+    wanted: ArrayType,
+    other: Any,
+    numbers: DotDimensionNumbers,
+    precision: tuple[str, str] | None,
+    *,
+    right: bool,
+) -> Any:
+    """The cotangent of one operand; `numbers` has that operand's dimensions first.
+
+    The cotangent is multiplied with the other operand over what the result has of the latter; what
+    comes out has batch, kept and contracted dimensions of the wanted operand, and is put in order.
+    """
+    (contract, contract_other), (batch, batch_other) = numbers
+    of_other = type_of(other)
+    kept = rest(wanted.ndim, contract, batch)
+    kept_other = rest(of_other.ndim, contract_other, batch_other)
+    places = tuple(range(len(batch)))
+    ndim = type_of(ct).ndim
+    # In the result, what is kept of the right operand comes after what is kept of the left.
+    start = len(batch) if right else ndim - len(kept_other)
+    summed = tuple(range(start, start + len(kept_other)))
+    found = dot_general_p.bind(
+        ct,
+        other,
+        dimension_numbers=((summed, kept_other), (places, batch_other)),
+        precision=precision,
+        preferred_element_type=product_of(ct, other, wanted.dtype),
+    )
+    # Contracted dimensions come in the order in which the other operand has them.
+    by_other = sorted(range(len(contract)), key=contract_other.__getitem__)
+    order = (*batch, *kept, *(contract[i] for i in by_other))
+    moved = transpose(found, tuple(sorted(range(len(order)), key=order.__getitem__)))
+    return narrowed(moved, wanted.dtype)
+
+
+def narrowed(x: Any, dtype: Any) -> Any:
+    """A cotangent in the dtype of its operand; of a real operand it is the real part."""
+    return x if type_of(x).dtype == dtype else convert_element_type(x, dtype)
+
+
+def product_of(x: Any, y: Any, wanted: Any) -> Any:
+    """The dtype in which a cotangent is computed: the wanted one, unless that is real and a factor
+    is complex."""
+    met = dtypes.promote_types(type_of(x).dtype, type_of(y).dtype)
+    return met if dtypes.is_complex(met) and not dtypes.is_complex(wanted) else wanted
+
+
+def dot_general_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> tuple[Any, int]:
+    (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
+    (lhs, rhs), (dim_l, dim_r) = args, dims
+    contract_l, batch_l = past(contract_l, dim_l), past(batch_l, dim_l)
+    contract_r, batch_r = past(contract_r, dim_r), past(batch_r, dim_r)
+    ndim_l = type_of(lhs).ndim
+    if dim_l is not None and dim_r is not None:
+        batch_l, batch_r = (dim_l, *batch_l), (dim_r, *batch_r)
+        out_dim = 0
+    elif dim_l is not None:
+        out_dim = len(batch_l) + rest(ndim_l, contract_l, batch_l).index(dim_l)
+    else:
+        kept = rest(type_of(rhs).ndim, contract_r, batch_r)
+        out_dim = ndim_l - len(contract_l) + kept.index(dim_r)
+    numbers = ((contract_l, contract_r), (batch_l, batch_r))
+    return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, **params), out_dim
+
+
+def past(axes: Axes, dim: int | None) -> Axes:
+    """Dimensions of an element as dimensions of the whole, which has one more."""
+    return axes if dim is None else tuple(d + (d >= dim) for d in axes)
+
+
+def dot_general_lower(
+    context: Any,
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    preferred_element_type: Any,
+) -> Any:
+    out = context.out_types[0]
+    lhs, rhs, summed = product_operands(context, lhs, rhs, out.dtype)
+    contracting, batch = dimension_numbers
+    found = stablehlo.dot_general(lhs, rhs, contracting, batch, precision, summed)
+    return stablehlo.convert(found, out.dtype)
+
+
+def dot_general_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """XLA takes a product apart row by row. Beside a vector a transposed matrix is one that is
+    stored by columns; beside a matrix it is no slower as it was."""
+    (contracting, batch) = eqn.params["dimension_numbers"]
+    found: list[Reads] = []
+    for i, x in enumerate(eqn.inputs):
+        other = 1 - i
+        kept = eqn.inputs[other].type.ndim - len(contracting[other]) - len(batch[other])
+        found.append((full_read(x.type, folds=kept > 0),))
+    return found
+
+
+dot_general_p = Primitive("dot_general")
+primitive(
+    dot_general_p,
+    type_rule=dot_general_type,
+    jvp=dot_general_jvp,
+    transpose=dot_general_transpose,
+    vmap=dot_general_vmap,
+    reads=dot_general_reads,
+    lower=dot_general_lower,
+)
+
+
+# ---- the named products ------------------------------------------------------------------------
+
+
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product of vectors and matrices; with `dimension_numbers`, `dot_general`.
+
+    Raises ShapeError for operands of other ranks, or whose inner lengths differ.
+
+    >>> import numpy as np
+    >>> print(dot(np.arange(3), np.arange(3)))
+    5
+    """
+    if dimension_numbers is None:
+        left, right = type_of(lhs), type_of(rhs)
+        if left.ndim not in (1, 2) or right.ndim not in (1, 2):
+            raise ShapeError(
+                "dot takes vectors and matrices",
+                operation="dot",
+                got=f"{left} and {right}",
+                wanted="1 or 2 dimensions each",
+                fix=Fix("matmul", "use weft.numpy.matmul, or give dimension_numbers", {}),
+            )
+        dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
+    return dot_general(
+        lhs,
+        rhs,
+        dimension_numbers,
+        precision,
+        preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
+    """Products of matrices: the last two dimensions are theirs, all before are batch dimensions.
+
+    The operands have equal ranks, of 2 or more, and equal batch dimensions. Raises ShapeError.
+
+    >>> lax.batch_matmul(np.ones((2, 1, 3)), np.ones((2, 3, 1))).shape
+    (2, 1, 1)
+    """
+    left, right = type_of(lhs), type_of(rhs)
+    if left.ndim != right.ndim or left.ndim < 2:
+        raise ShapeError(
+            "batch_matmul takes operands of equal rank, 2 or more",
+            operation="batch_matmul",
+            got=f"{left} and {right}",
+            wanted="equal ranks",
+            fix=Fix("matmul", "use weft.numpy.matmul, which broadcasts", {}),
+        )
+    batch = tuple(range(left.ndim - 2))
+    numbers = (((left.ndim - 1,), (left.ndim - 2,)), (batch, batch))
+    return dot_general(lhs, rhs, numbers, precision)

@@ -1,0 +1,192 @@
+"""Discrete Fourier transforms over the last dimensions.
+
+One primitive for the four kinds that StableHLO has. The inverse kinds divide by the number of
+elements; other normalizations are left to who calls it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.elementwise.arithmetic import eq, mul, scalar
+from weft.ops.elementwise.bits import bitwise_or
+from weft.ops.elementwise.complex import conj, real
+from weft.ops.elementwise.selection import select
+from weft.ops.indexing.creation import broadcasted_iota, full_like
+from weft.ops.indexing.slicing import pad
+from weft.ops.structural.shape import move_dim
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = ["FftType", "fft", "fft_p"]
+
+
+class FftType(enum.IntEnum):
+    """The kinds of transforms: complex, its inverse, of real numbers, and the inverse of that."""
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+
+_REAL = frozenset({dtypes.float32, dtypes.float64})
+_COMPLEX = frozenset({dtypes.complex64, dtypes.complex128})
+_MOST_DIMENSIONS = 3
+
+
+@api_boundary
+def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+    """The Fourier transform over the last dimensions, one for each of `fft_lengths`: 1, 2 or 3.
+
+    fft_type: an `FftType` or its name. "FFT" and "IFFT" take complex64 or complex128 and keep type
+    and shape; "RFFT" takes float32 or float64, and of the last dimension, which is n long, the
+    n // 2 + 1 first frequencies are given; "IRFFT" undoes that, for a last dimension of
+    fft_lengths[-1] // 2 + 1. The inverse kinds divide by the product of the lengths. In XLA's
+    transforms errors grow with the logarithm of the lengths (J. W. Cooley and J. W. Tukey, 1965).
+
+    Raises DTypeError for other dtypes, ShapeError for lengths that are not those of the operand,
+    WeftValueError for a length below 1 and another number of lengths.
+
+    >>> import numpy as np
+    >>> fft(np.array([1.0, 2.0, 3.0, 4.0], np.float32), "RFFT", (4,))
+    Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
+    """
+    return fft_p.bind(x, kind=_kind(fft_type), lengths=_lengths(fft_lengths))
+
+
+def _kind(fft_type: Any) -> str:
+    """The name of a kind of transform."""
+    if isinstance(fft_type, FftType):
+        return fft_type.name
+    if isinstance(fft_type, str) and fft_type.upper() in FftType.__members__:
+        return fft_type.upper()
+    raise WeftValueError(
+        f"fft: there is no transform of the kind {fft_type!r}",
+        operation="fft",
+        got=f"fft_type={fft_type!r}",
+        wanted='"FFT", "IFFT", "RFFT" or "IRFFT"',
+        fix=Fix("fft_type", 'pass fft_type="FFT"', {"fft_type": "FFT"}),
+    )
+
+
+def _lengths(fft_lengths: Any) -> tuple[int, ...]:
+    try:
+        found = tuple(n.__index__() for n in fft_lengths)
+    except (TypeError, AttributeError):
+        raise WeftTypeError(
+            "fft: the lengths are integers",
+            operation="fft",
+            got=f"fft_lengths={fft_lengths!r:.80}",
+            wanted="a sequence of integers that are known while tracing",
+            fix=Fix("fft_lengths", "pass fft_lengths=x.shape[-1:]", {}),
+        ) from None
+    if not 1 <= len(found) <= _MOST_DIMENSIONS or min(found) < 1:
+        raise WeftValueError(
+            "fft takes one to three lengths, of 1 or more",
+            operation="fft",
+            got=f"fft_lengths={found}",
+            wanted="one to three lengths, of 1 or more; weft.numpy.fft.fftn takes any number",
+            fix=Fix("fft_lengths", "pass fft_lengths=x.shape[-1:]", {}),
+        )
+    return found
+
+
+# ---- rules -------------------------------------------------------------------------------------
+
+
+def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
+    accepted = _REAL if kind == "RFFT" else _COMPLEX
+    if x.dtype not in accepted:
+        names = " or ".join(sorted(dtype.name for dtype in accepted))
+        wanted = "float32" if kind == "RFFT" else "complex64"
+        raise DTypeError(
+            f"fft: the transform {kind} does not take {dtypes.short_name(x.dtype)}",
+            operation="fft",
+            got=str(x),
+            wanted=names,
+            fix=Fix("convert", f"convert it first: x.astype('{wanted}')", {"dtype": wanted}),
+        )
+    last = lengths[-1] // 2 + 1 if kind == "IRFFT" else lengths[-1]
+    if x.shape[-len(lengths) :] != (*lengths[:-1], last):
+        raise ShapeError(
+            f"fft: the lengths of {kind} are not those of the operand",
+            operation="fft",
+            got=f"{x}, fft_lengths={lengths}",
+            wanted=f"last dimensions {(*lengths[:-1], last)}",
+            fix=Fix("fft_lengths", "pad or slice the operand to them first", {}),
+        )
+    if kind == "RFFT":
+        return result_type((x,), (*x.shape[:-1], last // 2 + 1), dtypes.to_complex(x.dtype))
+    if kind == "IRFFT":
+        return result_type((x,), (*x.shape[:-1], lengths[-1]), dtypes.to_real(x.dtype))
+    return result_type((x,), x.shape, x.dtype)
+
+
+def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> list[Any]:
+    """The transposed matrix: for the complex kinds the matrix itself, which is symmetric."""
+    if kind == "RFFT":
+        # Of a real operand the frequencies that are not given contribute nothing.
+        missing = lengths[-1] - (lengths[-1] // 2 + 1)
+        padding = [(0, 0, 0)] * (type_of(ct).ndim - 1) + [(0, missing, 0)]
+        full = pad(ct, scalar(0, ct), padding)
+        return [real(fft_p.bind(full, kind="FFT", lengths=lengths))]
+    if kind == "IRFFT":
+        forward = conj(fft_p.bind(ct, kind="RFFT", lengths=lengths))
+        return [mul(forward, _times_read(type_of(forward), lengths))]
+    return [fft_p.bind(ct, kind=kind, lengths=lengths)]
+
+
+def _times_read(frequencies: ArrayType, lengths: tuple[int, ...]) -> Any:
+    """How often IRFFT uses a frequency, over the number of elements: twice, as itself and as its
+    conjugate, but for those that are their own."""
+    column = broadcasted_iota(dtypes.int32, frequencies.shape, frequencies.ndim - 1)
+    own = eq(column, dtypes.int32.type(0))
+    if lengths[-1] % 2 == 0:
+        own = bitwise_or(own, eq(column, dtypes.int32.type(lengths[-1] // 2)))
+    size = prod(lengths)
+    once, twice = (
+        full_like(column, number / size, frequencies.dtype, frequencies.shape)
+        for number in (1.0, 2.0)
+    )
+    return select(own, once, twice)
+
+
+def fft_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, int]:
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    if dim >= type_of(x).ndim - len(params["lengths"]):
+        x, dim = move_dim(x, dim, 0, axis.size), 0
+    return fft_p.bind(x, **params), dim
+
+
+def fft_lower(context: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> Any:
+    of = context.out_types[0]
+    if 0 in of.shape:  # No transform: the compiler's own refuses batches of nothing.
+        return stablehlo.full(0, of.shape, of.dtype)
+    return stablehlo.fft(x, kind, lengths)
+
+
+def _bind(x: Any, **params: Any) -> Any:
+    return fft_p.bind(x, **params)
+
+
+fft_p = primitive(
+    "fft",
+    type_rule=fft_type,
+    jvp=linear_jvp(_bind),
+    transpose=fft_transpose,
+    vmap=fft_vmap,
+    lower=fft_lower,
+)

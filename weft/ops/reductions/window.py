@@ -1,0 +1,600 @@
+"""Reductions over windows that slide over an array: sums, extrema, and what derives from them.
+
+A sum over windows is linear; its transpose is again a sum over windows. The derivative of a maximum
+picks, from each window of the tangent, the element at the place of the maximum
+(`select_and_gather_add`), and its transpose puts each cotangent back there
+(`select_and_scatter_add`): the forward and backward pass of max-pooling. Both are linear in what
+they move, and transpose to each other. Of equal elements the first of the window is picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import ShapeError, WeftValueError
+from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.reductions.reduce import check_dtype, highest, lowest
+from weft.ops.structural.padding_sizes import Pads, dilated, padtype_to_pads, windows
+from weft.ops.structural.shape import move_dim
+from weft.runtime import stablehlo
+
+__all__ = [
+    "reduce_window_max",
+    "reduce_window_min",
+    "reduce_window_sum",
+    "select_and_gather_add",
+    "select_and_scatter_add",
+]
+
+Ints = tuple[int, ...]
+
+
+# ---- windows -----------------------------------------------------------------------------------
+
+
+def window_params(
+    shape: Sequence[int],
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None,
+    padding: str | Sequence[tuple[int, int]],
+    base_dilation: Sequence[int] | None,
+    window_dilation: Sequence[int] | None,
+) -> dict[str, Any]:
+    """The parameters of a windowed reduction, all given for each dimension.
+
+    Raises ShapeError and WeftValueError where they do not fit the shape.
+    """
+    ndim = len(shape)
+    ones = (1,) * ndim
+    found = {
+        "window_dimensions": _ints(window_dimensions),
+        "window_strides": ones if window_strides is None else _ints(window_strides),
+        "base_dilation": ones if base_dilation is None else _ints(base_dilation),
+        "window_dilation": ones if window_dilation is None else _ints(window_dilation),
+    }
+    if isinstance(padding, str):
+        check_window(shape, **found, padding=((0, 0),) * ndim)
+        sizes = [dilated(n, s) for n, s in zip(shape, found["base_dilation"], strict=True)]
+        reach = [
+            dilated(n, s)
+            for n, s in zip(found["window_dimensions"], found["window_dilation"], strict=True)
+        ]
+        padding = padtype_to_pads(sizes, reach, found["window_strides"], padding)
+    return found | {"padding": tuple((low.__index__(), high.__index__()) for low, high in padding)}
+
+
+def _ints(values: Sequence[int]) -> Ints:
+    return tuple(value.__index__() for value in values)
+
+
+def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
+    """Raises ShapeError or WeftValueError where parameters do not fit an array's shape."""
+    for name, values in (*params.items(), ("padding", padding)):
+        if len(values) != len(shape):
+            raise ShapeError(
+                f"a windowed reduction needs one entry of {name} per dimension",
+                operation="reduce_window",
+                got=f"{name}={values} for shape {tuple(shape)}",
+                wanted=f"{len(shape)} entries",
+            )
+    for name, steps in params.items():
+        if any(step < 1 for step in steps):
+            raise WeftValueError(
+                f"a windowed reduction needs positive {name}",
+                operation="reduce_window",
+                got=f"{name}={steps}",
+                wanted="numbers of 1 or more",
+            )
+
+
+def window_shape(
+    shape: Sequence[int],
+    *,
+    window_dimensions: Ints,
+    window_strides: Ints,
+    padding: Pads,
+    base_dilation: Ints,
+    window_dilation: Ints,
+) -> Ints:
+    """The number of windows in each dimension."""
+    check_window(
+        shape,
+        window_dimensions=window_dimensions,
+        window_strides=window_strides,
+        padding=padding,
+        base_dilation=base_dilation,
+        window_dilation=window_dilation,
+    )
+    sizes = [dilated(n, s) for n, s in zip(shape, base_dilation, strict=True)]
+    reach = [dilated(n, s) for n, s in zip(window_dimensions, window_dilation, strict=True)]
+    return windows("reduce_window", sizes, reach, window_strides, padding)
+
+
+def with_dimension(params: dict[str, Any], dim: int) -> dict[str, Any]:
+    """The parameters for arrays with one more dimension, over which no window reaches."""
+    return {
+        name: (*values[:dim], (0, 0) if name == "padding" else 1, *values[dim:])
+        for name, values in params.items()
+    }
+
+
+# ---- the lowering ------------------------------------------------------------------------------
+
+
+def emit_windows(
+    operands: Sequence[Any],
+    inits: Sequence[Any],
+    body: Callable[[list[Any], list[Any]], Sequence[Any]],
+    *,
+    window_dimensions: Ints,
+    window_strides: Ints,
+    padding: Pads,
+    base_dilation: Ints,
+    window_dilation: Ints,
+) -> list[Any]:
+    """One StableHLO windowed reduction."""
+    return stablehlo.reduce_window(
+        operands,
+        inits,
+        body,
+        window=window_dimensions,
+        strides=window_strides,
+        padding=padding,
+        base_dilation=base_dilation,
+        window_dilation=window_dilation,
+    )
+
+
+def windowed(
+    name: str | Primitive,
+    *,
+    accepts: frozenset[Any],
+    identity: Callable[[Any], Any],
+    combine: Callable[[Any, Any], Any],
+    jvp: Callable[..., Any],
+    transpose: Callable[..., Any] | None = None,
+) -> Primitive:
+    """A primitive that combines the elements of each window; padding counts for nothing."""
+    made = name if isinstance(name, Primitive) else Primitive(name)
+
+    def type_rule(x: ArrayType, **params: Any) -> ArrayType:
+        check_dtype(made.name, x, accepts)
+        return result_type((x,), window_shape(x.shape, **params), x.dtype, x.weak_type)
+
+    def vmap(
+        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    ) -> tuple[Any, int]:
+        (dim,) = dims
+        assert dim is not None
+        return made.bind(args[0], **with_dimension(params, dim)), dim
+
+    def lower(context: Any, x: Any, **params: Any) -> Any:
+        dtype = context.in_types[0].dtype
+        init = stablehlo.constant(identity(dtype), (), dtype)
+        return emit_windows([x], [init], lambda a, b: [combine(a[0], b[0])], **params)[0]
+
+    return primitive(
+        made, type_rule=type_rule, jvp=jvp, transpose=transpose, vmap=vmap, lower=lower
+    )
+
+
+# ---- sum ---------------------------------------------------------------------------------------
+
+
+def reduce_window_sum(
+    operand: Any,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """The sum of each window of the given lengths (one per dimension).
+
+    window_strides: the steps from window to window; padding: "VALID", "SAME", "SAME_LOWER" or (low,
+    high) per dimension; base_dilation and window_dilation: the distance between neighbouring
+    elements of the array and of the window. Raises ShapeError, DTypeError and WeftValueError.
+
+    >>> import numpy as np
+    >>> print(reduce_window_sum(np.array([1, 2, 3, 4]), (2,)))
+    [3 5 7]
+    """
+    params = window_params(
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
+    return reduce_window_sum_p.bind(operand, **params)
+
+
+def reduce_window_sum_transpose(
+    ct: Any,
+    x: Any,
+    *,
+    window_dimensions: Ints,
+    window_strides: Ints,
+    padding: Pads,
+    base_dilation: Ints,
+    window_dilation: Ints,
+) -> list[Any]:
+    # Every element of the array lies in the windows that begin at most a window's reach before it.
+    pads = []
+    rows = zip(
+        x.type.shape,
+        type_of(ct).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+        strict=True,
+    )
+    for size, count, window, stride, (low, _), apart, spread in rows:
+        reach = dilated(window, spread)
+        before = reach - 1 - low
+        pads.append((before, dilated(size, apart) + reach - 1 - dilated(count, stride) - before))
+    return [
+        reduce_window_sum_p.bind(
+            ct,
+            window_dimensions=window_dimensions,
+            window_strides=base_dilation,
+            padding=tuple(pads),
+            base_dilation=window_strides,
+            window_dilation=window_dilation,
+        )
+    ]
+
+
+reduce_window_sum_p = Primitive("reduce_window_sum")
+windowed(
+    reduce_window_sum_p,
+    accepts=dtypes.NUMERIC,
+    identity=lambda dtype: dtype.type(0),
+    combine=stablehlo.add,
+    jvp=linear_jvp(reduce_window_sum_p.bind),
+    transpose=reduce_window_sum_transpose,
+)
+
+
+# ---- maximum and minimum -----------------------------------------------------------------------
+
+
+def reduce_window_max(
+    operand: Any,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """The maximum of each window; padding is below every number. See `reduce_window_sum`."""
+    params = window_params(
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
+    return reduce_window_max_p.bind(operand, **params)
+
+
+def reduce_window_min(
+    operand: Any,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """The minimum of each window; padding is above every number. See `reduce_window_sum`."""
+    params = window_params(
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
+    return reduce_window_min_p.bind(operand, **params)
+
+
+def extremum_jvp(made: Primitive, direction: str) -> Callable[..., Any]:
+    """The jvp rule of an extremum: the tangents at the places of the elements picked."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        out = made.bind(*primals, **params)
+        if type(tangents[0]) is Zero:
+            return out, Zero(type_of(out).tangent())
+        return out, select_and_gather_add_p.bind(
+            tangents[0], primals[0], direction=direction, **params
+        )
+
+    return jvp
+
+
+reduce_window_max_p = Primitive("reduce_window_max")
+windowed(
+    reduce_window_max_p,
+    accepts=dtypes.ORDERED,
+    identity=lowest,
+    combine=stablehlo.maximum,
+    jvp=extremum_jvp(reduce_window_max_p, "GE"),
+)
+reduce_window_min_p = Primitive("reduce_window_min")
+windowed(
+    reduce_window_min_p,
+    accepts=dtypes.ORDERED,
+    identity=highest,
+    combine=stablehlo.minimum,
+    jvp=extremum_jvp(reduce_window_min_p, "LE"),
+)
+
+
+# ---- picking by the extremum of a window -------------------------------------------------------
+
+
+def select_and_gather_add(
+    tangents: Any,
+    operand: Any,
+    direction: str,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """From each window of `tangents` the element at the place where `operand` is largest.
+
+    direction: "GE" for the largest, "LE" for the smallest. Zero where a window holds only padding.
+    See `reduce_window_sum` for the windows.
+    """
+    params = window_params(
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
+    return select_and_gather_add_p.bind(tangents, operand, direction=direction, **params)
+
+
+def check_direction(direction: str) -> None:
+    """Raises WeftValueError for another direction than the two."""
+    if direction not in ("GE", "LE"):
+        raise WeftValueError(
+            "the element of a window is selected by GE or LE",
+            operation="select_and_gather_add",
+            got=repr(direction),
+            wanted='"GE" (the largest) or "LE" (the smallest)',
+        )
+
+
+def select_and_gather_add_type(
+    tangents: ArrayType, operand: ArrayType, *, direction: str, **params: Any
+) -> ArrayType:
+    check_direction(direction)
+    check_dtype("select_and_gather_add", operand, dtypes.ORDERED)
+    check_dtype("select_and_gather_add", tangents, dtypes.NUMERIC)
+    if tangents.shape != operand.shape:
+        raise ShapeError(
+            "select_and_gather_add takes two arrays of one shape",
+            operation="select_and_gather_add",
+            got=f"{tangents} and {operand}",
+            wanted="equal shapes",
+        )
+    shape = window_shape(operand.shape, **params)
+    return result_type((tangents, operand), shape, tangents.dtype, tangents.weak_type)
+
+
+def select_and_gather_add_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    out = select_and_gather_add_p.bind(*primals, **params)
+    if type(tangents[0]) is Zero:
+        return out, Zero(type_of(out).tangent())
+    return out, select_and_gather_add_p.bind(tangents[0], primals[1], **params)
+
+
+def select_and_gather_add_transpose(
+    ct: Any, tangents: Any, operand: Any, **params: Any
+) -> list[Any]:
+    assert type(tangents) is LinearOperand and type(operand) is not LinearOperand
+    return [select_and_scatter_add_p.bind(ct, operand, **params), None]
+
+
+def select_vmap(made: Callable[[], Primitive]) -> Callable[..., Any]:
+    """The vmap rule of the two: no window reaches over the mapped dimension."""
+
+    def vmap(
+        axis: AxisData,
+        args: Sequence[Any],
+        dims: Sequence[int | None],
+        *,
+        direction: str,
+        **params: Any,
+    ) -> tuple[Any, int]:
+        moved = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
+        return made().bind(*moved, direction=direction, **with_dimension(params, 0)), 0
+
+    return vmap
+
+
+def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
+    """Of two (value, position, payload …) rows the one that goes first.
+
+    Negative positions mark padding, which loses against every element; ties go to the lower
+    position, so that the order in which a window is combined does not matter.
+    """
+    x, i, *rest = values
+    y, j, *others_rest = others
+    zero = stablehlo.constant(0, (), stablehlo.dtype_of(i.type.element_type))
+    better = stablehlo.compare(x, y, "GT" if direction == "GE" else "LT")
+    tie = stablehlo.and_(stablehlo.compare(x, y, "EQ"), stablehlo.compare(i, j, "LT"))
+    nan = stablehlo.and_(stablehlo.compare(x, x, "NE"), stablehlo.compare(y, y, "EQ"))
+    first = stablehlo.or_(stablehlo.or_(better, tie), nan)
+    # y that is NaN loses to no number; padding loses to all.
+    first = stablehlo.or_(first, stablehlo.compare(j, zero, "LT"))
+    first = stablehlo.and_(first, stablehlo.compare(i, zero, "GE"))
+    pairs = zip([x, i, *rest], [y, j, *others_rest], strict=True)
+    return [stablehlo.select(first, a, b) for a, b in pairs]
+
+
+def picked(
+    operand: Any,
+    payload: Sequence[Any],
+    context: Any,
+    type: ArrayType,
+    direction: str,
+    params: dict[str, Any],
+) -> list[Any]:
+    """The (value, row-major position, payload …) of the element picked from each window."""
+    counter = np.dtype(np.int32 if type.size < 2**31 else np.int64)
+    flat = stablehlo.iota((type.size,), counter, 0)
+    places = stablehlo.reshape(flat, type.shape)
+    worst = (lowest if direction == "GE" else highest)(type.dtype)
+    inits = [
+        stablehlo.constant(worst, (), type.dtype),
+        stablehlo.constant(-1, (), counter),
+        *(stablehlo.constant(0, (), stablehlo.dtype_of(x.type.element_type)) for x in payload),
+    ]
+    return emit_windows(
+        [operand, places, *payload],
+        inits,
+        lambda a, b: best_of(a, b, direction),
+        **params,
+    )
+
+
+def select_and_gather_add_lower(
+    context: Any, tangents: Any, operand: Any, *, direction: str, **params: Any
+) -> Any:
+    return picked(operand, [tangents], context, context.in_types[1], direction, params)[2]
+
+
+select_and_gather_add_p = Primitive("select_and_gather_add")
+primitive(
+    select_and_gather_add_p,
+    type_rule=select_and_gather_add_type,
+    jvp=select_and_gather_add_jvp,
+    transpose=select_and_gather_add_transpose,
+    vmap=select_vmap(lambda: select_and_gather_add_p),
+    lower=select_and_gather_add_lower,
+)
+
+
+def select_and_scatter_add(
+    source: Any,
+    operand: Any,
+    direction: str,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    padding: str | Sequence[tuple[int, int]] = "VALID",
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Any:
+    """Zeros of the shape of `operand`, with each element of `source` added at the place where
+    `operand` is largest in the window that the element belongs to.
+
+    direction: "GE" for the largest, "LE" for the smallest. See `reduce_window_sum` for the windows.
+    """
+    params = window_params(
+        type_of(operand).shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
+    return select_and_scatter_add_p.bind(source, operand, direction=direction, **params)
+
+
+def select_and_scatter_add_type(
+    source: ArrayType, operand: ArrayType, *, direction: str, **params: Any
+) -> ArrayType:
+    check_direction(direction)
+    check_dtype("select_and_scatter_add", operand, dtypes.ORDERED)
+    check_dtype("select_and_scatter_add", source, dtypes.NUMERIC)
+    shape = window_shape(operand.shape, **params)
+    if source.shape != shape:
+        raise ShapeError(
+            "select_and_scatter_add takes one source element per window",
+            operation="select_and_scatter_add",
+            got=f"{source} for windows of {operand}",
+            wanted=f"shape {shape}",
+        )
+    return result_type((source, operand), operand.shape, source.dtype, source.weak_type)
+
+
+def select_and_scatter_add_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    out = select_and_scatter_add_p.bind(*primals, **params)
+    if type(tangents[0]) is Zero:
+        return out, Zero(type_of(out).tangent())
+    return out, select_and_scatter_add_p.bind(tangents[0], primals[1], **params)
+
+
+def select_and_scatter_add_transpose(
+    ct: Any, source: Any, operand: Any, **params: Any
+) -> list[Any]:
+    assert type(source) is LinearOperand and type(operand) is not LinearOperand
+    return [select_and_gather_add_p.bind(ct, operand, **params), None]
+
+
+def select_and_scatter_add_lower(
+    context: Any, source: Any, operand: Any, *, direction: str, **params: Any
+) -> Any:
+    type, of = context.in_types[1], context.in_types[0]
+    ones = (1,) * type.ndim
+    zero = stablehlo.constant(0, (), of.dtype)
+    # The operation made for this is naive on the CPU: positions and a scatter take half the time.
+    plain = params["base_dilation"] == params["window_dilation"] == ones
+    if plain and type.dtype == of.dtype and context.platform != "cpu":
+        return stablehlo.select_and_scatter(
+            operand,
+            source,
+            zero,
+            lambda x, y: stablehlo.compare(x, y, direction),
+            stablehlo.add,
+            window=params["window_dimensions"],
+            strides=params["window_strides"],
+            padding=params["padding"],
+        )
+    # Positions of padding, which are negative, are out of bounds and dropped.
+    places = picked(operand, [], context, type, direction, params)[1]
+    count = prod(of.shape)
+    numbers = stablehlo.ScatterDimensions(
+        inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1
+    )
+    (found,) = stablehlo.scatter(
+        [stablehlo.full(0, (type.size,), of.dtype)],
+        stablehlo.reshape(places, (count, 1)),
+        [stablehlo.reshape(source, (count,))],
+        numbers,
+        lambda a, b: [stablehlo.add(a[0], b[0])],
+    )
+    return stablehlo.reshape(found, type.shape)
+
+
+select_and_scatter_add_p = Primitive("select_and_scatter_add")
+primitive(
+    select_and_scatter_add_p,
+    type_rule=select_and_scatter_add_type,
+    jvp=select_and_scatter_add_jvp,
+    transpose=select_and_scatter_add_transpose,
+    vmap=select_vmap(lambda: select_and_scatter_add_p),
+    lower=select_and_scatter_add_lower,
+)

@@ -1,0 +1,74 @@
+"""Arrays inside programs: an equation without operands whose result is a given array.
+
+What a function closes over becomes an input of its program. A program that is derived from another
+one has no place for further inputs, and the rules that users write for custom derivatives may close
+over arrays: these stand in the derived program as such equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.array import Array, as_array
+from weft.core import rules
+from weft.core.jaxpr import Equation, Jaxpr
+from weft.core.primitive import Primitive
+from weft.core.trace import Tracer, leaked
+from weft.core.types import ArrayType
+from weft.ops.structural.extended_dtypes import KeyDType, key_bits
+from weft.runtime import stablehlo
+
+__all__ = ["embedded"]
+
+
+class Constant:
+    """An array as the parameter of an equation, compared by identity."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __repr__(self) -> str:
+        return f"<{self.array.type}>"
+
+
+def embedded(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
+    """The program with the values of its closed-over inputs inside.
+
+    Raises LeakedTracerError where one of them is a traced value.
+    """
+    if not consts:
+        return jaxpr
+    eqns = []
+    for var, value in zip(jaxpr.inputs, consts, strict=False):
+        if isinstance(value, Tracer):
+            raise leaked(value)
+        eqns.append(Equation(constant_p, [], {"value": Constant(as_array(value))}, [var]))
+    inputs = jaxpr.inputs[len(consts) :]
+    return Jaxpr(inputs, [*eqns, *jaxpr.eqns], jaxpr.outputs, 0, jaxpr.name)
+
+
+def constant_impl(*, value: Constant) -> Array:
+    return value.array
+
+
+def constant_type(*, value: Constant) -> ArrayType:
+    return value.array.type
+
+
+def constant_lower(context: Any, *, value: Constant) -> Any:
+    array = value.array
+    if isinstance(array.dtype, KeyDType):
+        array = key_bits(array)
+    return stablehlo.constant(np.asarray(array), array.shape, array.dtype)
+
+
+# The caches of a primitive that memoises would keep the arrays alive.
+constant_p = Primitive("constant", memoise=False)
+rules.impl.register(constant_p, constant_impl)
+rules.type_rule.register(constant_p, constant_type)
+rules.lower.register(constant_p, constant_lower)

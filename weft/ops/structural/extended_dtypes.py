@@ -1,0 +1,130 @@
+"""Extended dtypes: arrays of random keys, which are stored as rows of unsigned integers.
+
+A key array of shape S is stored as an array of shape S + key_shape. `key_bits` and `wrap_key_bits`
+pass from one view to the other and cost nothing. Operations that only move elements (reshape,
+slice, gather, select …) work on keys by way of the bits, so their primitives never see an extended
+dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.shards import stored_type as physical_type
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, ShapeError
+from weft.ops.declare import primitive
+
+__all__ = ["KeyDType", "is_key", "key_bits", "physical_type", "through_bits", "wrap_key_bits"]
+
+
+class KeyDType:
+    """The dtype of the keys of one random generator: equal to itself only.
+
+    `implementation` is what draws bits (see `weft.random.generator`); `key_shape` is the shape of
+    one key's unsigned 32-bit integers.
+    """
+
+    __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")
+
+    kind = "K"
+
+    def __init__(self, name: str, key_shape: tuple[int, ...], implementation: Any) -> None:
+        self.name = f"key<{name}>"
+        self.short_name = self.name
+        self.key_shape = key_shape
+        self.itemsize = 4 * prod(key_shape)
+        self.implementation = implementation
+
+    @property
+    def type(self) -> Any:
+        """The class of NumPy's scalars of a dtype, of which there are none. Raises DTypeError."""
+        raise DTypeError(
+            "random keys are no numbers",
+            got=f"dtype {self.name}",
+            wanted="a dtype of numbers or booleans",
+        )
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By way of the generator, which is found by its name: a dtype is equal to itself only.
+        return _dtype_of, (self.implementation,)
+
+
+def _dtype_of(implementation: Any) -> KeyDType:
+    dtype: KeyDType = implementation.dtype
+    return dtype
+
+
+def is_key(x: Any) -> bool:
+    """Whether a value is an array of random keys."""
+    return type(type_of(x).dtype) is KeyDType
+
+
+def key_bits(keys: Any) -> Any:
+    """The unsigned 32-bit integers of a key array, of shape keys.shape + key_shape."""
+    return key_bits_p.bind(keys)
+
+
+def wrap_key_bits(bits: Any, dtype: KeyDType) -> Any:
+    """The key array whose bits are given."""
+    return wrap_key_bits_p.bind(bits, dtype=dtype)
+
+
+def through_bits(keys: Any, function: Callable[[Any], Any]) -> Any:
+    """Applies a function that moves whole keys to the bits, and makes keys of its result."""
+    return wrap_key_bits(function(key_bits(keys)), type_of(keys).dtype)
+
+
+def key_bits_type(keys: ArrayType) -> ArrayType:
+    if not isinstance(keys.dtype, KeyDType):
+        raise DTypeError(
+            "key_bits takes an array of random keys",
+            operation="key_bits",
+            got=str(keys),
+            wanted="an array made by weft.random.key or weft.random.split",
+        )
+    return physical_type(keys)
+
+
+def wrap_key_bits_type(bits: ArrayType, *, dtype: KeyDType) -> ArrayType:
+    n = len(dtype.key_shape)
+    if bits.dtype != np.uint32 or bits.ndim < n or bits.shape[bits.ndim - n :] != dtype.key_shape:
+        raise ShapeError(
+            f"{bits} does not hold the bits of {dtype.name} keys",
+            operation="wrap_key_bits",
+            got=str(bits),
+            wanted=f"u32[..., {', '.join(map(str, dtype.key_shape))}]",
+        )
+    return bits.update(shape=bits.shape[: bits.ndim - n], dtype=dtype, weak_type=False)
+
+
+def same_dim_vmap(bind: Callable[..., Any]) -> Callable[..., Any]:
+    """The vmap rule of a view: leading dimensions stay where they are."""
+
+    def vmap(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        return bind(*args, **params), dims[0]
+
+    return vmap
+
+
+def view_lower(context: Any, x: Any, **params: Any) -> Any:
+    return x
+
+
+key_bits_p = primitive(
+    "key_bits", type_rule=key_bits_type, vmap=same_dim_vmap(key_bits), lower=view_lower
+)
+wrap_key_bits_p = primitive(
+    "wrap_key_bits",
+    type_rule=wrap_key_bits_type,
+    vmap=same_dim_vmap(wrap_key_bits),
+    lower=view_lower,
+)

@@ -1,0 +1,398 @@
+"""Joining, splitting, reversing and repeating along a dimension.
+
+`concatenate` and `split` transpose to each other; `rev` to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.array import Array
+from weft.core.jaxpr import Equation
+from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, same_dims, same_moves
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.structural import extended_dtypes
+from weft.ops.structural.shape import (
+    broadcast_in_dim,
+    canonical_axis,
+    expand_dims,
+    move_dim,
+    reshape,
+)
+from weft.ops.structural.tangents import instantiate
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "broadcast_shapes",
+    "broadcast_to_rank",
+    "collapse",
+    "concatenate",
+    "rev",
+    "split",
+    "stack",
+    "tile",
+]
+
+
+# ---- concatenate -----------------------------------------------------------------------------
+
+
+def concatenate(operands: Sequence[Any], dimension: int) -> Array:
+    """Joins arrays of one dtype along a dimension; in the other dimensions they have one length.
+
+    Raises WeftValueError for no arrays, DTypeError and ShapeError where they do not fit together.
+
+    >>> concatenate([np.arange(2), np.arange(3)], 0)
+    Array([0, 1, 0, 1, 2], dtype=int32)
+    """
+    values = tuple(operands)
+    if not values:
+        raise WeftValueError(
+            "concatenate takes at least one array",
+            operation="concatenate",
+            got="no arrays",
+            wanted="one or more",
+        )
+    if any(extended_dtypes.is_key(x) for x in values):
+        dtype = _one_dtype([type_of(x) for x in values], "concatenate")
+        joined = concatenate([extended_dtypes.key_bits(x) for x in values], dimension)
+        return extended_dtypes.wrap_key_bits(joined, dtype)
+    return concatenate_p.bind(*values, dimension=dimension.__index__())
+
+
+def _one_dtype(types: Sequence[ArrayType], operation: str) -> Any:
+    dtype = types[0].dtype
+    if any(t.dtype != dtype for t in types):
+        raise DTypeError(
+            f"{operation} takes arrays of one dtype",
+            operation=operation,
+            got=", ".join(map(str, types)),
+            wanted="equal dtypes",
+            fix=Fix("use_numpy", f"use weft.numpy.{operation}, which promotes", {}),
+        )
+    return dtype
+
+
+def concatenate_type(*types: ArrayType, dimension: int) -> ArrayType:
+    dtype = _one_dtype(types, "concatenate")
+    first = types[0]
+    if not 0 <= dimension < first.ndim:
+        raise AxisError(
+            f"concatenate: dimension {dimension} is out of range for arrays of "
+            f"{first.ndim} dimensions",
+            operation="concatenate",
+            got=f"dimension {dimension} and {', '.join(map(str, types))}",
+            wanted=f"0 <= dimension < {first.ndim}",
+        )
+    rest = first.shape[:dimension] + first.shape[dimension + 1 :]
+    for t in types:
+        if t.ndim != first.ndim or t.shape[:dimension] + t.shape[dimension + 1 :] != rest:
+            raise ShapeError(
+                f"concatenate: the arrays differ in more than dimension {dimension}",
+                operation="concatenate",
+                got=", ".join(map(str, types)),
+                wanted=f"shapes that agree except in dimension {dimension}",
+            )
+    total = sum(t.shape[dimension] for t in types)
+    shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
+    return result_type(types, shape, dtype, all(t.weak_type for t in types))
+
+
+def concatenate_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int
+) -> tuple[Any, Any]:
+    out = concatenate(primals, dimension)
+    if all(type(t) is Zero for t in tangents):
+        return out, Zero(type_of(out).tangent())
+    return out, concatenate([instantiate(t) for t in tangents], dimension)
+
+
+def concatenate_transpose(ct: Any, *values: Any, dimension: int) -> list[Any]:
+    sizes = [type_of(x).shape[dimension] for x in values]
+    parts = split(ct, sizes, dimension)
+    return [
+        part if type(x) is LinearOperand else None for part, x in zip(parts, values, strict=True)
+    ]
+
+
+def concatenate_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, dimension: int
+) -> tuple[Any, int]:
+    target = next(dim for dim in dims if dim is not None)
+    values = [move_dim(x, dim, target, axis.size) for x, dim in zip(args, dims, strict=True)]
+    return concatenate_p.bind(*values, dimension=dimension + (target <= dimension)), target
+
+
+def concatenate_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    return [same_dims(eqn.replace(inputs=[x]), demands, inner)[0] for x in eqn.inputs]
+
+
+def concatenate_lower(context: Any, *values: Any, dimension: int) -> Any:
+    return stablehlo.concatenate(values, dimension)
+
+
+concatenate_p = primitive(
+    "concatenate",
+    type_rule=concatenate_type,
+    jvp=concatenate_jvp,
+    transpose=concatenate_transpose,
+    vmap=concatenate_vmap,
+    reads=concatenate_reads,
+    on_host=lambda *values, dimension: np.concatenate(values, dimension),
+    lower=concatenate_lower,
+)
+
+
+def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+    """Joins arrays of one shape and dtype along a new dimension.
+
+    Raises ShapeError where the shapes differ.
+    """
+    values = tuple(operands)
+    types = [type_of(x) for x in values]
+    if len({t.shape for t in types}) > 1:
+        raise ShapeError(
+            "stack takes arrays of one shape",
+            operation="stack",
+            got=", ".join(map(str, types)),
+            wanted="equal shapes",
+        )
+    place = canonical_axis(axis, types[0].ndim + 1, "stack") if types else 0
+    return concatenate([expand_dims(x, (place,)) for x in values], place)
+
+
+# ---- split -----------------------------------------------------------------------------------
+
+
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """The consecutive parts of an array along a dimension, of the given lengths.
+
+    Raises ShapeError where the lengths do not add up to that of the dimension.
+
+    >>> split(np.arange(5), (2, 3))
+    [Array([0, 1], dtype=int32), Array([2, 3, 4], dtype=int32)]
+    """
+    lengths = tuple(size.__index__() for size in sizes)
+    place = canonical_axis(axis, type_of(operand).ndim, "split")
+    if extended_dtypes.is_key(operand):
+        dtype = type_of(operand).dtype
+        parts = split(extended_dtypes.key_bits(operand), lengths, place)
+        return [extended_dtypes.wrap_key_bits(part, dtype) for part in parts]
+    return list(split_p.bind(operand, sizes=lengths, axis=place))
+
+
+def split_type(x: ArrayType, *, sizes: tuple[int, ...], axis: int) -> list[ArrayType]:
+    canonical_axis(axis, x.ndim, "split")
+    if any(size < 0 for size in sizes) or sum(sizes) != x.shape[axis]:
+        raise ShapeError(
+            f"split: the sizes do not add up to the length of dimension {axis} of {x}",
+            operation="split",
+            got=f"sizes {sizes} with sum {sum(sizes)}",
+            wanted=f"sizes of at least 0 with sum {x.shape[axis]}",
+        )
+    return [
+        result_type((x,), (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, x.weak_type)
+        for size in sizes
+    ]
+
+
+def split_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, sizes: tuple[int, ...], axis: int
+) -> tuple[Any, Any]:
+    outs = split(primals[0], sizes, axis)
+    if type(tangents[0]) is Zero:
+        return outs, [Zero(type_of(out).tangent()) for out in outs]
+    return outs, split(tangents[0], sizes, axis)
+
+
+def split_transpose(cts: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
+    return [concatenate([instantiate(ct) for ct in cts], axis)]
+
+
+def split_vmap(
+    axis_data: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    sizes: tuple[int, ...],
+    axis: int,
+) -> tuple[list[Any], list[int | None]]:
+    (dim,) = dims
+    assert dim is not None
+    outs = split_p.bind(args[0], sizes=sizes, axis=axis + (dim <= axis))
+    return outs, [dim] * len(outs)
+
+
+def split_lower(context: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> list[Any]:
+    (shape,) = (t.shape for t in context.in_types)
+    outs, start = [], 0
+    for size in sizes:
+        low, high = [0] * len(shape), list(shape)
+        low[axis], high[axis] = start, start + size
+        outs.append(stablehlo.slice_(x, low, high))
+        start += size
+    return outs
+
+
+split_p = primitive(
+    Primitive("split", multiple_results=True),
+    type_rule=split_type,
+    jvp=split_jvp,
+    transpose=split_transpose,
+    vmap=split_vmap,
+    reads=same_dims,
+    moves=same_moves,
+    on_host=lambda x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis),
+    lower=split_lower,
+)
+
+
+# ---- rev -------------------------------------------------------------------------------------
+
+
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
+    """Reverses the order of the elements along the given dimensions.
+
+    >>> lax.rev(np.array([1, 2, 3]), (0,))
+    Array([3, 2, 1], dtype=int32)
+    """
+    axes = tuple(d.__index__() for d in dimensions)
+    if extended_dtypes.is_key(operand):
+        return extended_dtypes.through_bits(operand, lambda bits: rev(bits, axes))
+    return rev_p.bind(operand, dimensions=axes) if axes else operand
+
+
+def rev_type(x: ArrayType, *, dimensions: tuple[int, ...]) -> ArrayType:
+    if len(set(dimensions)) != len(dimensions) or not all(0 <= d < x.ndim for d in dimensions):
+        raise AxisError(
+            f"rev: the dimensions {dimensions} do not fit {x}",
+            operation="rev",
+            got=f"dimensions {dimensions} of {x}",
+            wanted=f"each of 0 to {x.ndim - 1} at most once",
+        )
+    return result_type((x,), x.shape, x.dtype, x.weak_type)
+
+
+def rev_transpose(ct: Any, x: Any, *, dimensions: tuple[int, ...]) -> list[Any]:
+    return [rev(ct, dimensions)]
+
+
+def rev_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, dimensions: tuple[int, ...]
+) -> tuple[Any, int]:
+    (dim,) = dims
+    assert dim is not None
+    return rev(args[0], tuple(d + (dim <= d) for d in dimensions)), dim
+
+
+def rev_lower(context: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+    return stablehlo.reverse(x, dimensions)
+
+
+rev_p = primitive(
+    "rev",
+    type_rule=rev_type,
+    jvp=linear_jvp(rev),
+    transpose=rev_transpose,
+    vmap=rev_vmap,
+    reads=same_dims,
+    moves=same_moves,
+    on_host=lambda x, dimensions: np.flip(x, dimensions),
+    lower=rev_lower,
+)
+
+
+# ---- shapes ----------------------------------------------------------------------------------
+
+
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
+    """Repeats an array as a whole `reps[i]` times along each dimension i.
+
+    Raises ShapeError where there is not one number for each dimension.
+
+    >>> lax.tile(np.array([1, 2]), (2,))
+    Array([1, 2, 1, 2], dtype=int32)
+    """
+    counts, of = tuple(count.__index__() for count in reps), type_of(operand)
+    if len(counts) != of.ndim or any(count < 0 for count in counts):
+        raise ShapeError(
+            f"tile: {counts} does not fit {of}",
+            operation="tile",
+            got=f"reps {counts} and {of}",
+            wanted="one number of repetitions for each dimension",
+            fix=Fix("use_numpy", "use weft.numpy.tile, which adds dimensions", {}),
+        )
+    pairs = [size for pair in zip(counts, of.shape, strict=True) for size in pair]
+    spread = broadcast_in_dim(operand, pairs, tuple(range(1, 2 * of.ndim, 2)))
+    return reshape(spread, tuple(c * s for c, s in zip(counts, of.shape, strict=True)))
+
+
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """Merges the dimensions from start up to (not including) stop into one.
+
+    Dimensions count as in a slice of the shape: negative from the end, None for the end. Raises
+    AxisError where stop lies before start.
+
+    >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    shape = type_of(operand).shape
+    low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if low > high:
+        raise AxisError(
+            f"collapse: dimensions {start_dimension} to {stop_dimension} are no range of {shape}",
+            operation="collapse",
+            got=f"start_dimension {start_dimension}, stop_dimension {stop_dimension}",
+            wanted="start_dimension <= stop_dimension",
+        )
+    return reshape(operand, (*shape[:low], prod(shape[low:high]), *shape[high:]))
+
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """Adds leading dimensions of length 1 up to `rank` dimensions. Raises ShapeError for fewer.
+
+    >>> lax.broadcast_to_rank(np.array([1, 2]), 3).shape
+    (1, 1, 2)
+    """
+    shape = type_of(x).shape
+    if len(shape) > rank:
+        raise ShapeError(
+            f"broadcast_to_rank: an array of {len(shape)} dimensions cannot have {rank}",
+            operation="broadcast_to_rank",
+            got=f"shape {shape}",
+            wanted=f"at most {rank} dimensions",
+        )
+    return reshape(x, (*(1,) * (rank - len(shape)), *shape))
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which all of the given ones broadcast, by NumPy's rule.
+
+    Raises ShapeError where there is none.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    padded = [(*(1,) * (rank - len(shape)), *shape) for shape in shapes]
+    out = []
+    for lengths in zip(*padded, strict=True):
+        found = {length for length in lengths if length != 1}
+        if len(found) > 1:
+            raise ShapeError(
+                "the shapes do not broadcast to one",
+                operation="broadcast_shapes",
+                got=", ".join(str(tuple(shape)) for shape in shapes),
+                wanted="in each dimension, counted from the last, equal lengths or 1",
+            )
+        out.append(found.pop() if found else 1)
+    return tuple(out)

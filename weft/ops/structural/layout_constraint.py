@@ -1,0 +1,190 @@
+"""Saying in the middle of a program in which order a value's elements are to lie in memory.
+
+XLA chooses the layouts of intermediate values. A constraint fixes one; it computes nothing, and a
+result of the program that was constrained leaves it in that layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from weft import tree
+from weft.arrays.array import Array, as_array, to_layout
+from weft.arrays.relayout import stored_layout
+from weft.core import rules
+from weft.core.jaxpr import Atom, Equation, Var
+from weft.core.primitive import Primitive
+from weft.core.reads import Inner, Reads, full_read
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.structural.shape import transpose
+from weft.runtime import client
+from weft.runtime import xla_layouts as layouts
+from weft.sharding import Layout
+
+__all__ = [
+    "check_tiles",
+    "constrain_layout",
+    "constraint_equation",
+    "row_major_entry",
+    "layout_constraint_p",
+    "with_layout_constraint",
+]
+
+T = TypeVar("T")
+
+
+@api_boundary
+def with_layout_constraint(x: T, layouts: Any) -> T:
+    """The arrays of a tree with their elements in the given order.
+
+    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled program
+    the value has that layout at this place, and leaves the program in it where it is a result;
+    outside, the array is brought into it. Inside a `shard_map` it is the layout of each device's
+    block. Shapes, dtypes and values stay what they are. The derivative is constrained in the same
+    way; under `vmap` the mapped dimension becomes the outermost one.
+
+    Raises ShapeError for a layout of another rank than the array's, naming the leaf, WeftTypeError
+    for what is no layout, and WeftValueError for tiles where devices have none.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.layout import Layout, with_layout_constraint
+    >>> @weft.jit
+    ... def f(x):
+    ...     return with_layout_constraint(x.T * 2, Layout(major_to_minor=(1, 0)))
+    >>> f(wnp.ones((2, 3))).format.layout
+    Layout(major_to_minor=(1, 0))
+    """
+    leaves, structure = tree.flatten(x)
+    found = tree.prefix_leaves("layouts", layouts, structure, is_leaf=_is_leaf)
+    paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(x)]
+    return structure.unflatten(
+        [
+            constrain_layout(user_value(leaf), layout, "with_layout_constraint", f"x{path}")
+            for leaf, layout, path in zip(leaves, found, paths, strict=True)
+        ]
+    )
+
+
+def _is_leaf(value: Any) -> bool:
+    return value is None or isinstance(value, Layout)
+
+
+def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -> Any:
+    """One array with a constraint (None: as it is); `what` names it in errors."""
+    if layout is None:
+        return x
+    if not isinstance(layout, Layout):
+        raise no_layout(layout, operation, what, type_of(x).ndim)
+    layout.check_rank(operation, what, type_of(x).shape)
+    check_tiles(layout, operation)
+    return layout_constraint_p.bind(x, layout=layout)
+
+
+def check_tiles(layout: Layout, operation: str) -> None:
+    """Raises WeftValueError for tiles on CPUs: XLA takes them there and stores arrays without, so
+    that an array would say of itself what is not so."""
+    if not layout.tiling or client.backend().platform != "cpu":
+        return
+    plain = Layout(layout.major_to_minor)
+    raise WeftValueError(
+        f"{operation}: CPUs do not store arrays in tiles",
+        operation=operation,
+        got=f"{layout}",
+        wanted="a layout without tiling",
+        fix=Fix("tiling", f"pass {plain}", {"layout": plain}),
+    )
+
+
+def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError:
+    """The error for what stands in the place of a layout."""
+    wanted: Any = getattr(given, "layout", None)  # of a Format
+    if not isinstance(wanted, Layout):
+        wanted = Layout(range(ndim))
+    return WeftTypeError(
+        f"{operation}: {what} is to have something that is no layout",
+        operation=operation,
+        got=f"{given!r:.200} of class {type(given).__name__}",
+        wanted="a Layout, or None; the sharding of a Format goes to with_sharding_constraint, and "
+        "Layout.AUTO to jit",
+        fix=Fix("layout", f"pass {wanted}", {"layouts": wanted}),
+    )
+
+
+def constraint_equation(x: Atom, constrained: Var, layout: Layout) -> Equation:
+    """The equation that gives a value in a layout another name."""
+    return Equation(layout_constraint_p, [x], {"layout": layout}, [constrained])
+
+
+def row_major_entry(atoms: Sequence[Atom], layouts: Sequence[Any]) -> tuple[list[Atom], Any]:
+    """What enters a loop, and the equations before it that say which of it is row-major."""
+    entering, eqns = list(atoms), []
+    for i, (x, layout) in enumerate(zip(atoms, layouts, strict=True)):
+        if layout is not None and layout.is_row_major:
+            var = Var(x.type)
+            entering[i] = var
+            eqns.append(constraint_equation(x, var, layout))
+    return entering, eqns
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+
+def layout_constraint_impl(x: Any, *, layout: Layout) -> Array:
+    return to_layout(as_array(x), layout)
+
+
+def layout_constraint_type(x: ArrayType, *, layout: Layout) -> ArrayType:
+    layout.check_rank("with_layout_constraint", "x", x.shape)
+    return x
+
+
+def layout_constraint_transpose(cotangent: Any, x: Any, *, layout: Layout) -> list[Any]:
+    if type(cotangent) is Zero:
+        return [cotangent]
+    return [layout_constraint_p.bind(cotangent, layout=layout)]
+
+
+def layout_constraint_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, layout: Layout
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    order = (dim, *(i for i in range(type_of(x).ndim) if i != dim))
+    how = Layout((0, *(i + 1 for i in layout.major_to_minor)), layout.tiling)
+    return layout_constraint_p.bind(transpose(x, order), layout=how), 0
+
+
+def layout_constraint_lower(context: Any, x: Any, *, layout: Layout) -> Any:
+    order = stored_layout(layout, context.in_types[0]).major_to_minor
+    module = context.module
+    split = len(module.devices) > 1 and context.platform == "cpu"
+    manual = module.manual is not None and module.manual.axes.issuperset(
+        module.manual.mesh.axis_names
+    )
+    return layouts.layout_constraint(x, order, split and not manual and bool(order))
+
+
+def layout_constraint_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """The operand is brought into the layout as a whole."""
+    order = eqn.params["layout"].major_to_minor
+    read = full_read(eqn.inputs[0].type)
+    walk = sorted(read.walk, key=lambda step: order.index(step.dim))
+    return [(read._replace(walk=tuple(walk)),)]
+
+
+layout_constraint_p = Primitive("layout_constraint")
+primitive(
+    layout_constraint_p,
+    type_rule=layout_constraint_type,
+    lower=layout_constraint_lower,
+    jvp=linear_jvp(lambda x, **params: layout_constraint_p.bind(x, **params)),
+    transpose=layout_constraint_transpose,
+    vmap=layout_constraint_vmap,
+    reads=layout_constraint_reads,
+)
+rules.impl.register(layout_constraint_p, layout_constraint_impl)
+rules.layout.register(layout_constraint_p, lambda params: (params["layout"],))

@@ -1,0 +1,469 @@
+"""The primitives that change only the shape, and the sum that undoes a broadcast.
+
+`broadcast_in_dim` and `reduce_sum` transpose to each other, as `reshape` and `transpose` do to
+themselves: every other rule in `ops/` that moves or repeats dimensions is written with these four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import Array
+from weft.core.jaxpr import Equation
+from weft.core.reads import Inner, Reads, full_read, regrouped
+from weft.core.rules import AxisData
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.structural import extended_dtypes
+from weft.runtime import stablehlo
+from weft.typing import ArrayLike
+
+__all__ = [
+    "broadcast",
+    "broadcast_in_dim",
+    "canonical_axes",
+    "canonical_axis",
+    "expand_dims",
+    "move_dim",
+    "reduce_sum",
+    "reshape",
+    "squeeze",
+    "transpose",
+]
+
+
+def canonical_axis(axis: int, ndim: int, operation: str) -> int:
+    """An axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
+    try:
+        index = axis.__index__()
+    except AttributeError:
+        raise WeftTypeError(
+            f"{operation}: an axis is an integer",
+            operation=operation,
+            got=f"axis={axis!r:.80}",
+            wanted="an integer",
+        ) from None
+    if not -ndim <= index < ndim:
+        raise AxisError(
+            f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions",
+            operation=operation,
+            got=f"axis {axis}",
+            wanted=f"{-ndim} <= axis < {ndim}",
+        )
+    return index % ndim if ndim else 0
+
+
+def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) -> tuple[int, ...]:
+    """Axes between 0 and ndim - 1 (None: all). Raises AxisError where one is given twice."""
+    if axes is None:
+        return tuple(range(ndim))
+    given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
+    found = tuple(canonical_axis(axis, ndim, operation) for axis in given)
+    if len(set(found)) != len(found):
+        raise AxisError(
+            f"{operation}: an axis is given twice",
+            operation=operation,
+            got=f"axes {given} of an array of {ndim} dimensions",
+            wanted="each axis once",
+        )
+    return found
+
+
+# ---- broadcast_in_dim ------------------------------------------------------------------------
+
+
+def broadcast_in_dim(x: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+    """Broadcasts to `shape`; dimension i of the operand becomes `broadcast_dimensions[i]`.
+
+    Operand dimensions have length 1 or that of their target. Raises ShapeError otherwise.
+
+    >>> lax.broadcast_in_dim(np.array([1, 2]), (2, 3), (0,))
+    Array([[1, 1, 1],
+           [2, 2, 2]], dtype=int32)
+    """
+    shape, dims = tuple(shape), tuple(broadcast_dimensions)
+    if type_of(x).shape == shape and dims == tuple(range(len(shape))):
+        return x
+    if extended_dtypes.is_key(x):
+        return extended_dtypes.through_bits(
+            x,
+            lambda bits: broadcast_in_dim(
+                bits, (*shape, *_tail(bits, dims)), _extend(dims, shape, bits)
+            ),
+        )
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+
+
+def _tail(bits: Any, dims: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(bits.shape[len(dims) :])
+
+
+def _extend(dims: tuple[int, ...], shape: tuple[int, ...], bits: Any) -> tuple[int, ...]:
+    return dims + tuple(range(len(shape), len(shape) + len(bits.shape) - len(dims)))
+
+
+def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
+    """Adds leading dimensions of the given sizes.
+
+    >>> lax.broadcast(np.array([1, 2]), (2,))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
+    ndim, sizes = type_of(x).ndim, tuple(sizes)
+    return broadcast_in_dim(
+        x, (*sizes, *type_of(x).shape), tuple(range(len(sizes), len(sizes) + ndim))
+    )
+
+
+def broadcast_in_dim_type(
+    x: ArrayType, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> ArrayType:
+    dims = broadcast_dimensions
+    fits = (
+        len(dims) == x.ndim
+        and all(0 <= d < len(shape) for d in dims)
+        and all(a < b for a, b in zip(dims, dims[1:], strict=False))
+        and all(x.shape[i] in (1, shape[d]) for i, d in enumerate(dims))
+    )
+    if not fits:
+        raise ShapeError(
+            f"broadcast_in_dim: {x} does not broadcast to shape {shape} "
+            f"with broadcast_dimensions={dims}",
+            operation="broadcast_in_dim",
+            got=f"{x}, shape={shape}, broadcast_dimensions={dims}",
+            wanted="one increasing target dimension per operand dimension, of equal length or "
+            "where the operand's length is 1",
+        )
+    return result_type((x,), shape, x.dtype, x.weak_type)
+
+
+def broadcast_in_dim_transpose(
+    ct: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> list[Any]:
+    kept = {d: x.type.shape[i] for i, d in enumerate(broadcast_dimensions)}
+    axes = tuple(d for d in range(len(shape)) if d not in kept or kept[d] != shape[d])
+    return [reshape(reduce_sum(ct, axes), x.type.shape)]
+
+
+def broadcast_in_dim_vmap(
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    shape: tuple[int, ...],
+    broadcast_dimensions: tuple[int, ...],
+) -> tuple[Any, int]:
+    x = move_dim(args[0], dims[0], 0, axis.size)
+    moved = (0, *(d + 1 for d in broadcast_dimensions))
+    return broadcast_in_dim(x, (axis.size, *shape), moved), 0
+
+
+def broadcast_in_dim_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    shape = eqn.inputs[0].type.shape
+    dims = [-1] * len(eqn.params["shape"])
+    for i, d in enumerate(eqn.params["broadcast_dimensions"]):
+        dims[d] = i if shape[i] != 1 else -1
+    return [tuple(read.along(dims) for read in demands[0])]
+
+
+def broadcast_in_dim_lower(
+    context: Any, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> Any:
+    return stablehlo.broadcast_in_dim(x, shape, broadcast_dimensions)
+
+
+# ---- reshape ---------------------------------------------------------------------------------
+
+
+def broadcast_in_dim_on_host(
+    x: np.ndarray[Any, Any], *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    lengths = [1] * len(shape)
+    for dim, length in zip(broadcast_dimensions, x.shape, strict=True):
+        lengths[dim] = length
+    return np.broadcast_to(x.reshape(lengths), shape)
+
+
+def reshape(x: Any, shape: Sequence[int]) -> Array:
+    """The same elements, in row-major order, in another shape of the same size.
+
+    Raises ShapeError where the sizes differ.
+
+    >>> lax.reshape(np.arange(4), (2, 2))
+    Array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    shape = tuple(shape)
+    if type_of(x).shape == shape:
+        return x
+    if extended_dtypes.is_key(x):
+        return extended_dtypes.through_bits(
+            x, lambda bits: reshape(bits, (*shape, *_tail(bits, type_of(x).shape)))
+        )
+    return reshape_p.bind(x, shape=shape)
+
+
+def expand_dims(x: ArrayLike, axes: Sequence[int]) -> Array:
+    """Inserts dimensions of length 1, at the given places of the result.
+
+    >>> lax.expand_dims(np.array([1, 2]), (0, 2)).shape
+    (1, 2, 1)
+    """
+    old = type_of(x).shape
+    ndim = len(old) + len(tuple(axes))
+    places = set(canonical_axes(tuple(axes), ndim, "expand_dims"))
+    lengths = iter(old)
+    return reshape(x, tuple(1 if i in places else next(lengths) for i in range(ndim)))
+
+
+def squeeze(x: ArrayLike, axes: Sequence[int]) -> Array:
+    """Drops dimensions of length 1. Raises ShapeError where one is longer.
+
+    >>> lax.squeeze(np.ones((1, 3)), (0,)).shape
+    (3,)
+    """
+    shape = type_of(x).shape
+    dropped = set(canonical_axes(tuple(axes), len(shape), "squeeze"))
+    if any(shape[d] != 1 for d in dropped):
+        raise ShapeError(
+            "squeeze: only dimensions of length 1 can be dropped, "
+            f"not {sorted(dropped)} of {shape}",
+            operation="squeeze",
+            got=f"shape {shape}, dimensions {sorted(dropped)}",
+            wanted="dimensions of length 1",
+        )
+    return reshape(x, tuple(s for i, s in enumerate(shape) if i not in dropped))
+
+
+def reshape_type(x: ArrayType, *, shape: tuple[int, ...]) -> ArrayType:
+    if prod(shape) != x.size or any(s < 0 for s in shape):
+        raise ShapeError(
+            f"reshape: {x} has {x.size} elements and shape {shape} has {prod(shape)}",
+            operation="reshape",
+            got=f"{x} and shape {shape}",
+            wanted=f"a shape of {x.size} elements",
+            fix=Fix(
+                "reshape", f"use a shape of {x.size} elements, such as (-1,)", {"size": x.size}
+            ),
+        )
+    return result_type((x,), shape, x.dtype, x.weak_type)
+
+
+def reshape_transpose(ct: Any, x: Any, *, shape: tuple[int, ...]) -> list[Any]:
+    return [reshape(ct, x.type.shape)]
+
+
+def reshape_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, shape: tuple[int, ...]
+) -> tuple[Any, int]:
+    return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
+
+
+def reshape_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
+    return [tuple(r._replace(walk=tuple(regrouped(r.walk, new, old))) for r in demands[0])]
+
+
+def reshape_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]] | None:
+    """Where only dimensions of length 1 come and go, the others stay what they are."""
+    old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
+    if [n for n in old if n != 1] != [n for n in new if n != 1]:
+        return None
+    places = iter([i for i, n in enumerate(old) if n != 1])
+    return 0, tuple(-1 if n == 1 else next(places) for n in new)
+
+
+def reshape_lower(context: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
+    return stablehlo.reshape(x, shape)
+
+
+# ---- transpose -------------------------------------------------------------------------------
+
+
+def transpose(x: Any, permutation: Sequence[int]) -> Array:
+    """Permutes the dimensions: dimension i of the result is `permutation[i]` of the operand.
+
+    Raises ShapeError where `permutation` is none.
+
+    >>> lax.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
+    permutation = tuple(permutation)
+    if permutation == tuple(range(type_of(x).ndim)):
+        return x
+    if extended_dtypes.is_key(x):
+        return extended_dtypes.through_bits(
+            x, lambda bits: transpose(bits, (*permutation, *range(len(permutation), bits.ndim)))
+        )
+    return transpose_p.bind(x, permutation=permutation)
+
+
+def transpose_type(x: ArrayType, *, permutation: tuple[int, ...]) -> ArrayType:
+    if sorted(permutation) != list(range(x.ndim)):
+        raise ShapeError(
+            f"transpose: {permutation} is no permutation of the dimensions of {x}",
+            operation="transpose",
+            got=f"{x} and permutation {permutation}",
+            wanted=f"each of 0 to {x.ndim - 1} once",
+        )
+    return result_type((x,), tuple(x.shape[d] for d in permutation), x.dtype, x.weak_type)
+
+
+def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def transpose_transpose(ct: Any, x: Any, *, permutation: tuple[int, ...]) -> list[Any]:
+    return [transpose(ct, inverse_permutation(permutation))]
+
+
+def transpose_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, permutation: tuple[int, ...]
+) -> tuple[Any, int]:
+    (dim,) = dims
+    assert dim is not None
+    return transpose(args[0], (dim, *(d + (d >= dim) for d in permutation))), 0
+
+
+def transpose_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    return [tuple(read.along(eqn.params["permutation"]) for read in demands[0])]
+
+
+def transpose_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
+    return 0, eqn.params["permutation"]
+
+
+def transpose_lower(context: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
+    return stablehlo.transpose(x, permutation)
+
+
+def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
+    """Moves a dimension to another place; where there is none (None), broadcasts one of `size`.
+
+    What vmap rules use to bring mapped dimensions into line.
+
+    >>> from weft.extend.interpreters import batching
+    >>> batching.move_dim(np.ones((2, 3)), 1, 0, 3).shape, batching.move_dim(1.0, None, 0, 4).shape
+    ((3, 2), (4,))
+    """
+    type = type_of(x)
+    if source is None:
+        shape = type.shape[:target] + (size,) + type.shape[target:]
+        return broadcast_in_dim(x, shape, tuple(d + (d >= target) for d in range(type.ndim)))
+    if source == target:
+        return x
+    order = [d for d in range(type.ndim) if d != source]
+    order.insert(target, source)
+    return transpose(x, order)
+
+
+# ---- reduce_sum ------------------------------------------------------------------------------
+
+
+def reduce_sum(x: Any, axes: Sequence[int]) -> Array:
+    """The sum over the given axes, which are dropped.
+
+    >>> lax.reduce_sum(np.array([[1, 2], [3, 4]]), (0,))
+    Array([4, 6], dtype=int32)
+    """
+    axes = tuple(axes)
+    return reduce_sum_p.bind(x, axes=axes) if axes else x
+
+
+def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[int, ...]:
+    """The shape without the given axes, which must be in range and distinct."""
+    canonical_axes(axes, x.ndim, operation)
+    return tuple(s for i, s in enumerate(x.shape) if i not in axes)
+
+
+def reduce_sum_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
+    if x.dtype not in dtypes.NUMERIC:
+        raise DTypeError(
+            f"reduce_sum: {x} does not hold numbers",
+            operation="reduce_sum",
+            got=str(x),
+            wanted="numbers",
+            fix=Fix("convert", "convert to an integer dtype first", {"dtype": "int32"}),
+        )
+    return result_type((x,), reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
+
+
+def reduce_sum_transpose(ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]:
+    shape = x.type.shape
+    return [broadcast_in_dim(ct, shape, tuple(d for d in range(len(shape)) if d not in axes))]
+
+
+def reduce_vmap_axes(axes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int]:
+    """The axes of a reduction over a mapped operand, and where the result is mapped."""
+    moved = tuple(a + (a >= dim) for a in axes)
+    return moved, dim - sum(a < dim for a in moved)
+
+
+def reduce_sum_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axes: tuple[int, ...]
+) -> tuple[Any, int]:
+    assert dims[0] is not None
+    moved, dim = reduce_vmap_axes(axes, dims[0])
+    return reduce_sum_p.bind(args[0], axes=moved), dim
+
+
+def reduction_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+    """XLA reduces an array as it comes, whichever axes go, and a transposed one as the other."""
+    return [(full_read(x.type, folds=True),) for x in eqn.inputs]
+
+
+def reduce_sum_lower(context: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    type = context.in_types[0]
+    zero = stablehlo.constant(0, (), type.dtype)
+    return stablehlo.reduce([x], [zero], axes, lambda a, b: [stablehlo.add(a[0], b[0])])[0]
+
+
+broadcast_in_dim_p = primitive(
+    "broadcast_in_dim",
+    type_rule=broadcast_in_dim_type,
+    jvp=linear_jvp(broadcast_in_dim),
+    transpose=broadcast_in_dim_transpose,
+    vmap=broadcast_in_dim_vmap,
+    reads=broadcast_in_dim_reads,
+    on_host=broadcast_in_dim_on_host,
+    lower=broadcast_in_dim_lower,
+)
+reshape_p = primitive(
+    "reshape",
+    type_rule=reshape_type,
+    jvp=linear_jvp(reshape),
+    transpose=reshape_transpose,
+    vmap=reshape_vmap,
+    reads=reshape_reads,
+    moves=reshape_moves,
+    on_host=lambda x, shape: x.reshape(shape),
+    lower=reshape_lower,
+)
+transpose_p = primitive(
+    "transpose",
+    type_rule=transpose_type,
+    jvp=linear_jvp(transpose),
+    transpose=transpose_transpose,
+    vmap=transpose_vmap,
+    reads=transpose_reads,
+    moves=transpose_moves,
+    on_host=lambda x, permutation: x.transpose(permutation),
+    lower=transpose_lower,
+)
+reduce_sum_p = primitive(
+    "reduce_sum",
+    type_rule=reduce_sum_type,
+    jvp=linear_jvp(reduce_sum),
+    transpose=reduce_sum_transpose,
+    vmap=reduce_sum_vmap,
+    reads=reduction_reads,
+    lower=reduce_sum_lower,
+)

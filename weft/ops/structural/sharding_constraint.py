@@ -1,0 +1,321 @@
+"""Saying in the middle of a program how an array is to be split over the devices of a mesh.
+
+The compiler (Shardy, https://openxla.org/shardy) splits arrays as it sees fit, starting from what
+is known of arguments and results. A constraint says it for one value. It computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from weft import tree
+from weft.arrays.array import Array, as_array, to_place
+from weft.core import rules
+from weft.core.axes import mesh_axes, over_mesh_in_force
+from weft.core.primitive import Primitive
+from weft.core.reads import same_dims, same_moves
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.ops.declare import linear_jvp, primitive
+from weft.ops.structural.layout_constraint import check_tiles, constrain_layout
+from weft.runtime import stablehlo
+from weft.sharding import (
+    AbstractMesh,
+    Format,
+    Layout,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    TiledSharding,
+)
+from weft.sharding.context import is_simulated
+
+__all__ = [
+    "as_format",
+    "as_sharding",
+    "constrain",
+    "constrain_sharding",
+    "is_place",
+    "sharding_constraint_p",
+    "unless_simulated",
+    "with_sharding_constraint",
+]
+
+T = TypeVar("T")
+
+
+def is_place(value: Any) -> bool:
+    """Whether a value says where an array is to lie, and so is a leaf of a tree of places."""
+    return (
+        value is None
+        or isinstance(value, (Sharding, PartitionSpec, Format))
+        or hasattr(value, "platform")
+    )
+
+
+def as_format(
+    place: Any, operation: str, what: str = "", shape: Any = None, auto: bool = False
+) -> tuple[Any, Any]:
+    """A place as `as_sharding` gives it, and the layout that a Format says (None: nothing).
+
+    Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
+    WeftValueError for tiles that devices do not have, and for `Layout.AUTO` unless `auto`.
+    """
+    if not isinstance(place, Format):
+        if isinstance(place, Layout):
+            raise WeftTypeError(
+                f"{operation} takes layouts together with their shardings",
+                operation=operation,
+                got=f"{place}",
+                wanted="a Format, of a layout and a sharding",
+                fix=Fix("format", "pass Format(layout, sharding)", {"layout": place}),
+            )
+        return as_sharding(place, operation), None
+    layout = place.layout
+    if layout is Layout.AUTO and not auto:
+        raise WeftValueError(
+            f"{operation}: only a compiled function can choose a layout",
+            operation=operation,
+            got=repr(place),
+            wanted="a Format with a Layout, or with None",
+            fix=Fix(
+                "layout",
+                "compile the function that reads the array with Format(Layout.AUTO), and take the "
+                "format from its input_formats",
+                {},
+            ),
+        )
+    if isinstance(layout, Layout):
+        if shape is not None:
+            layout.check_rank(operation, what, tuple(shape))
+        if not isinstance(getattr(place.sharding, "mesh", None), AbstractMesh):
+            check_tiles(layout, operation)
+    return as_sharding(place.sharding, operation), layout
+
+
+def as_sharding(place: Any, operation: str) -> Any:
+    """A place as a user gives it: a spec with the mesh of the context, a device or a sharding of
+    one as the device, other shardings and None as they are.
+
+    Raises WeftTypeError for what is no place and WeftValueError for a spec without a mesh.
+    """
+    if isinstance(place, PartitionSpec):
+        return over_mesh_in_force(place, operation)
+    if isinstance(place, SingleDeviceSharding):
+        return place.device
+    if not is_place(place):
+        raise WeftTypeError(
+            f"{operation} takes shardings, specs and devices",
+            operation=operation,
+            got=f"{place!r:.100} of class {type(place).__name__}",
+            wanted="a NamedSharding, a PartitionSpec, an entry of weft.devices(), or None",
+            fix=Fix(
+                "device",
+                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+                "devices of a mesh",
+                {},
+            ),
+        )
+    return place
+
+
+def unless_simulated(place: Any) -> Any:
+    """A place, or None for a sharding over a mesh whose programs one device runs."""
+    return None if isinstance(place, NamedSharding) and is_simulated(place.mesh) else place
+
+
+@api_boundary
+def with_sharding_constraint(x: T, shardings: Any) -> T:
+    """The arrays of a tree, split over the devices of a mesh in the given way.
+
+    `shardings` is a tree prefix of `x` of NamedShardings, of PartitionSpecs that name axes of the
+    mesh in the context, of Formats (which say a layout too), or of None (no constraint). Inside a
+    compiled program the compiler has to split the value like this at this place; outside, the array
+    is brought there. Shapes, dtypes and values stay what they are, and the derivative is
+    constrained in the same way. A dimension with `P.UNCONSTRAINED` is left to the compiler; so is
+    the one that `vmap` maps over, unless it was told an `spmd_axis_name`.
+
+    Raises ShapeError for a spec longer than the rank of an array and a dimension that its axes do
+    not divide, WeftValueError for a spec without a mesh, and AxisError for an axis that a shard_map
+    around it has already split; they name the leaf.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import NamedSharding, PartitionSpec as P
+    >>> mesh = weft.make_mesh((1,), ("rows",))
+    >>> weft.lax.with_sharding_constraint(wnp.arange(3), NamedSharding(mesh, P("rows")))
+    Array([0, 1, 2], dtype=int32, sharding=P('rows'))
+    """
+    leaves, structure = tree.flatten(x)
+    operation = "with_sharding_constraint"
+    places = tree.prefix_leaves("shardings", shardings, structure, is_leaf=is_place)
+    paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(x)]
+    return structure.unflatten(
+        [
+            constrain(user_value(leaf), place, operation, f"x{path}")
+            for leaf, place, path in zip(leaves, places, paths, strict=True)
+        ]
+    )
+
+
+def constrain(x: Any, place: Any, operation: str, what: str) -> Any:
+    """One array with a constraint (None: as it is); `what` names it in errors."""
+    how, layout = as_format(place, operation, what, type_of(x).shape)
+    return constrain_layout(constrain_sharding(x, how, operation, what), layout, operation, what)
+
+
+def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
+    """One array split in a given way (None: as it is)."""
+    if how is None:
+        return x
+    if not isinstance(how, Sharding):
+        raise WeftTypeError(
+            f"{operation}: a device is no sharding over a mesh",
+            operation=operation,
+            got=f"{how} for {what}",
+            wanted="a NamedSharding or a PartitionSpec",
+            fix=Fix("device_put", f"use weft.device_put(x, {how})", {"device": how}),
+        )
+    how.check_shape(operation, what, type_of(x).shape)
+    check_automatic(how, operation, what)
+    if unless_simulated(how) is None:
+        return x
+    return sharding_constraint_p.bind(x, sharding=how)
+
+
+def check_automatic(how: Sharding, operation: str, what: str) -> None:
+    """Raises AxisError for a sharding over an axis along which a shard_map has split already."""
+    if not isinstance(how, NamedSharding):
+        return
+    manual = {axis.name for axis in mesh_axes()}
+    used = [name for name in how.spec.axes() if name in manual]
+    if used:
+        entries = [
+            tuple(name for name in how.spec.entry_axes(i) if name not in manual)
+            for i in range(len(how.spec))
+        ]
+        raise AxisError(
+            f"{operation}: inside a shard_map over {used[0]!r} each device has its block along "
+            "that axis already",
+            operation=operation,
+            got=f"{how.spec} for {what}",
+            wanted=f"axes of the mesh other than {', '.join(map(repr, sorted(manual)))}",
+            fix=Fix(
+                "spec",
+                f"leave out {', '.join(map(repr, used))}",
+                {"spec": PartitionSpec(*entries)},
+            ),
+        )
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+
+def constraint_impl(x: Any, *, sharding: Sharding) -> Array:
+    array = as_array(x)
+    return to_place(array, settled(sharding, array))
+
+
+def settled(sharding: Sharding, array: Array | None = None) -> Sharding:
+    """A sharding without dimensions that are left open: they stay split as they are in an array, if
+    they may, or are not split."""
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    spec = sharding.spec
+    if not any(spec.is_open(i) for i in range(len(spec))):
+        return sharding
+    now = None if array is None else array._committed_place()
+    kept = now.spec if isinstance(now, NamedSharding) and now.mesh is sharding.mesh else ()
+    used = set(spec.axes())
+    entries: list[Any] = []
+    for i in range(len(spec)):
+        if not spec.is_open(i):
+            entries.append(spec[i])
+            continue
+        axes = kept.entry_axes(i) if isinstance(kept, PartitionSpec) else ()
+        entries.append(axes if used.isdisjoint(axes) else None)
+    return NamedSharding(sharding.mesh, PartitionSpec(*entries))
+
+
+def constraint_type(x: ArrayType, *, sharding: Sharding) -> ArrayType:
+    sharding.check_shape("with_sharding_constraint", "x", x.shape)
+    return x
+
+
+def constraint_transpose(cotangent: Any, x: Any, *, sharding: Sharding) -> list[Any]:
+    if type(cotangent) is Zero:
+        return [cotangent]
+    return [sharding_constraint_p.bind(cotangent, sharding=sharding)]
+
+
+def constraint_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, sharding: Sharding
+) -> tuple[Any, int | None]:
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    how = with_dimension(sharding, type_of(x).ndim - 1, dim, axis.spmd_axis_name)
+    how.check_shape("with_sharding_constraint", "x under vmap", type_of(x).shape)
+    return sharding_constraint_p.bind(x, sharding=how), dim
+
+
+def with_dimension(sharding: Sharding, ndim: int, dim: int, names: Any) -> Sharding:
+    """The sharding of a whole array, given that of its elements along a mapped dimension."""
+    if isinstance(sharding, SingleDeviceSharding):
+        return sharding
+    if isinstance(sharding, TiledSharding):
+        assignment = sharding.assignment(ndim)
+        if assignment is None:
+            return sharding
+        shape = assignment.shape
+        return TiledSharding(
+            sharding.device_list, assignment.reshape((*shape[:dim], 1, *shape[dim:]))
+        )
+    assert isinstance(sharding, NamedSharding)
+    spec = sharding.spec
+    entries = [*spec, *[None] * (dim - len(spec))]
+    inserted: Any = PartitionSpec.UNCONSTRAINED
+    if names is not None:
+        inserted = (names,) if isinstance(names, str) else tuple(names)
+        used = [name for name in inserted if name in spec.axes()]
+        if used:
+            raise AxisError(
+                f"with_sharding_constraint: vmap lays its axis out over {used[0]!r}, and the "
+                "constraint names that axis too",
+                operation="with_sharding_constraint",
+                got=f"{spec} under vmap with spmd_axis_name={names!r}",
+                wanted="an axis of the mesh in one of the two",
+                fix=Fix("rename", "use another mesh axis for the vmap", {"axis_name": used[0]}),
+            )
+    return NamedSharding(sharding.mesh, PartitionSpec(*entries[:dim], inserted, *entries[dim:]))
+
+
+def constraint_lower(context: Any, x: Any, *, sharding: Sharding) -> Any:
+    if len(context.module.devices) <= 1 and not is_abstract(sharding):
+        return x
+    manual = context.module.manual
+    if manual is not None and manual.axes.issuperset(manual.mesh.axis_names):
+        return x
+    how = context.module.sharding(sharding, context.in_types[0])
+    return stablehlo.sharding_constraint(x, how)
+
+
+def is_abstract(sharding: Sharding) -> bool:
+    """Whether a sharding is over a mesh without devices."""
+    return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
+
+
+sharding_constraint_p = Primitive("sharding_constraint")
+primitive(
+    sharding_constraint_p,
+    type_rule=constraint_type,
+    lower=constraint_lower,
+    jvp=linear_jvp(lambda x, **params: sharding_constraint_p.bind(x, **params)),
+    transpose=constraint_transpose,
+    vmap=constraint_vmap,
+)
+rules.impl.register(sharding_constraint_p, constraint_impl)
+rules.layout.register(sharding_constraint_p, lambda params: (0,))
+rules.reads.register(sharding_constraint_p, same_dims)
+rules.moves.register(sharding_constraint_p, same_moves)

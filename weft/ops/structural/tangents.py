@@ -1,0 +1,88 @@
+"""Tangents and cotangents as vectors: adding two, and making an array of a symbolic zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.core.reads import elementwise_reads
+from weft.core.rules import AxisData, Zero
+from weft.core.types import ArrayType
+from weft.errors import WeftTypeError
+from weft.ops.declare import lower_to, primitive, result_type
+from weft.ops.structural.shape import broadcast_in_dim, move_dim
+
+__all__ = ["add_tangents", "instantiate", "zeros"]
+
+
+def zeros(type: ArrayType) -> Any:
+    """An array of zeros of a type."""
+    if type.dtype == dtypes.float0:
+        return np.zeros(type.shape, dtypes.float0)
+    return broadcast_in_dim(type.dtype.type(0), type.shape, ())
+
+
+def instantiate(tangent: Any) -> Any:
+    """The tangent itself, or an array of zeros where it is symbolic.
+
+    >>> from weft.extend.core import ArrayType
+    >>> from weft.extend.interpreters import ad
+    >>> ad.instantiate(ad.Zero(ArrayType((2,), "float32")))
+    Array([0., 0.], dtype=float32)
+    """
+    return zeros(tangent.type) if type(tangent) is Zero else tangent
+
+
+def add_tangents(x: Any, y: Any) -> Any:
+    """The sum of two tangents of equal shape, either of which may be a `Zero`.
+
+    Raises WeftTypeError where their shapes or dtypes differ.
+    """
+    if type(x) is Zero:
+        return y
+    if type(y) is Zero:
+        return x
+    return add_tangents_p.bind(x, y)
+
+
+def add_tangents_type(x: ArrayType, y: ArrayType) -> ArrayType:
+    if x.shape != y.shape or x.dtype != y.dtype:
+        raise WeftTypeError(
+            f"cannot add tangents of types {x} and {y}",
+            operation="add_tangents",
+            got=f"{x} and {y}",
+            wanted="equal shapes and dtypes",
+        )
+    return result_type((x, y), x.shape, x.dtype, x.weak_type and y.weak_type)
+
+
+def add_tangents_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    return add_tangents(*primals), add_tangents(*tangents)
+
+
+def add_tangents_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [ct, ct]
+
+
+def add_tangents_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
+) -> tuple[Any, int]:
+    x, y = (
+        value if dim == dims[0] is not None else move_dim(value, dim, dims[0] or 0, axis.size)
+        for value, dim in zip(args, dims, strict=True)
+    )
+    return add_tangents_p.bind(x, y), dims[0] or 0
+
+
+add_tangents_p = primitive(
+    "add_tangents",
+    type_rule=add_tangents_type,
+    jvp=add_tangents_jvp,
+    transpose=add_tangents_transpose,
+    vmap=add_tangents_vmap,
+    reads=elementwise_reads,
+    lower=lower_to("stablehlo.add"),
+)

@@ -1,0 +1,285 @@
+"""Naming regions of a program, and taking profiles in which those names appear.
+
+A profile is a directory that TensorBoard, XProf and Perfetto read: what the host and the devices
+did when. `named_scope` names operations, for profiles, error messages and the compiler's dumps;
+`TraceAnnotation` names a stretch of the host's time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec, Self, TypeVar
+
+from weft.base import source
+from weft.errors import Fix, ProfilerError, WeftTypeError, WeftValueError, api_boundary
+from weft.runtime import profiler
+
+__all__ = [
+    "ProfileOptions",
+    "StepTraceAnnotation",
+    "TraceAnnotation",
+    "annotate_function",
+    "named_scope",
+    "start_server",
+    "start_trace",
+    "stop_server",
+    "stop_trace",
+    "trace",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _checked_name(name: Any, operation: str) -> str:
+    if not isinstance(name, str):
+        raise WeftTypeError(
+            f"{operation} takes a name",
+            operation=operation,
+            got=f"{name!r:.100} of class {type(name).__name__}",
+            wanted="a string",
+            fix=Fix("name", f"pass a string, such as {operation}('attention')", {}),
+        )
+    if not name:
+        raise WeftValueError(
+            f"{operation} takes a name that is not empty",
+            operation=operation,
+            got="''",
+            wanted="a string of one character or more",
+            fix=Fix("name", f"pass a string, such as {operation}('attention')", {}),
+        )
+    return name
+
+
+# ---- names of operations -----------------------------------------------------------------------
+
+
+class named_scope:
+    """Names the operations of a block or of a function: `with named_scope("attention"):`.
+
+    Scopes nest, as "block/attention". The name stands in front of each operation's own in lowered
+    programs and profiles, and in the errors that these operations raise. Operations of the backward
+    pass get it as "transpose(attention)". A scope changes no result and compiles nothing again.
+    Raises WeftTypeError or WeftValueError where `name` is not a string of one character or more.
+
+    >>> import weft
+    >>> @weft.named_scope("halve")
+    ... def halve(x):
+    ...     return x / 2.0
+    >>> "jit(halve)/halve/div" in weft.jit(halve).lower(1.0).as_text(debug_info=True)
+    True
+    """
+
+    __slots__ = ("_entered", "name")
+
+    @api_boundary
+    def __init__(self, name: str) -> None:
+        self.name = _checked_name(name, "named_scope")
+        # One object may be entered again before it is left.
+        self._entered: list[source.entered_scope] = []
+
+    def __enter__(self) -> Self:
+        scope = source.entered_scope(self.name)
+        scope.__enter__()
+        self._entered.append(scope)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.pop().__exit__()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        name = self.name
+
+        @functools.wraps(function)
+        def named(*args: P.args, **kwargs: P.kwargs) -> R:
+            with source.entered_scope(name):
+                return function(*args, **kwargs)
+
+        return named
+
+
+# ---- names of stretches of time ----------------------------------------------------------------
+
+
+class TraceAnnotation:
+    """Names a block on the host's row of a profile: `with TraceAnnotation("load batch", size=32):`.
+
+    Keyword arguments are shown with the name. Outside of profiles it costs about a microsecond.
+    Raises WeftTypeError or WeftValueError where `name` is not a string of one character or more.
+    """
+
+    __slots__ = ("_entered", "metadata", "name")
+
+    @api_boundary
+    def __init__(self, name: str, **metadata: Any) -> None:
+        self.name = _checked_name(name, "TraceAnnotation")
+        self.metadata = metadata
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> Self:
+        # The profiler starts the clock where its object is made, not where it is entered.
+        event = profiler.annotation(self.name, **self.metadata)
+        event.__enter__()
+        self._entered.append(event)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.pop().__exit__(None, None, None)
+
+
+class StepTraceAnnotation(TraceAnnotation):
+    """Names one step of a training loop, so that a profile can be read step by step:
+    `with StepTraceAnnotation("train", step_num=i):`."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, **metadata: Any) -> None:
+        # With this mark the profiler's viewers take the event for the root of a step.
+        super().__init__(name, _r=1, **metadata)
+
+
+def annotate_function(
+    func: Callable[P, R], name: str | None = None, **metadata: Any
+) -> Callable[P, R]:
+    """`func`, each call of which is a `TraceAnnotation` by `name` (by default its own name).
+
+    >>> import weft.profiler
+    >>> @weft.profiler.annotate_function
+    ... def load(n):
+    ...     return list(range(n))
+    >>> load(3)
+    [0, 1, 2]
+    """
+    text: str = name or str(getattr(func, "__qualname__", type(func).__name__))
+
+    @functools.wraps(func)
+    def annotated(*args: P.args, **kwargs: P.kwargs) -> R:
+        with TraceAnnotation(text, **metadata):
+            return func(*args, **kwargs)
+
+    return annotated
+
+
+# ---- profiles ----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class ProfileOptions:
+    """What a profile takes down.
+
+    `host_tracer_level` goes from 0 (nothing of the host) over 1 (annotations) and 2 (also what XLA
+    does) to 3 (everything); `python_tracer_level` 0 leaves Python's function calls out.
+    `advanced_configuration` holds options of single devices' profilers.
+    """
+
+    host_tracer_level: int = 2
+    python_tracer_level: int = 1
+    enable_hlo_proto: bool = True
+    advanced_configuration: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class _State:
+    """The profile that is being taken in this process; there can be one only."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.session: Any = None
+        self.log_dir = ""
+        self.server: Any = None
+
+
+_state = _State()
+
+
+@api_boundary
+def start_trace(
+    log_dir: str | os.PathLike[str], profiler_options: ProfileOptions | None = None
+) -> None:
+    """Starts taking a profile; `stop_trace` writes it below `log_dir`, which is made if need be.
+
+    Calls return before devices have finished: let the results be `block_until_ready` before the
+    profile is stopped. Raises ProfilerError where a profile is being taken already, OSError where
+    the directory cannot be made.
+    """
+    directory = os.fspath(log_dir)
+    options = profiler_options or ProfileOptions()
+    with _state.lock:
+        if _state.session is not None:
+            raise ProfilerError(
+                "a profile is being taken already, and a process can take one at a time",
+                operation="start_trace",
+                got=f"a profile for {directory} while one for {_state.log_dir} is being taken",
+                fix=Fix("stop_trace", "call weft.profiler.stop_trace() first", {}),
+            )
+        os.makedirs(directory, exist_ok=True)
+        values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+        values["advanced_configuration"] = dict(options.advanced_configuration)
+        _state.session = profiler.start_session(values)
+        _state.log_dir = directory
+
+
+@api_boundary
+def stop_trace() -> None:
+    """Ends the profile that `start_trace` began and writes it: `<log_dir>/plugins/profile/<time>/`
+    gets an `.xplane.pb` for TensorBoard and XProf and a `.trace.json.gz` for Perfetto.
+
+    Raises ProfilerError where no profile is being taken.
+    """
+    with _state.lock:
+        session, _state.session = _state.session, None
+        if session is None:
+            raise ProfilerError(
+                "no profile is being taken",
+                operation="stop_trace",
+                fix=Fix("start_trace", "call weft.profiler.start_trace(log_dir) before it", {}),
+            )
+        session.stop_and_export(_state.log_dir)
+
+
+@contextlib.contextmanager
+def trace(
+    log_dir: str | os.PathLike[str], profiler_options: ProfileOptions | None = None
+) -> Iterator[None]:
+    """A `with` block of which a profile is taken, as by `start_trace` and `stop_trace`.
+
+    The profile is written also where the block raises.
+    """
+    start_trace(log_dir, profiler_options)
+    try:
+        yield
+    finally:
+        stop_trace()
+
+
+@api_boundary
+def start_server(port: int) -> None:
+    """Lets TensorBoard take profiles of this process through a port, until `stop_server`.
+
+    Raises ProfilerError where a server runs already.
+    """
+    with _state.lock:
+        if _state.server is not None:
+            raise ProfilerError(
+                "a profiler server runs already, and a process can have one",
+                operation="start_server",
+                fix=Fix("stop_server", "call weft.profiler.stop_server() first", {}),
+            )
+        _state.server = profiler.start_server(port)
+
+
+@api_boundary
+def stop_server() -> None:
+    """Stops the server that `start_server` began. Raises ProfilerError where there is none."""
+    with _state.lock:
+        if _state.server is None:
+            raise ProfilerError(
+                "no profiler server runs",
+                operation="stop_server",
+                fix=Fix("start_server", "call weft.profiler.start_server(port) before it", {}),
+            )
+        _state.server = None

@@ -1,0 +1,402 @@
+"""Random keys that are used twice: what `debug_key_reuse` does.
+
+A key is used by drawing from it or by splitting it, and by nothing else. Every key that comes into
+being gets a number, and numbers are followed through the operations that only move elements. So a
+recorded program is read once, each loop in it as two of its iterations, and what is evaluated at
+once is read in the same way, with the numbers that its operands have. Where an operation cannot be
+followed (an index that is only known at run time), its keys count as new: what is reported is
+reused, and not all that is reused is reported.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import config
+from weft.arrays.array import Array, as_array
+from weft.base import source as sources
+from weft.control_flow.checkpoint import remat_p
+from weft.control_flow.cond import cond_p
+from weft.control_flow.jit_primitive import jit_p
+from weft.control_flow.loop_parts import Loop
+from weft.control_flow.scan import scan_p
+from weft.control_flow.while_loop import while_p
+from weft.core import rules
+from weft.core.jaxpr import Jaxpr, Literal, Var, jaxprs_in
+from weft.core.primitive import Primitive
+from weft.core.trace import bottom_trace, using_trace
+from weft.core.types import ArrayType, type_of
+from weft.dispatch.debug_nans import set_follow
+from weft.errors import Fix, KeyReuseError
+from weft.ops.declare import primitive
+from weft.ops.structural.extended_dtypes import (
+    KeyDType,
+    key_bits_p,
+    same_dim_vmap,
+    view_lower,
+    wrap_key_bits_p,
+)
+from weft.ops.structural.joining import concatenate_p
+from weft.ops.structural.shape import broadcast_in_dim_p
+from weft.spmd.shard_map_primitive import shard_map_p
+
+__all__ = ["clone_key", "use_key"]
+
+# The numbers of the keys in an array, in its shape; of bits, each word's number. None: not known.
+Numbers = np.ndarray[Any, Any] | None
+Rule = Callable[..., list[Numbers]]
+
+
+# ---- marks in programs ---------------------------------------------------------------------------
+
+
+def use_key(key: Any, operation: str) -> Any:
+    """The key, marked as used by an operation."""
+    return use_key_p.bind(key, operation=operation)
+
+
+def clone_key(key: Any) -> Any:
+    """The key as a new one, which may be used once more."""
+    return clone_key_p.bind(key)
+
+
+use_key_p = primitive(
+    "use_key",
+    type_rule=lambda key, operation: key,
+    vmap=same_dim_vmap(use_key),
+    lower=view_lower,
+)
+clone_key_p = primitive(
+    "clone_key", type_rule=lambda key: key, vmap=same_dim_vmap(clone_key), lower=view_lower
+)
+
+
+# ---- numbers -------------------------------------------------------------------------------------
+
+_next = itertools.count()
+
+
+def _new(shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    n = prod(shape)
+    first = next(_next)
+    # A block of numbers of which only the first is drawn from the counter: blocks do not overlap.
+    return (np.int64(first) << 32) + np.arange(n, dtype=np.int64).reshape(tuple(shape))
+
+
+def _words(keys: np.ndarray[Any, Any], row: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The numbers of the words of keys: fractions of theirs, as pairs would be."""
+    n = prod(row)
+    table = np.empty((*keys.shape, n), dtype=[("key", np.int64), ("word", np.int32)])
+    table["key"] = keys[..., None]
+    table["word"] = np.arange(n)
+    return table.reshape(keys.shape + row)
+
+
+def _keys_of(words: Numbers, row: tuple[int, ...]) -> Numbers:
+    """The numbers of keys of words, where they are whole keys."""
+    if words is None:
+        return None
+    n = prod(row)
+    flat = words.reshape((*words.shape[: words.ndim - len(row)], n))
+    keys = flat["key"]
+    whole = (flat["word"] == np.arange(n)).all() and (keys == keys[..., :1]).all()
+    return keys[..., 0] if whole else None
+
+
+def _is_key(type: ArrayType) -> bool:
+    return isinstance(type.dtype, KeyDType)
+
+
+# Operations that move elements without a `moves` rule: of several operands, or repeating them.
+_MOVING = (broadcast_in_dim_p, concatenate_p)
+
+
+def _moved(moving: Primitive, params: dict[str, Any], numbers: Sequence[Numbers]) -> Numbers:
+    """The numbers of a result that only has elements of the operands: the operation, applied."""
+    if any(x is None for x in numbers):
+        return None
+    distinct, places = np.unique(
+        np.concatenate([np.ravel(x) for x in numbers if x is not None]), return_inverse=True
+    )
+    parts = np.split(
+        places.astype(np.int32), np.cumsum([x.size for x in numbers if x is not None])[:-1]
+    )
+    operands = [
+        as_array(part.reshape(x.shape))
+        for part, x in zip(parts, numbers, strict=True)
+        if x is not None
+    ]
+    with using_trace(bottom_trace()), _not_following():
+        out = moving.bind(*operands, **params)
+    return distinct[np.asarray(out)] if type(out) is Array else None
+
+
+def _not_following() -> Any:
+    return config.override(debug_key_reuse=False, debug_nans=False, debug_infs=False)
+
+
+# ---- reading programs ----------------------------------------------------------------------------
+
+
+class Reader:
+    """Follows keys through programs; `used` says for each number which operation used it where."""
+
+    __slots__ = ("used",)
+
+    def __init__(self, used: MutableMapping[int, tuple[str, str]]) -> None:
+        self.used = used
+
+    def program(self, jaxpr: Jaxpr, inputs: Sequence[Numbers], source: Any = None) -> list[Numbers]:
+        """The numbers of a program's results. `source` is where it is applied, for programs of
+        weft's own, whose lines nobody wants to see."""
+        known: dict[Var, Numbers] = {}
+        for var, numbers in zip(jaxpr.inputs, inputs, strict=True):
+            if numbers is None and _is_key(var.type):
+                numbers = _new(var.type.shape)
+            known[var] = numbers
+        for eqn in jaxpr.eqns:
+            operands = [None if isinstance(x, Literal) else known.get(x) for x in eqn.inputs]
+            types = [out.type for out in eqn.outputs]
+            where = source if eqn.primitive is use_key_p else eqn.source
+            found = self.application(eqn.primitive, eqn.params, operands, types, where)
+            for var, numbers in zip(eqn.outputs, found, strict=True):
+                known[var] = numbers
+        return [None if isinstance(x, Literal) else known.get(x) for x in jaxpr.outputs]
+
+    def application(
+        self,
+        applied: Primitive,
+        params: dict[str, Any],
+        operands: Sequence[Numbers],
+        types: Sequence[ArrayType],
+        source: Any,
+    ) -> list[Numbers]:
+        """The numbers of the results of one application."""
+        if applied is use_key_p:
+            self.use(operands[0], params["operation"], source)
+            return [operands[0]]
+        rule = _RULES.get(applied)
+        if applied is key_bits_p:
+            keys = operands[0]
+            found = [None if keys is None else _words(keys, types[0].shape[keys.ndim :])]
+        elif applied is wrap_key_bits_p:
+            found = [_keys_of(operands[0], params["dtype"].key_shape)]
+        elif rule is not None:
+            found = rule(self, operands, source, **params)
+        elif jaxprs_in(params):
+            found = self.other(params, operands, source) or [None] * len(types)
+        elif len(types) == 1 and (applied in rules.moves or applied in _MOVING) and operands:
+            found = [_moved(applied, params, operands)]
+        else:
+            found = [None] * len(types)
+        return [
+            _new(type.shape)
+            if _is_key(type) and (numbers is None or numbers.shape != type.shape)
+            else numbers
+            for numbers, type in zip(found, types, strict=True)
+        ]
+
+    def use(self, keys: Numbers, operation: str, source: Any) -> None:
+        """Marks keys as used. Raises KeyReuseError for one that is marked already."""
+        if keys is None or sources.in_backward_pass(source):
+            return  # A backward pass computes again what was computed before.
+        where = sources.describe(source)
+        for number in keys.ravel().tolist():
+            before = self.used.get(number)
+            if before is not None:
+                raise _reused(operation, where, before)
+            self.used[number] = (operation, where)
+
+    def other(
+        self, params: dict[str, Any], operands: Sequence[Numbers], source: Any
+    ) -> list[Numbers] | None:
+        """An application that holds programs: of one, with the same inputs, the results'."""
+        programs = jaxprs_in(params)
+        if len(programs) == 1 and len(programs[0].inputs) == len(operands):
+            return self.blocks(programs[0], operands, source)
+        for program in programs:
+            self.program(program, [None] * len(program.inputs), source)
+        return None
+
+    def blocks(self, jaxpr: Jaxpr, operands: Sequence[Numbers], source: Any) -> list[Numbers]:
+        """A program whose inputs may be parts of the operands, as those of shard_map are: it reads
+        the first, and what it uses of that is used of all."""
+        parts: list[Numbers] = []
+        for numbers, var in zip(operands, jaxpr.inputs, strict=True):
+            cut = numbers
+            if numbers is not None and _is_key(var.type) and numbers.shape != var.type.shape:
+                cut = numbers[tuple(slice(n) for n in var.type.shape)]
+            parts.append(cut)
+        outs = self.program(jaxpr, parts, source)
+        for numbers, cut in zip(operands, parts, strict=True):
+            if numbers is not None and cut is not None and numbers.shape != cut.shape and cut.size:
+                self.spread(cut, numbers)
+        return outs
+
+    def spread(self, part: np.ndarray[Any, Any], whole: np.ndarray[Any, Any]) -> None:
+        """What used a part has used the whole."""
+        if part.dtype.names is not None:
+            return
+        use = next((self.used[i] for i in part.ravel().tolist() if i in self.used), None)
+        if use is not None:
+            own = set(part.ravel().tolist())
+            for number in whole.ravel().tolist():
+                if number not in own:
+                    self.used.setdefault(number, use)
+
+
+def _reused(operation: str, where: str, before: tuple[str, str]) -> KeyReuseError:
+    first, line = before
+    return KeyReuseError(
+        f"{operation} uses a random key that {first} has used before",
+        operation=operation,
+        got=f"a key that was used by {first} at {line}, and by {operation} at {where}",
+        wanted="a new key for each draw and each split",
+        fix=Fix(
+            "split",
+            "split the key first: first, second = weft.random.split(key); where the same numbers "
+            "are wanted again, use weft.random.clone(key)",
+            {},
+        ),
+    )
+
+
+# ---- what holds programs -------------------------------------------------------------------------
+
+
+def _read_jit(reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any) -> Any:
+    return reader.program(params["jaxpr"], operands, source)
+
+
+def _read_checkpoint(
+    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
+) -> list[Numbers]:
+    jaxpr = params["jaxpr"]
+    if params["again"]:  # computed before
+        return [None] * len(jaxpr.outputs)
+    return reader.program(jaxpr, operands, source)
+
+
+def _read_branches(
+    reader: Reader, operands: Sequence[Numbers], source: Any, *, branches: Sequence[Jaxpr], **_: Any
+) -> list[Numbers]:
+    """One of the branches runs: a key is used where one of them uses it."""
+    found, used = [], []
+    for branch in branches:
+        own: ChainMap[int, tuple[str, str]] = ChainMap({}, reader.used)
+        found.append(Reader(own).program(branch, operands[1:], source))
+        used.append(own.maps[0])
+    for some in used:
+        reader.used.update(some)
+    return [
+        one[0] if all(x is not None and np.array_equal(x, one[0]) for x in one) else None
+        for one in zip(*found, strict=True)
+    ]
+
+
+def _read_scan(
+    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
+) -> list[Numbers]:
+    jaxpr, loop = params.pop("jaxpr"), Loop(**params)
+    consts, carry, xs = loop.split(operands)
+    rest = [None] * (len(jaxpr.outputs) - loop.num_carry)
+    for i in range(min(loop.length, 2)):
+        rows = [None if x is None else x[i] for x in xs]
+        outs = reader.program(jaxpr, [*consts, *carry, *rows], source)
+        carry = outs[: loop.num_carry]
+        for x, row in zip(xs, rows, strict=True):
+            if i and x is not None and row is not None:
+                reader.spread(row, x)
+    return [*carry, *rest]
+
+
+def _read_while(
+    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
+) -> list[Numbers]:
+    n = params["cond_nconsts"]
+    m = n + params["body_nconsts"]
+    tests, consts, carry = list(operands[:n]), list(operands[n:m]), list(operands[m:])
+    for _ in range(2):
+        reader.program(params["cond_jaxpr"], [*tests, *carry], source)
+        carry = reader.program(params["body_jaxpr"], [*consts, *carry], source)
+    return carry
+
+
+def _read_shard_map(
+    reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
+) -> list[Numbers]:
+    programs = jaxprs_in(params)
+    outs = reader.blocks(programs[0], operands, source)
+    return [None] * len(outs)
+
+
+_RULES: dict[Primitive, Rule] = {
+    clone_key_p: lambda reader, operands, source: [None],
+    jit_p: _read_jit,
+    remat_p: _read_checkpoint,
+    cond_p: _read_branches,
+    scan_p: _read_scan,
+    while_p: _read_while,
+    shard_map_p: _read_shard_map,
+}
+
+
+# ---- what is evaluated at once -------------------------------------------------------------------
+
+# What used the keys of this process; arrays by their identity, as long as they live.
+_used: dict[int, tuple[str, str]] = {}
+_numbers: dict[int, tuple[weakref.ref[Array], np.ndarray[Any, Any]]] = {}
+
+
+def _numbers_of(value: Any) -> Numbers:
+    if type(value) is not Array:
+        return None
+    found = _numbers.get(id(value))
+    if found is not None and found[0]() is value:
+        return found[1]
+    if not _is_key(value.type):
+        return None
+    made = _new(value.type.shape)
+    _remember(value, made)
+    return made
+
+
+def _remember(value: Array, numbers: np.ndarray[Any, Any]) -> None:
+    place = id(value)
+    _numbers[place] = (weakref.ref(value, lambda _: _numbers.pop(place, None)), numbers)
+
+
+def follow_application(
+    applied: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any]
+) -> None:
+    """Follows keys through an application that was evaluated. Raises KeyReuseError."""
+    operands = [_numbers_of(x) for x in args]
+    types = [type_of(x) for x in outs]
+    holds = bool(jaxprs_in(params))
+    if not holds and all(x is None for x in operands) and not any(map(_is_key, types)):
+        return
+    found = Reader(_used).application(applied, params, operands, types, sources.current())
+    _remember_all(outs, found)
+
+
+def follow_program(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Follows keys through a compiled call. Raises KeyReuseError."""
+    found = Reader(_used).program(jaxpr, [_numbers_of(x) for x in inputs])
+    if len(found) == len(outs):
+        _remember_all(outs, found)
+
+
+def _remember_all(outs: Sequence[Any], found: Sequence[Numbers]) -> None:
+    for out, numbers in zip(outs, found, strict=True):
+        if numbers is not None and type(out) is Array:
+            _remember(out, numbers)
+
+
+set_follow(follow_application, follow_program)

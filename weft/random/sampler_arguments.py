@@ -1,0 +1,232 @@
+"""Checks of the arguments that functions of `weft.random` share: keys, shapes, dtypes …"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.arrays.array import as_array
+from weft.core.types import type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.ops.structural.extended_dtypes import KeyDType
+from weft.random.threefry import THREEFRY
+
+__all__ = [
+    "check_dtype",
+    "check_key",
+    "check_keys",
+    "check_parameter",
+    "check_shape",
+    "check_shape_of_parameters",
+    "parametric",
+]
+
+Arrays = tuple[Any, ...]
+Static = tuple[Any, ...]
+Shape = tuple[int, ...]
+
+_MAKE = Fix("key", "make a key first: weft.random.key(0)", {"seed": 0})
+
+
+def check_keys(operation: str, keys: Any) -> tuple[Any, Shape]:
+    """Keys (typed, or uint32 bits of the default generator) and the shape of the array of keys.
+
+    Raises WeftTypeError for anything else.
+    """
+    wanted = "a random key, made by weft.random.key or weft.random.split"
+    dtype = getattr(keys, "dtype", None)
+    no_numbers = isinstance(dtype, np.dtype) and dtype.kind in "OSUMm"
+    if not isinstance(dtype, (np.dtype, KeyDType)) or no_numbers:
+        raise WeftTypeError(
+            f"{operation} takes a random key first, not {_described(keys)}",
+            operation=operation,
+            got=_described(keys),
+            wanted=wanted,
+            fix=_seed_fix(keys),
+        )
+    if isinstance(keys, (np.ndarray, np.generic)):
+        keys = as_array(keys)
+    of = type_of(keys)
+    if isinstance(of.dtype, KeyDType):
+        return keys, of.shape
+    inner = THREEFRY.key_shape
+    if of.dtype != np.uint32 or of.shape[-len(inner) :] != inner:
+        raise DTypeError(
+            f"{operation} takes a random key first, not {of}",
+            operation=operation,
+            got=str(of),
+            wanted=f"{wanted} (or its bits, of type u32[{','.join(map(str, inner))}])",
+            fix=_MAKE,
+        )
+    return keys, of.shape[: -len(inner)]
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (bool, int, float, complex)):
+        return f"the Python number {value!r}"
+    return f"{value!r:.60} of class {type(value).__name__}"
+
+
+def _seed_fix(value: Any) -> Fix:
+    if type(value) is int:
+        return Fix("key", f"make a key of the number: weft.random.key({value})", {"seed": value})
+    return _MAKE
+
+
+def check_key(operation: str, key: Any) -> Any:
+    """One key. Raises ShapeError for an array of several."""
+    key, shape = check_keys(operation, key)
+    if shape:
+        called = operation if "." in operation else f"weft.random.{operation}"
+        raise ShapeError(
+            f"{operation} takes one key, not an array of keys of shape {shape}",
+            operation=operation,
+            got=f"keys of shape {shape}",
+            wanted="one key",
+            fix=Fix(
+                "vmap",
+                f"use one of them (keys[0]), or map over them: weft.vmap({called})",
+                {"shape": shape},
+            ),
+        )
+    return key
+
+
+def check_shape(operation: str, shape: Any) -> Shape:
+    """A shape from an int or a sequence of ints. Raises ShapeError for a negative length."""
+    try:
+        given = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+        found = tuple(operator.index(size) for size in given)
+    except TypeError as error:
+        if isinstance(error, WeftTypeError):
+            raise  # a traced length: the error says what to do
+        raise WeftTypeError(
+            f"{operation}: a shape is an int or a tuple of ints",
+            operation=operation,
+            got=f"shape={shape!r:.60}",
+            wanted="a shape such as (3, 4)",
+        ) from None
+    if any(size < 0 for size in found):
+        raise ShapeError(
+            f"{operation}: the lengths of a shape are not negative",
+            operation=operation,
+            got=f"shape={found}",
+            wanted="lengths of 0 or more",
+        )
+    return found
+
+
+def check_dtype(
+    operation: str, dtype: Any, accepts: frozenset[Any], default: Callable[[], Any], kind: str
+) -> Any:
+    """A dtype among those accepted; None stands for the default."""
+    if dtype is None:
+        return default()
+    try:
+        found = dtypes.parse(dtype)
+    except DTypeError as error:
+        error.operation = operation
+        raise
+    if found not in accepts:
+        name = default().name
+        raise DTypeError(
+            f"{operation} draws {kind}, which {dtypes.short_name(found)} does not hold",
+            operation=operation,
+            got=f"dtype={dtypes.short_name(found)}",
+            wanted="a dtype among " + ", ".join(sorted(d.name for d in accepts)),
+            fix=Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name}),
+        )
+    return found
+
+
+def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:
+    """A parameter of a distribution: an array, a tracer or a number. Raises WeftTypeError."""
+    of = getattr(value, "type", None)
+    if isinstance(value, np.generic):
+        value = np.asarray(value)  # of default width, as all of NumPy's arrays
+    if isinstance(value, (bool, int, float, np.ndarray)):
+        of = type_of(value)  # numbers stay what they are, and so are literals in a traced program
+    if of is None or not isinstance(of.dtype, np.dtype):
+        fix = None
+        if isinstance(value, (list, tuple)):
+            fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": name})
+        raise WeftTypeError(
+            f"{operation}: {name} is a number or an array of numbers",
+            operation=operation,
+            got=f"{name}={value!r:.60} of class {type(value).__name__}",
+            wanted="a number or an array of numbers",
+            fix=fix,
+        )
+    if of.dtype in dtypes.COMPLEX and not complex_numbers:
+        raise DTypeError(
+            f"{operation}: {name} is a real number or an array of those",
+            operation=operation,
+            got=f"{name} of type {of}",
+            wanted="real numbers",
+        )
+    return value
+
+
+def check_shape_of_parameters(
+    operation: str, shape: Any, names: tuple[str, ...], values: Arrays
+) -> Shape:
+    """The shape of the result: the one asked for, to which all parameters have to broadcast; None
+    stands for the one to which they broadcast together."""
+    shapes = [type_of(value).shape for value in values]
+    if shape is not None:
+        shape = check_shape(operation, shape)
+    try:
+        joined = np.broadcast_shapes(*shapes, *(() if shape is None else (shape,)))
+    except ValueError:
+        joined = None
+    if joined is None or (shape is not None and joined != shape):
+        described = ", ".join(f"{n} of shape {s}" for n, s in zip(names, shapes, strict=True))
+        raise ShapeError(
+            f"{operation}: the parameters do not broadcast "
+            + ("together" if shape is None else f"to shape {shape}"),
+            operation=operation,
+            got=described + ("" if shape is None else f", shape={shape}"),
+            wanted="shapes that broadcast together, and to the shape of the result",
+            fix=None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined}),
+        )
+    return joined
+
+
+_KINDS: dict[str, tuple[frozenset[Any], Callable[[], Any]]] = {
+    "real numbers": (dtypes.FLOATING, dtypes.default_float),
+    "real or complex numbers": (dtypes.INEXACT, dtypes.default_float),
+    "integers": (dtypes.INTEGER, dtypes.default_int),
+    "random bits": (dtypes.UNSIGNED, dtypes.default_uint),
+    "signs": (dtypes.NUMERIC - dtypes.UNSIGNED, dtypes.default_int),
+}
+
+
+def parametric(
+    kind: str, *names: str
+) -> Callable[[str, Arrays, Static], tuple[Arrays, tuple[Shape, Any]]]:
+    """The check of a sampler of (key, *parameters) with the static parameters (shape, dtype)."""
+    accepts, default = _KINDS[kind]
+
+    def check(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, tuple[Shape, Any]]:
+        key = check_key(operation, arrays[0])
+        values = tuple(
+            check_parameter(operation, name, value)
+            for name, value in zip(names, arrays[1:], strict=True)
+        )
+        shape, dtype = static
+        dtype = check_dtype(operation, dtype, accepts, default, kind)
+        if dtype == dtypes.float64 and dtypes.default_float() != dtype:
+            # A Python number is as exact as the result.
+            values = tuple(np.float64(x) if type(x) in (int, float) else x for x in values)
+        if names:
+            return (key, *values), (
+                check_shape_of_parameters(operation, shape, names, values),
+                dtype,
+            )
+        return (key,), (check_shape(operation, shape), dtype)
+
+    return check

@@ -1,0 +1,374 @@
+"""What weft asks of a runtime: the abstract backend, and the plain data that goes in and out of it.
+
+Everything above this package reaches devices through a `Backend`. `pjrt.py` implements it with
+jaxlib, `fake.py` with NumPy alone, so that tracing, caching and transformations are tested without
+a device. A *buffer* is the backend's own object for an array on one device or spread over several;
+the code above only holds it and hands it back. A *device* has `id`, `process_index`, `platform`
+and `device_kind`. A *placement* says on which devices an array lies and how it is split over them.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.base.util import bytes_text
+from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
+
+__all__ = ["Backend", "CompileOptions", "DeviceLayout", "Executable", "MemoryStats"]
+
+Buffer = Any
+Device = Any
+Placement = Any
+Assignment = np.ndarray[Any, Any] | None
+OptionValue = str | bool | int | float
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileOptions:
+    """How to compile a module: hashable, so that it can be part of a cache's key.
+
+    `device_ids` are the devices that run the partitions, in order; without them the first ones do.
+    `fast_compile` is for programs of one operation, where compiling costs more than optimizing
+    saves. `compiler_options` are XLA's own, by name, and may be given as a mapping.
+    `brief`: the program is sure to end within a moment.
+    `host_callbacks` are the Python functions that the module's callback operations call by index,
+    each from NumPy arrays to a tuple of NumPy arrays; they live as long as the executable does.
+    """
+
+    num_partitions: int = 1
+    device_ids: tuple[int, ...] | None = None
+    fast_compile: bool = False
+    compiler_options: Any = ()
+    host_callbacks: tuple[Callable[..., Any], ...] = ()
+    brief: bool = False
+
+    def __post_init__(self) -> None:
+        given = self.compiler_options
+        pairs: Iterable[tuple[str, OptionValue]]
+        pairs = given.items() if isinstance(given, Mapping) else given
+        object.__setattr__(self, "compiler_options", tuple(sorted(pairs)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class MemoryStats:
+    """What a compiled program needs on each device, in bytes.
+
+    `alias_size_in_bytes` is the part of the results that lies in the memory of donated arguments.
+    The fields that begin with `host_` count memory of the host that a program on an accelerator
+    needs besides.
+
+    >>> MemoryStats(4096, 4096, 0, 4096, 100, 8192)
+    MemoryStats(arguments=4.0 KiB, outputs=4.0 KiB, aliased=4.0 KiB, temporaries=0 B,
+                generated_code=100 B, peak=8.0 KiB)
+    """
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    alias_size_in_bytes: int
+    generated_code_size_in_bytes: int
+    peak_memory_in_bytes: int
+    host_argument_size_in_bytes: int = 0
+    host_output_size_in_bytes: int = 0
+    host_temp_size_in_bytes: int = 0
+    host_alias_size_in_bytes: int = 0
+    host_generated_code_size_in_bytes: int = 0
+
+    def __repr__(self) -> str:
+        shown = {
+            "arguments": self.argument_size_in_bytes,
+            "outputs": self.output_size_in_bytes,
+            "aliased": self.alias_size_in_bytes,
+            "temporaries": self.temp_size_in_bytes,
+            "generated_code": self.generated_code_size_in_bytes,
+            "peak": self.peak_memory_in_bytes,
+        }
+        on_host = {
+            "host_arguments": self.host_argument_size_in_bytes,
+            "host_outputs": self.host_output_size_in_bytes,
+            "host_aliased": self.host_alias_size_in_bytes,
+            "host_temporaries": self.host_temp_size_in_bytes,
+            "host_generated_code": self.host_generated_code_size_in_bytes,
+        }
+        shown.update({name: size for name, size in on_host.items() if size})
+        fields = ", ".join(f"{name}={bytes_text(size)}" for name, size in shown.items())
+        return f"MemoryStats({fields})"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """How a device orders an array's elements: dimensions from outermost to innermost, and
+    tiles."""
+
+    major_to_minor: tuple[int, ...]
+    tiling: tuple[tuple[int, ...], ...] = ()
+
+
+class Executable(abc.ABC):
+    """A compiled program, loaded on its devices.
+
+    `execute(buffers).consume_with_handlers(handlers)` is what `run` does, explaining errors.
+    Code that is called often may bind the two attributes and do it itself (see `Backend.fault`).
+    """
+
+    __slots__ = ("__weakref__", "execute", "handlers", "options", "out_types")
+
+    execute: Callable[[Sequence[Buffer]], Any]
+    handlers: list[Any]
+    options: CompileOptions
+    out_types: tuple[ArrayTypeLike, ...]
+
+    @abc.abstractmethod
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Starts the program and returns its results, which may still be being computed.
+
+        Raises DeletedArrayError for an argument that was deleted or donated, and WeftError for what
+        fails at once (such as a callback on the CPU); what fails later is raised where results are
+        waited for.
+        """
+
+    @abc.abstractmethod
+    def run_to_end(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Runs the program and waits for it, for the arguments before it and for effects too.
+
+        For programs that call Python functions: an exception that one of them raises is raised
+        here, with its traceback. Otherwise raises what `run` does.
+        """
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """A text that is equal for equal programs."""
+
+    @abc.abstractmethod
+    def serialize(self) -> bytes:
+        """The program for `Backend.deserialize` of the same release, on the same kind of device."""
+
+    @abc.abstractmethod
+    def as_text(self) -> str:
+        """The optimized program."""
+
+    @abc.abstractmethod
+    def cost_analysis(self) -> dict[str, float]:
+        """The compiler's estimates, such as `flops` and `bytes accessed`."""
+
+    @abc.abstractmethod
+    def memory_stats(self) -> MemoryStats:
+        """What the program needs in memory."""
+
+    @abc.abstractmethod
+    def input_aliases(self) -> dict[int, int]:
+        """Which results the compiler put into the memory of an argument: from the argument's number
+        to the result's."""
+
+    @property
+    @abc.abstractmethod
+    def native(self) -> Any:
+        """The runtime's own object for the program."""
+
+    @abc.abstractmethod
+    def parameter_layouts(self) -> list[DeviceLayout]:
+        """The layouts the program expects its arguments in."""
+
+    @abc.abstractmethod
+    def output_layouts(self) -> list[DeviceLayout]:
+        """The layouts of the program's results."""
+
+    @abc.abstractmethod
+    def parameter_assignments(self) -> list[Assignment]:
+        """How the program wants its arguments to be split: see `device_placement.tiled`.
+
+        The numbers in an assignment are those of partitions.
+        """
+
+    @abc.abstractmethod
+    def output_assignments(self) -> list[Assignment]:
+        """How the program's results are split: see `device_placement.tiled`."""
+
+
+class Backend(abc.ABC):
+    """Devices of one platform, and what can be done with them.
+
+    `runtime_fault` is the class of the exceptions that `Executable.execute` raises; code that calls
+    it directly catches those and raises what `fault` makes of them.
+    """
+
+    platform: str
+    runtime_fault: type[Exception]
+
+    @abc.abstractmethod
+    def devices(self) -> list[Device]:
+        """All devices, those of other processes too, in order of their numbers."""
+
+    @abc.abstractmethod
+    def local_devices(self) -> list[Device]:
+        """The devices of this process."""
+
+    @property
+    @abc.abstractmethod
+    def process_index(self) -> int:
+        """The number of this process."""
+
+    @property
+    @abc.abstractmethod
+    def process_count(self) -> int:
+        """How many processes work together."""
+
+    @property
+    def default_device(self) -> Device:
+        """The first device of this process."""
+        return self.local_devices()[0]
+
+    # -- placements --
+
+    @abc.abstractmethod
+    def single(self, device: Device) -> Placement:
+        """The placement on one device."""
+
+    @abc.abstractmethod
+    def tiled(
+        self, devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None
+    ) -> Placement:
+        """The placement over several devices; see `device_placement.tiled`."""
+
+    # -- buffers --
+
+    @abc.abstractmethod
+    def put(
+        self, array: np.ndarray[Any, Any], array_type: ArrayTypeLike, device: Device, copy: bool
+    ) -> Buffer:
+        """A NumPy array on a device. Unless `copy` is False, later changes to it have no effect."""
+
+    @abc.abstractmethod
+    def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """A NumPy array with anything in it, which `put` without `copy` can take as it is."""
+
+    @abc.abstractmethod
+    def put_shards(
+        self,
+        shards: Sequence[np.ndarray[Any, Any]],
+        array_type: ArrayTypeLike,
+        placement: Placement,
+        devices: Sequence[Device],
+        copy: bool,
+    ) -> Buffer:
+        """One array from the blocks that this process's devices get, in the order of `devices`."""
+
+    @abc.abstractmethod
+    def assemble(
+        self, buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement
+    ) -> Buffer:
+        """One array from buffers that already lie on the devices of a placement."""
+
+    @abc.abstractmethod
+    def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
+        """The memory of a buffer as another array, with the devices in the same order."""
+
+    @abc.abstractmethod
+    def shards(self, buffer: Buffer) -> list[Buffer]:
+        """The single-device buffers of this process that an array consists of."""
+
+    @abc.abstractmethod
+    def replica(self, buffer: Buffer) -> Buffer:
+        """The single-device buffer on one device of this process, of an array of which every device
+        holds a copy."""
+
+    @abc.abstractmethod
+    def to_numpy(self, buffer: Buffer) -> np.ndarray[Any, Any]:
+        """The values of a single-device buffer: read-only, without a copy where possible. Waits."""
+
+    @abc.abstractmethod
+    def copy_to_device(self, buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:
+        """A single-device buffer on another device."""
+
+    @abc.abstractmethod
+    def copy_to_host_async(self, buffer: Buffer) -> None:
+        """Starts bringing a single-device buffer to the host, for a later `to_numpy`."""
+
+    @abc.abstractmethod
+    def block_until_ready(self, buffers: Sequence[Buffer]) -> None:
+        """Waits until all are computed; an error in computing one of them is raised here."""
+
+    @abc.abstractmethod
+    def is_ready(self, buffer: Buffer) -> bool:
+        """Whether the values are there."""
+
+    @abc.abstractmethod
+    def delete(self, buffer: Buffer) -> None:
+        """Frees the memory now."""
+
+    @abc.abstractmethod
+    def is_deleted(self, buffer: Buffer) -> bool:
+        """Whether the memory was freed or given away."""
+
+    @abc.abstractmethod
+    def fault(self, error: Exception, buffers: Sequence[Buffer]) -> WeftError:
+        """The error for the user when running a program on these buffers failed."""
+
+    @abc.abstractmethod
+    def device_of(self, buffer: Buffer) -> Device:
+        """The device of a single-device buffer."""
+
+    @abc.abstractmethod
+    def nbytes(self, buffer: Buffer) -> int:
+        """The memory taken, over all devices of this process."""
+
+    @abc.abstractmethod
+    def unsafe_pointer(self, buffer: Buffer) -> int:
+        """The address of a single-device buffer."""
+
+    @abc.abstractmethod
+    def layout(self, buffer: Buffer) -> DeviceLayout:
+        """How the buffer's elements are ordered in memory."""
+
+    @abc.abstractmethod
+    def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
+        """A DLPack capsule that shares the memory of a single-device buffer."""
+
+    @abc.abstractmethod
+    def from_dlpack(self, source: Any, type_factory: Callable[..., ArrayTypeLike]) -> Buffer:
+        """A buffer that shares the memory of a DLPack capsule or exporter."""
+
+    # -- programs --
+
+    @abc.abstractmethod
+    def compile(
+        self,
+        module: ir.Module,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device] | None = None,
+        out_placements: Sequence[Placement] | None = None,
+    ) -> Executable:
+        """Compiles a module; see `weft.runtime.compile.compile_module`."""
+
+    @abc.abstractmethod
+    def to_hlo(self, module: ir.Module) -> Any:
+        """A module as the runtime's own object for HLO, before any optimization."""
+
+    @abc.abstractmethod
+    def hlo_text(self, module: ir.Module) -> str:
+        """A module as the text of HLO, before any optimization."""
+
+    @abc.abstractmethod
+    def estimated_cost(self, module: ir.Module) -> dict[str, float]:
+        """The compiler's estimates for a module that is not optimized, such as `flops`."""
+
+    @abc.abstractmethod
+    def deserialize(
+        self,
+        data: bytes,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device] | None = None,
+        out_placements: Sequence[Placement] | None = None,
+    ) -> Executable:
+        """Loads what `Executable.serialize` gave. Only trusted bytes: they hold machine code."""

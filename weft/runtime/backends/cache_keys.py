@@ -1,0 +1,138 @@
+"""Compiling with XLA, except what the cache of compiled programs has from an earlier process.
+
+A key is a digest of everything that decides what XLA makes: the module without the lines it was
+written in, all of XLA's options, its release and its devices, the processor that machine code is
+made for. Nothing in it depends on the process, so that equal programs have equal keys everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.base.timing import charged
+from weft.runtime.backends import disk_cache
+from weft.runtime.backends.device_placement import device_list
+from weft.runtime.backends.pjrt_buffers import RuntimeFault
+from weft.runtime.jaxlib.native import version_text
+from weft.runtime.stablehlo.mlir import bytecode, bytecode_without_locations, ir
+
+__all__ = ["load_or_compile", "program_key"]
+
+Device = Any
+Compile = Callable[[], Any]
+
+_log = logging.getLogger("weft")
+
+# Counted up when a key or what is stored under it comes to mean something else.
+_MAKER = f"weft 1, jaxlib {version_text}"
+
+# What the kernel says of a processor, without how fast it happens to run.
+_PROCESSOR = (
+    "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
+    "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features", "isa",
+)  # fmt: skip
+
+
+def load_or_compile(
+    client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
+) -> tuple[Any, Compile | None]:
+    """A program without host callbacks, loaded; and what compiles it, if that was not done now.
+
+    A program from the cache computes the same, but its text names the lines of whoever compiled it
+    first. `threads` is how many the CPU client computes with: XLA splits loops accordingly.
+    """
+    on = device_list(tuple(devices))
+    make = functools.partial(client.compile_and_load, bytecode(module), on, native)
+    cache = disk_cache.current() if _may_be_kept(client, native, devices) else None
+    if cache is None:
+        return make(), None
+    key = program_key(client, module, native, devices, threads)
+    found = cache.load(key, _MAKER)
+    if found is not None:
+        try:
+            with charged("loading"):
+                return client.deserialize_executable(found, on, native), make
+        except RuntimeFault as error:
+            cache.refuse(key, f"XLA does not take it ({error})")
+    loaded = make()
+    try:
+        data: bytes = loaded.serialize()
+    except RuntimeFault as error:
+        _log.debug("compiled program %s cannot be kept: %s", key, error)
+    else:
+        cache.store(key, _MAKER, data)
+    return loaded, None
+
+
+def _may_be_kept(client: Any, native: Any, devices: Sequence[Device]) -> bool:
+    """Not a part of a program that several processes run: each would have to find its own. And who
+    asks XLA to dump what it does wants it done."""
+    here = client.process_index()
+    if any(device.process_index != here for device in devices):
+        return False
+    if any(name.startswith("xla_dump") for name, _ in native.env_option_overrides):
+        return False
+    return not native.executable_build_options.debug_options.xla_dump_to
+
+
+def program_key(
+    client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
+) -> str:
+    """The digest of everything that decides what XLA makes of a module."""
+    digest = hashlib.sha256()
+    parts = (
+        *_surroundings(client),
+        *(f"{device.device_kind}" for device in devices),
+        str(threads if client.platform == "cpu" else 0),
+        native.SerializeAsString(),  # with the numbers of the devices and what XLA_FLAGS says
+        bytecode_without_locations(module),
+    )
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _surroundings(client: Any) -> tuple[str, ...]:
+    """What is the same for all programs of a process."""
+    machine = _processor() if client.platform == "cpu" else ""
+    # XLA_FLAGS is among a program's options; the memory of a client changes no program.
+    environment = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if (name.startswith(("XLA_", "TF_XLA_")) or name == "NVIDIA_TF32_OVERRIDE")
+        and name != "XLA_FLAGS"
+        and not name.startswith("XLA_PYTHON_CLIENT_")
+    ]
+    return (
+        _MAKER,
+        client.platform,
+        str(client.platform_version),
+        machine,
+        "\n".join(environment),
+    )
+
+
+def _processor() -> str:
+    """The processor that XLA generates code for: it uses every feature of it."""
+    found = [sys.platform, platform.machine()]
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not line.strip():  # All cores are alike; a large machine has hundreds.
+                    break
+                name, _, value = line.partition(":")
+                if name.strip() in _PROCESSOR:
+                    found.append(f"{name.strip()}:{value.strip()}")
+    except OSError:
+        found += [platform.processor(), platform.version()]
+    return "\n".join(found)

@@ -1,0 +1,93 @@
+"""XLA's own description of how a value is split (its OpSharding message), taken apart and put
+together.
+
+The numbers in it are those of partitions: XLA knows no devices. The text is what stands in the
+`sharding` attribute of an HLO operation, the bytes are the message that XLA keeps in its modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.runtime.jaxlib.native import hlo_library
+
+__all__ = ["Parts", "make", "parse", "parts", "proto", "text"]
+
+_Type: Any = hlo_library.OpSharding.Type
+_SUBGROUPS = {
+    "replicated": _Type.REPLICATED,
+    "manual": _Type.MANUAL,
+    "unreduced": _Type.UNREDUCED,
+}
+_NAMES = {value: name for name, value in _SUBGROUPS.items()}
+
+
+class Parts(NamedTuple):
+    """What XLA says: of which kind, and where it is tiled the tile assignment, row by row."""
+
+    kind: str
+    tile_shape: tuple[int, ...]
+    partitions: tuple[int, ...]
+    subgroups: tuple[str, ...]
+
+
+def parse(source: str | bytes) -> Any:
+    """The sharding that a text or a message says. Raises ValueError for what is none."""
+    if isinstance(source, bytes):
+        message = hlo_library.OpSharding()
+        try:
+            message.ParseFromString(source)
+            # What it cannot read it leaves out without a word.
+            if len(message.SerializeToString()) != len(source):
+                raise ValueError("the bytes are no OpSharding message")
+            return hlo_library.HloSharding.from_proto(message)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(str(error)) from None
+    try:
+        return hlo_library.HloSharding.from_string(source)
+    except (ValueError, RuntimeError) as error:  # XLA's own class of errors is the second
+        raise ValueError(str(error)) from None
+
+
+def parts(found: Any) -> Parts:
+    """A sharding taken apart. Raises ValueError for one of several values (a tuple)."""
+    if found.tuple_elements():
+        raise ValueError("it says how several values are split")
+    for kind in ("replicated", "manual", "unknown", "unreduced"):
+        if getattr(found, f"is_{kind}")():
+            return Parts(kind, (), (), ())
+    numbers = tuple(map(int, found.tile_assignment_devices()))
+    if found.is_maximal():
+        return Parts("maximal", (), numbers, ())
+    groups = tuple(_NAMES[group] for group in found.subgroup_types())
+    if not groups and found.replicate_on_last_tile_dim():
+        groups = ("replicated",)
+    return Parts("tiled", tuple(map(int, found.tile_assignment_dimensions())), numbers, groups)
+
+
+def make(wanted: Parts) -> Any:
+    """The sharding with these parts."""
+    sharding = hlo_library.HloSharding
+    if wanted.kind == "replicated":
+        return sharding.replicate()
+    if wanted.kind in ("manual", "unknown", "unreduced"):
+        return getattr(sharding, wanted.kind)()
+    if wanted.kind == "maximal":
+        return sharding.from_string(f"{{maximal device={wanted.partitions[0]}}}")
+    order: np.ndarray[Any, Any] = np.asarray(wanted.partitions, np.int64).reshape(wanted.tile_shape)
+    groups: Sequence[Any] = [_SUBGROUPS[name] for name in wanted.subgroups]
+    return sharding.subgroup_with_device_ordering(order, subgroup_types=groups)
+
+
+def text(found: Any) -> str:
+    """A sharding as XLA prints it."""
+    return str(found)
+
+
+def proto(found: Any) -> bytes:
+    """A sharding as a message."""
+    message: bytes = found.to_proto().SerializeToString()
+    return message

@@ -1,0 +1,283 @@
+"""The backend that runs programs with jaxlib: on the CPU in the wheel, on a GPU through a plugin.
+
+PJRT is XLA's interface to devices (https://openxla.org/xla/pjrt). The CPU client is part of
+jaxlib; a CUDA client comes as a shared library in a wheel of its own (`jax-cuda13-pjrt` or
+`jax-cuda12-pjrt`), which is looked for by the name of its module and loaded without importing any
+of its Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.errors import Fix, WeftValueError
+from weft.runtime import ffi_registry
+from weft.runtime.backends import device_placement, hlo, pjrt_buffers, pjrt_executable
+from weft.runtime.backends.backend import Backend, CompileOptions, Executable
+from weft.runtime.backends.xla_layouts import register_partitioner
+from weft.runtime.jaxlib.native import extension
+from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
+
+__all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
+
+Buffer = Any
+Device = Any
+Placement = Any
+
+plugin_apis: list[Any] = []
+"""The plugins that this process has loaded through weft, as the profiler wants to know them."""
+
+_CUDA_MODULES = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
+
+
+@dataclasses.dataclass(frozen=True)
+class Distributed:
+    """What a process needs to start its devices as part of a group of processes."""
+
+    client: Any
+    node_id: int
+    num_nodes: int
+    cpu_collectives: Any = None
+
+
+class JaxlibBackend(Backend):
+    """Devices of one platform behind a client of jaxlib."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.platform = client.platform
+        self._local: list[Device] = client.local_devices()
+        self._all: list[Device] = client.devices()
+        self._by_id = {device.id: device for device in self._all}
+        self._process_count = 1 + max(device.process_index for device in self._all)
+
+    def devices(self) -> list[Device]:
+        return list(self._all)
+
+    def local_devices(self) -> list[Device]:
+        return list(self._local)
+
+    @property
+    def default_device(self) -> Device:
+        return self._local[0]
+
+    @property
+    def process_index(self) -> int:
+        return int(self.client.process_index())
+
+    @property
+    def process_count(self) -> int:
+        return self._process_count
+
+    def single(self, device: Device) -> Placement:
+        return device_placement.single(device)
+
+    def tiled(
+        self, devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None
+    ) -> Placement:
+        return device_placement.tiled(devices, assignment)
+
+    # The functions that run most often are bound as they are, without a frame of their own.
+    put = staticmethod(pjrt_buffers.put)
+    put_shards = staticmethod(pjrt_buffers.put_shards)
+    assemble = staticmethod(pjrt_buffers.assemble)
+    host_memory = staticmethod(pjrt_buffers.host_memory)
+    replica = staticmethod(pjrt_buffers.replica)
+    relabel = staticmethod(pjrt_buffers.relabel)
+    shards = staticmethod(pjrt_buffers.shards)
+    to_numpy = staticmethod(pjrt_buffers.to_numpy)
+    copy_to_device = staticmethod(pjrt_buffers.copy_to_device)
+    copy_to_host_async = staticmethod(pjrt_buffers.copy_to_host_async)
+    block_until_ready = staticmethod(pjrt_buffers.block_until_ready)
+    is_ready = staticmethod(pjrt_buffers.is_ready)
+    device_of = staticmethod(pjrt_buffers.device_of)
+    nbytes = staticmethod(pjrt_buffers.nbytes)
+    unsafe_pointer = staticmethod(pjrt_buffers.unsafe_pointer)
+    layout = staticmethod(pjrt_buffers.layout)
+
+    fault = staticmethod(pjrt_buffers.fault)
+    runtime_fault = pjrt_buffers.RuntimeFault
+
+    def finish(self) -> None:
+        """Waits for programs and arrays that are still being computed, for a process that is about
+        to end: XLA's threads crash it where they go on after XLA's own data is gone. In a group of
+        processes they may wait for one that ended already, so nobody waits for them there."""
+        if self._process_count > 1:
+            return
+        pjrt_executable.wait_for_programs()
+        for buffer in self.client.live_arrays():
+            with contextlib.suppress(pjrt_buffers.RuntimeFault):  # nobody asked for its values
+                buffer.block_until_ready()
+
+    def delete(self, buffer: Buffer) -> None:
+        buffer.delete()
+
+    def is_deleted(self, buffer: Buffer) -> bool:
+        return pjrt_buffers.is_deleted(buffer)
+
+    def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
+        return pjrt_buffers.to_dlpack(buffer, stream)
+
+    def from_dlpack(self, source: Any, type_factory: Callable[..., ArrayTypeLike]) -> Buffer:
+        platform, number = pjrt_buffers.dlpack_platform(source)
+        same_kind = (platform == "cpu") == (self.platform == "cpu")
+        if not same_kind or number >= len(self._local):
+            raise WeftValueError(
+                "the array lies on a device that this backend does not have",
+                operation="from_dlpack",
+                got=f"{platform}:{number}",
+                wanted=f"one of {self._local}",
+            )
+        return pjrt_buffers.from_dlpack(source, type_factory, self._local[number])
+
+    def compile(
+        self,
+        module: ir.Module,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device] | None = None,
+        out_placements: Sequence[Placement] | None = None,
+    ) -> Executable:
+        chosen = self._chosen(options, devices)
+        return pjrt_executable.compile_module(
+            self.client, module, options, out_types, chosen, out_placements
+        )
+
+    def to_hlo(self, module: ir.Module) -> Any:
+        return hlo.computation(module)
+
+    def hlo_text(self, module: ir.Module) -> str:
+        return str(hlo.computation(module).as_hlo_text())
+
+    def estimated_cost(self, module: ir.Module) -> dict[str, float]:
+        return hlo.estimated_cost(self.client, module)
+
+    def deserialize(
+        self,
+        data: bytes,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device] | None = None,
+        out_placements: Sequence[Placement] | None = None,
+    ) -> Executable:
+        chosen = self._chosen(options, devices)
+        return pjrt_executable.deserialize(
+            self.client, data, options, out_types, chosen, out_placements
+        )
+
+    def _chosen(
+        self, options: CompileOptions, devices: Sequence[Device] | None
+    ) -> Sequence[Device]:
+        if devices is not None:
+            return devices
+        if options.device_ids is not None:
+            return [self._by_id[number] for number in options.device_ids]
+        if options.num_partitions == 1:
+            return self._local[:1]
+        return self._all[: options.num_partitions]
+
+
+# ---- starting ------------------------------------------------------------------------------------
+
+
+def start(platform: str, distributed: Distributed | None = None) -> JaxlibBackend:
+    """Starts the client of a platform ("cpu" or "cuda").
+
+    Raises WeftValueError where the platform's plugin is not installed or finds no device.
+    """
+    if platform == "cpu":
+        register_partitioner()
+        return JaxlibBackend(_cpu_client(distributed))
+    plugin = cuda_plugin() if platform == "cuda" else None
+    if plugin is None:
+        raise WeftValueError(
+            f"the platform {platform!r} is not available: no plugin for it is installed",
+            got=platform,
+            wanted="'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'",
+            fix=Fix("platform", "set WEFT_PLATFORMS=cpu, or install jax-cuda13-pjrt for CUDA"),
+        )
+    return JaxlibBackend(_cuda_client(plugin, distributed))
+
+
+def _cpu_client(distributed: Distributed | None) -> Any:
+    text = os.environ.get("WEFT_NUM_CPU_DEVICES")
+    # Without a number XLA itself reads --xla_force_host_platform_device_count from XLA_FLAGS.
+    count = _positive(text) if text else None
+    if distributed is None:
+        return extension.get_tfrt_cpu_client(asynchronous=True, num_devices=count)
+    return extension.get_tfrt_cpu_client(
+        asynchronous=True,
+        distributed_client=distributed.client,
+        node_id=distributed.node_id,
+        num_nodes=distributed.num_nodes,
+        collectives=distributed.cpu_collectives,
+        num_devices=count,
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.strip().isdigit() or int(text) == 0:
+        raise WeftValueError(
+            "WEFT_NUM_CPU_DEVICES is a positive whole number",
+            got=repr(text),
+            fix=Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it"),
+        )
+    return int(text)
+
+
+def cuda_plugin() -> Path | None:
+    """The CUDA plugin's library, if one is installed."""
+    for module in _CUDA_MODULES:
+        try:
+            found = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            continue
+        for folder in (found.submodule_search_locations or ()) if found else ():
+            library = Path(folder) / "xla_cuda_plugin.so"
+            if library.exists():
+                return library
+    return None
+
+
+def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
+    if not extension.pjrt_plugin_loaded("cuda"):
+        plugin_apis.append(extension.load_pjrt_plugin("cuda", str(plugin), None))
+    if not extension.pjrt_plugin_initialized("cuda"):
+        extension.initialize_pjrt_plugin("cuda")
+    ffi_registry.attach("cuda", str(plugin))
+    options: dict[str, Any] = {"platform_name": "cuda", **_memory_options()}
+    if distributed is not None:
+        options |= {"node_id": distributed.node_id, "num_nodes": distributed.num_nodes}
+    try:
+        return extension.get_c_api_client(
+            "cuda", options, distributed.client if distributed is not None else None
+        )
+    except pjrt_buffers.RuntimeFault as error:
+        raise WeftValueError(
+            f"the CUDA devices could not be started: {error}",
+            got="cuda",
+            fix=Fix("platform", "set WEFT_PLATFORMS=cpu to run on the CPU"),
+        ) from error
+
+
+def _memory_options() -> dict[str, Any]:
+    """How the plugin takes GPU memory, from the environment variables that XLA's users know."""
+    options: dict[str, Any] = {}
+    allocator = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR")
+    if allocator:
+        options["allocator"] = allocator.lower()
+    fraction = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+    if fraction:
+        options["memory_fraction"] = float(fraction)
+    preallocate = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE")
+    if preallocate:
+        options["preallocate"] = preallocate.lower() not in ("0", "false")
+    return options

@@ -1,0 +1,403 @@
+"""Compiling modules with XLA through jaxlib, and what a compiled program tells about itself.
+
+XLA does everything here: this file turns options into jaxlib's, errors into weft's, and binds what
+runs a program. Programs are compiled for one replica and any number of partitions, with Shardy as
+the partitioner (https://openxla.org/shardy).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.base.program_caches import program_loaded
+from weft.errors import Fix, WeftError, WeftValueError
+from weft.runtime.backends import hlo, host_callbacks
+from weft.runtime.backends.backend import (
+    Assignment,
+    CompileOptions,
+    DeviceLayout,
+    Executable,
+    MemoryStats,
+    OptionValue,
+)
+from weft.runtime.backends.cache_keys import load_or_compile
+from weft.runtime.backends.device_placement import assignment_of, device_list, single, tiled
+from weft.runtime.backends.pjrt_buffers import (
+    RuntimeFault,
+    block_until_ready,
+    deleted,
+    fault,
+    is_deleted,
+)
+from weft.runtime.backends.xla_layouts import device_layout
+from weft.runtime.jaxlib.native import extension, version
+from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir, private_copy, verify
+
+Device = Any
+Placement = Any
+
+# For a program of one operation. Most of XLA's time on the CPU goes into optimizing and into
+# starting threads to generate code in parallel; both pay only for larger programs. An option that
+# this release of XLA lacks is left out from the first refusal on.
+_FAST: dict[str, OptionValue] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": "1",
+    "xla_backend_optimization_level": "0",
+}
+_FAST_NAMES = frozenset(_FAST)
+_MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
+_MISSING_HANDLER = re.compile(r"No FFI handler registered for (.+?) on a platform (\w+)")
+
+# Programs of several CPU devices that may still be running. A CPU device takes at most 32 programs;
+# XLA's launch then waits, while the devices before it, which run the same program already, wait for
+# this one in a collective: the process hangs and is ended after a minute. The same happens if two
+# threads' launches reach the devices in different orders.
+_MOST_RUNNING = 8
+_running: deque[Any] = deque()
+_launch = threading.RLock()
+
+# Programs of one CPU device that may still run, of which a device takes at most 32. A process
+# that ends meanwhile crashes: XLA's threads go on when XLA's own data is gone. Their results say
+# when they have ended, but those may be gone already. Noting a program costs a small one a tenth of
+# its time, so those that are brief are left out.
+_unfinished: deque[Any] = deque(maxlen=256)
+
+
+class JaxlibExecutable(Executable):
+    """A program compiled by XLA."""
+
+    __slots__ = ("compile_again", "failures", "loaded", "serialized")
+
+    def __init__(
+        self,
+        loaded: Any,
+        options: CompileOptions,
+        out_types: Sequence[ArrayTypeLike],
+        devices: Sequence[Device],
+        out_placements: Sequence[Placement] | None,
+        failures: host_callbacks.Failures,
+        compile_again: Callable[[], Any] | None = None,
+    ) -> None:
+        program_loaded()
+        self.loaded = loaded
+        self.failures = failures
+        # Of a program that was loaded from the cache, or from the bytes that a user had.
+        self.compile_again = compile_again
+        self.serialized: bytes | None = None
+        self.execute = loaded.execute_sharded
+        if options.num_partitions > 1:
+            # XLA ends the process where one of several devices finds its buffer deleted.
+            self.execute = self._execute_checked
+            if loaded.client.platform == "cpu":
+                self.execute = self._execute_in_turn
+        elif loaded.client.platform == "cpu" and not options.brief:
+            self.execute = self._execute_noted
+        self.options = options
+        self.out_types = tuple(out_types)
+        if out_placements is None:
+            out_placements = self._own_placements(devices)
+        self.handlers = [
+            result_handler(array_type, placement)
+            for array_type, placement in zip(out_types, out_placements, strict=True)
+        ]
+
+    def _own_placements(self, devices: Sequence[Device]) -> list[Placement]:
+        """Where the results lie if nobody says so: on the one device, or where XLA put them."""
+        if self.options.num_partitions == 1:
+            return [single(devices[0])] * len(self.out_types)
+        return [tiled(devices, assignment) for assignment in self.output_assignments()]
+
+    def _execute_checked(self, buffers: Sequence[Any]) -> Any:
+        if any(map(is_deleted, buffers)):
+            raise deleted()
+        return self.loaded.execute_sharded(buffers)
+
+    def _execute_noted(self, buffers: Sequence[Any]) -> Any:
+        started = self.loaded.execute_sharded(buffers, with_tokens=True)
+        _unfinished.append(started.consume_token())
+        return started
+
+    def _execute_in_turn(self, buffers: Sequence[Any]) -> Any:
+        with _launch:
+            if any(map(is_deleted, buffers)):
+                raise deleted()
+            if len(_running) >= _MOST_RUNNING:
+                with contextlib.suppress(RuntimeFault):  # its own results raise what happened
+                    _running.popleft().block_until_ready()
+            started = self.loaded.execute_sharded(buffers, with_tokens=True)
+            _running.append(started.consume_token())
+        return started
+
+    def run(self, buffers: Sequence[Any]) -> list[Any]:
+        try:
+            results: list[Any] = self.execute(buffers).consume_with_handlers(self.handlers)
+        except RuntimeFault as error:
+            raise fault(error, buffers) from error
+        return results
+
+    def run_to_end(self, buffers: Sequence[Any]) -> list[Any]:
+        # With all arguments there, XLA starts a program with callbacks in the calling thread. Were
+        # it to wait for one, it would take a thread that a callback may need to compute.
+        if any(map(is_deleted, buffers)):
+            raise deleted()
+        block_until_ready(buffers)
+        threads = thread_count(len(self.loaded.client.local_devices()))
+        with host_callbacks.running(threads), self.failures.during_run() as failed:
+            try:
+                started = self.loaded.execute_sharded(buffers, with_tokens=True)
+                token = started.consume_token()
+                results: list[Any] = started.consume_with_handlers(self.handlers)
+                token.block_until_ready()
+                extension.batched_block_until_ready(results)
+                if not failed:
+                    return results
+                raised = failed[0]
+            except RuntimeFault as error:
+                found = failed[0] if failed else host_callbacks.callback_exception(error)
+                if found is None:
+                    raise fault(error, buffers) from error
+                raised = found
+        raise raised  # Out here: in the handler it would be chained to the text of itself.
+
+    @property
+    def fingerprint(self) -> str:
+        value = self.loaded.fingerprint
+        return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+    def serialize(self) -> bytes:
+        # XLA serializes a program that it has not compiled itself without its machine code.
+        if self.serialized is not None:
+            return self.serialized
+        compiled = self.loaded if self.compile_again is None else self.compile_again()
+        data: bytes = compiled.serialize()
+        return data
+
+    def as_text(self) -> str:
+        # The text of a program from the cache has the lines of whoever compiled it first.
+        compiled = self.loaded if self.compile_again is None else self.compile_again()
+        return "\n".join(module.to_string() for module in compiled.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        found = self.loaded.cost_analysis()
+        return dict(found[0] if isinstance(found, list) else found)
+
+    def memory_stats(self) -> MemoryStats:
+        found = self.loaded.get_compiled_memory_stats()
+        return MemoryStats(
+            argument_size_in_bytes=found.argument_size_in_bytes,
+            output_size_in_bytes=found.output_size_in_bytes,
+            temp_size_in_bytes=found.temp_size_in_bytes,
+            alias_size_in_bytes=found.alias_size_in_bytes,
+            generated_code_size_in_bytes=found.generated_code_size_in_bytes,
+            peak_memory_in_bytes=found.peak_memory_in_bytes,
+            host_argument_size_in_bytes=found.host_argument_size_in_bytes,
+            host_output_size_in_bytes=found.host_output_size_in_bytes,
+            host_temp_size_in_bytes=found.host_temp_size_in_bytes,
+            host_alias_size_in_bytes=found.host_alias_size_in_bytes,
+            host_generated_code_size_in_bytes=found.host_generated_code_size_in_bytes,
+        )
+
+    def input_aliases(self) -> dict[int, int]:
+        return hlo.input_aliases(self.loaded.hlo_modules()[0].to_string())
+
+    @property
+    def native(self) -> Any:
+        return self.loaded
+
+    def parameter_layouts(self) -> list[DeviceLayout]:
+        return [device_layout(layout) for layout in self.loaded.get_parameter_layouts()]
+
+    def output_layouts(self) -> list[DeviceLayout]:
+        return [device_layout(layout) for layout in self.loaded.get_output_layouts()]
+
+    def parameter_assignments(self) -> list[Assignment]:
+        found = self.loaded.get_parameter_shardings()
+        if found is None:  # a program on one device
+            return [None] * len(self.loaded.get_parameter_layouts())
+        return [assignment_of(sharding) for sharding in found]
+
+    def output_assignments(self) -> list[Assignment]:
+        if not self.out_types:  # XLA says even so how a result is split.
+            return []
+        found = self.loaded.get_output_shardings()
+        if found is None:
+            return [None] * len(self.out_types)
+        return [assignment_of(sharding) for sharding in found]
+
+
+def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
+    """What makes a buffer of a program's result."""
+    if version < (0, 11):
+        return extension.array_result_handler(array_type, placement, True, _skip_checks=True)
+    return extension.array_result_handler(array_type, placement, True)
+
+
+def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
+    """jaxlib's form of the options."""
+    made = extension.CompileOptions()
+    build = made.executable_build_options
+    count = options.num_partitions
+    made.num_replicas = build.num_replicas = 1
+    made.num_partitions = build.num_partitions = count
+    build.use_spmd_partitioning = count > 1
+    build.use_shardy_partitioner = True
+    ids = np.asarray([device.id for device in devices], np.int32).reshape(1, count)
+    assignment = extension.DeviceAssignment.create(ids)
+    made.device_assignment = build.device_assignment = assignment
+    chosen: dict[str, OptionValue] = {}
+    if options.fast_compile and devices[0].platform == "cpu":
+        chosen.update(_FAST)
+    chosen.update(options.compiler_options)
+    made.env_option_overrides = list(chosen.items())
+    return made
+
+
+def compile_module(
+    client: Any,
+    module: ir.Module,
+    options: CompileOptions,
+    out_types: Sequence[ArrayTypeLike],
+    devices: Sequence[Device],
+    out_placements: Sequence[Placement] | None,
+) -> JaxlibExecutable:
+    """Compiles a module for `devices` and loads it.
+
+    Its results get `out_types` (of whole arrays) and `out_placements`; without the latter they lie
+    on the one device, or where XLA puts them. Raises WeftValueError for an option that XLA does not
+    have and WeftError for a module that is invalid (naming the operation) or that XLA cannot
+    compile.
+    """
+    check_devices(options, devices)
+    native_devices = device_list(tuple(devices))
+    failures = host_callbacks.Failures()
+    while True:
+        try:
+            native = native_options(options, devices)
+            again = None
+            # XLA works on the module while other threads run: it must not see our MLIR context.
+            if options.host_callbacks:
+                loaded = client.compile_and_load(
+                    private_copy(module), native_devices, native, for_xla(options, failures)
+                )
+            else:
+                threads = thread_count(len(client.local_devices()))
+                loaded, again = load_or_compile(client, module, native, devices, threads)
+            return JaxlibExecutable(
+                loaded, options, out_types, devices, out_placements, failures, again
+            )
+        except RuntimeFault as error:
+            if not _dropped_fast_option(error, options):
+                raise _compile_error(error, module) from error
+
+
+def deserialize(
+    client: Any,
+    data: bytes,
+    options: CompileOptions,
+    out_types: Sequence[ArrayTypeLike],
+    devices: Sequence[Device],
+    out_placements: Sequence[Placement] | None,
+) -> JaxlibExecutable:
+    """Loads a serialized program; WeftValueError if XLA does not take the bytes."""
+    check_devices(options, devices)
+    failures = host_callbacks.Failures()
+    callbacks = {"host_callbacks": for_xla(options, failures)} if options.host_callbacks else {}
+    try:
+        loaded = client.deserialize_executable(
+            data, device_list(tuple(devices)), native_options(options, devices), **callbacks
+        )
+    except RuntimeFault as error:
+        raise WeftValueError(
+            f"the compiled program cannot be loaded: {error}",
+            operation="deserialize",
+            fix=Fix("recompile", "compile the program again with this release of jaxlib"),
+        ) from error
+    made = JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
+    made.serialized = data
+    return made
+
+
+def wait_for_programs() -> None:
+    """Waits until no program is running on a CPU, except for brief ones."""
+    for tokens in (_running, _unfinished):
+        while tokens:
+            with contextlib.suppress(RuntimeFault):  # nobody asked for its results
+                tokens.popleft().block_until_ready()
+
+
+@functools.cache
+def thread_count(num_devices: int) -> int:
+    """How many threads XLA's CPU client computes with: as its own rule has it."""
+    asked = os.environ.get("PJRT_NPROC") or os.environ.get("NPROC")
+    if asked and asked.isdigit():
+        return max(int(asked), num_devices)
+    found = getattr(os, "sched_getaffinity", None)
+    cores = len(found(0)) if found is not None else os.cpu_count()
+    return max(cores or 1, num_devices)
+
+
+def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[Any]:
+    """The host callbacks as XLA is given them."""
+    kept = failures if options.num_partitions > 1 else None
+    return [host_callbacks.callable_from_xla(function, kept) for function in options.host_callbacks]
+
+
+def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:
+    """Raises WeftValueError where there are not as many devices as partitions."""
+    if len(devices) != options.num_partitions:
+        raise WeftValueError(
+            "a program runs on as many devices as it has partitions",
+            operation="compile",
+            got=f"{len(devices)} devices",
+            wanted=f"{options.num_partitions}",
+        )
+
+
+def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
+    """Leaves an option out from now on, if it was ours that XLA refused (another thread may have
+    done so already)."""
+    match = _MISSING_OPTION.search(str(error))
+    ours = options.fast_compile and match is not None and match[1] in _FAST_NAMES
+    if match is None or not ours or match[1] in dict(options.compiler_options):
+        return False
+    _FAST.pop(match[1], None)
+    return True
+
+
+def _compile_error(error: Exception, module: ir.Module) -> WeftError:
+    match = _MISSING_OPTION.search(str(error))
+    if match is not None:
+        return WeftValueError(
+            "XLA has no such compiler option",
+            operation="compile",
+            got=match[1],
+            wanted="the name of an XLA flag, such as 'xla_backend_optimization_level'",
+            fix=Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]}),
+        )
+    try:
+        verify(module)
+    except WeftError as invalid:
+        return invalid
+    handler = _MISSING_HANDLER.search(str(error))
+    if handler is not None:
+        return WeftValueError(
+            f"the program calls foreign code that is not registered as {handler[1]!r}",
+            operation="compile",
+            got=f"a program for the platform {handler[2]}",
+            wanted="a name that weft.ffi.register_ffi_target was given in this process",
+            fix=Fix(
+                "register",
+                f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before",
+                {"target": handler[1]},
+            ),
+        )
+    return WeftError(f"XLA could not compile the program: {error}", operation="compile")

@@ -1,0 +1,89 @@
+"""Layouts: in which order a device holds an array's elements, read from jaxlib and asked of XLA.
+
+A module asks for the layout of an argument or result of its entry function by the attribute
+`mhlo.layout_mode`: "default", "auto" (the compiler chooses), or the dimensions from minor to major
+in braces. XLA writes layouts minor to major; weft, like users, major to minor.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from weft.runtime.backends.backend import DeviceLayout
+from weft.runtime.jaxlib.native import extension
+from weft.runtime.stablehlo.attributes import string
+from weft.runtime.stablehlo.collectives import same_sharding_rule
+from weft.runtime.stablehlo.mlir import Module, ir, tensor_type
+from weft.runtime.stablehlo.numerical import custom_call
+
+__all__ = ["device_layout", "layout_constraint", "layout_mode", "register_partitioner"]
+
+# XLA knows "LayoutConstraint", and gathers the value of one before it partitions a program. Ours
+# partitions into one of XLA's for each device's block.
+_KNOWN = "LayoutConstraint"
+_PARTITIONED = "weft.LayoutConstraint"
+
+
+def device_layout(native: Any) -> DeviceLayout:
+    """A layout object of jaxlib as plain data."""
+    inner = native._xla_layout()
+    tiling = tuple(tuple(tile) for tile in inner.tiling() or ())
+    return DeviceLayout(tuple(reversed(inner.minor_to_major())), tiling)
+
+
+def layout_constraint(
+    x: ir.Value, major_to_minor: Sequence[int], partitioned: bool = False
+) -> ir.Value:
+    """x in a layout; `partitioned` where the compiler is to split it over devices."""
+    order = tuple(reversed(major_to_minor))
+    if partitioned:
+        config = ",".join(map(str, order))
+        (found,) = custom_call(_PARTITIONED, [x], [x.type], backend_config=config)
+        found.owner.attributes["sdy.sharding_rule"] = same_sharding_rule(x.type.shape)
+        return found
+    (found,) = custom_call(_KNOWN, [x], [x.type], operand_layouts=[order], result_layouts=[order])
+    return found
+
+
+@functools.cache
+def register_partitioner() -> None:
+    """Tells XLA, in this process, how a layout constraint is partitioned: block by block, in the
+    sharding that the result is to have."""
+    extension.register_custom_call_partitioner(
+        _PARTITIONED, _same_sharding, _partition, _operand_sharding, True
+    )
+
+
+def _same_sharding(sharding: Any, shape: Any, config: Any) -> Any:
+    return sharding
+
+
+def _operand_sharding(shapes: Any, shardings: Any, result: Any, config: Any) -> Any:
+    return shardings[0]
+
+
+def _partition(
+    shapes: Any, shardings: Any, result: Any, sharding: Any, config: bytes
+) -> tuple[bytes, list[Any], Any]:
+    """The program of one device, and the shardings of its operand and result."""
+    block = sharding.tile(result)
+    module = Module("layout_constraint")
+    block_type = tensor_type(tuple(block.dimensions()), block.numpy_dtype())
+    function = module.function("main", [block_type], [block_type], public=True)
+    order = [int(axis) for axis in reversed(config.decode().split(","))]
+    with function:
+        function.return_([layout_constraint(function.arguments[0], order)])
+    return module.bytecode(), [sharding], sharding
+
+
+def layout_mode(layout: DeviceLayout | Sequence[int] | str) -> ir.Attribute:
+    """The value of `mhlo.layout_mode`: "default", "auto", a major-to-minor order, or a layout."""
+    if isinstance(layout, str):
+        return string(layout)
+    if not isinstance(layout, DeviceLayout):
+        layout = DeviceLayout(tuple(layout))
+    order = ",".join(str(axis) for axis in reversed(layout.major_to_minor))
+    tiles = "".join("(" + ",".join(map(str, tile)) + ")" for tile in layout.tiling)
+    return string(f"{{{order}:T{tiles}}}" if tiles else f"{{{order}}}")

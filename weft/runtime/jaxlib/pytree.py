@@ -1,0 +1,169 @@
+"""The registry of pytree nodes: jaxlib's C++ flattening behind names of our own.
+
+The registry is weft's alone, so that a class may be registered here and in another library of the
+same process. Everything else about pytrees is Python and lives in `weft.tree`; code that flattens
+on every call of a compiled function takes `flatten` from here, which is the bound C++ method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from jaxlib import _jax
+
+from weft.runtime.jaxlib import pending
+
+__all__ = [
+    "DictKey",
+    "FlattenedIndexKey",
+    "GetAttrKey",
+    "KeyPath",
+    "PyTreeDef",
+    "PyTreeRegistry",
+    "SequenceKey",
+    "all_leaves",
+    "flatten",
+    "flatten_one_level",
+    "flatten_one_level_with_keys",
+    "flatten_with_path",
+    "is_namedtuple",
+    "is_node",
+    "make_treedef",
+    "register_dataclass_node",
+    "register_node",
+    "registry",
+    "treedef_tuple",
+]
+
+KeyPath: TypeAlias = tuple[Any, ...]
+
+if TYPE_CHECKING:  # jaxlib ships no types; these are the methods that weft calls.
+
+    class PyTreeDef:
+        """The structure of a tree."""
+
+        num_leaves: int
+        num_nodes: int
+
+        def __hash__(self) -> int: ...
+        def unflatten(self, leaves: Iterable[Any], /) -> Any: ...
+        def flatten_up_to(self, tree: Any) -> list[Any]: ...
+        def children(self) -> list[PyTreeDef]: ...
+        def node_data(self) -> tuple[type, Any] | None: ...
+        def compose(self, inner: PyTreeDef, /) -> PyTreeDef: ...
+
+    class DictKey:
+        """A step into a dict."""
+
+        key: Hashable
+
+        def __init__(self, key: Hashable) -> None: ...
+
+    class SequenceKey:
+        """A step into a list or tuple."""
+
+        idx: int
+
+        def __init__(self, idx: int) -> None: ...
+
+    class GetAttrKey:
+        """A step into an attribute."""
+
+        name: str
+
+        def __init__(self, name: str) -> None: ...
+
+    class FlattenedIndexKey:
+        """A step into a class that names no keys."""
+
+        key: int
+
+        def __init__(self, key: int) -> None: ...
+else:
+    PyTreeDef = _jax.pytree.PyTreeDef
+    DictKey = _jax.pytree.DictKey
+    SequenceKey = _jax.pytree.SequenceKey
+    GetAttrKey = _jax.pytree.GetAttrKey
+    FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
+
+PyTreeRegistry: Any = _jax.pytree.PyTreeRegistry
+
+registry: Any = PyTreeRegistry()
+# jaxlib pickles a registry, and with it every structure, as a reference to this name.
+registry.__module__ = __name__
+registry.__name__ = "registry"
+
+# flatten(tree, is_leaf=None, /) -> (leaves, treedef); raises ValueError for unsortable keys.
+flatten: Callable[..., tuple[list[Any], PyTreeDef]] = registry.flatten
+# The predicate here takes (path, subtree).
+flatten_with_path: Callable[..., tuple[list[tuple[KeyPath, Any]], PyTreeDef]] = (
+    registry.flatten_with_path
+)
+# (children, data) of a node, None for a leaf.
+flatten_one_level: Callable[[Any], tuple[Iterable[Any], Any] | None] = registry.flatten_one_level
+# True also for namedtuples, which are nodes without registration.
+is_node: Callable[[type], bool] = registry.is_node
+# Namedtuple classes that a program registered, and that are so no longer plain namedtuples.
+_registered_namedtuples: set[type] = set()
+
+
+def register_node(
+    cls: type,
+    flatten_func: Callable[[Any], Any],
+    unflatten_func: Callable[[Any, Any], Any],
+    flatten_with_keys_func: Callable[[Any], Any] | None = None,
+) -> None:
+    """Makes a class a node. Raises ValueError if it is registered already."""
+    registry.register_node(cls, flatten_func, unflatten_func, flatten_with_keys_func)
+    if is_namedtuple(cls):
+        _registered_namedtuples.add(cls)
+
+
+def register_dataclass_node(cls: type, data: Sequence[str], meta: Sequence[str]) -> None:
+    """Makes a class a node; its children and its data are attributes and constructor keywords."""
+    registry.register_dataclass_node(cls, data, meta)
+
+
+def is_namedtuple(cls: type) -> bool:
+    """Whether this is a class of named tuples that nobody has registered as something else."""
+    return (
+        issubclass(cls, tuple)
+        and cls is not tuple
+        and hasattr(cls, "_fields")
+        and cls not in _registered_namedtuples
+    )
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any] | None:
+    """The (key, child) pairs and the data of a node, None for a leaf."""
+    if is_namedtuple(type(tree)):
+        # jaxlib 0.10.2 gives every child of a named tuple the key of the first one.
+        fields = type(tree)._fields
+        return [(GetAttrKey(n), x) for n, x in zip(fields, tree, strict=True)], type(tree)
+    level: tuple[Iterable[tuple[Any, Any]], Any] | None
+    level = registry.flatten_one_level_with_keys(tree)
+    return level
+
+
+def all_leaves(values: Iterable[Any]) -> bool:
+    """Whether none of the values is a node."""
+    return bool(_jax.pytree.all_leaves(registry, values))
+
+
+def treedef_tuple(treedefs: Sequence[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of trees that have these structures."""
+    found: PyTreeDef = _jax.pytree.treedef_tuple(registry, treedefs)
+    return found
+
+
+def make_treedef(node: tuple[type, Any] | None, children: Sequence[PyTreeDef]) -> PyTreeDef:
+    """The structure that has this `node_data()` and these `children()`; a leaf for None."""
+    found: PyTreeDef = _PyTreeDef.from_node_data_and_children(registry, node, children)
+    return found
+
+
+_PyTreeDef: Any = PyTreeDef
+
+for _node in pending.nodes:
+    register_node(*_node)

@@ -1,0 +1,196 @@
+"""StableHLO operations that work element by element, declared in families.
+
+Each function emits one operation at the current insertion point. Most have a result of their first
+operand's type, and are made by `_unary` and `_binary`; those of the client dialect (CHLO) are
+expanded by the compiler into StableHLO. See the StableHLO specification,
+https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.runtime.stablehlo import attributes as attrs
+from weft.runtime.stablehlo.mlir import dtype_of, element_type, ir, op1, ranked, refused
+
+Unary = Callable[[ir.Value], ir.Value]
+Binary = Callable[[ir.Value, ir.Value], ir.Value]
+
+_create = ir.Operation.create
+
+
+def _unary(name: str) -> Unary:
+    """An operation whose result has the type of its operand."""
+
+    def emit(x: ir.Value) -> ir.Value:
+        try:
+            return _create(name, (x.type,), (x,)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x,), error) from None
+
+    return _named(emit, name)
+
+
+def _binary(name: str) -> Binary:
+    """An operation of two operands of one type, with a result of that type."""
+
+    def emit(x: ir.Value, y: ir.Value) -> ir.Value:
+        try:
+            return _create(name, (x.type,), (x, y)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x, y), error) from None
+
+    return _named(emit, name)
+
+
+def _predicate(name: str) -> Unary:
+    """An operation whose result is boolean, in the shape of its operand."""
+
+    def emit(x: ir.Value) -> ir.Value:
+        try:
+            return _create(name, (ranked(x.type.shape, element_type(np.bool_)),), (x,)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x,), error) from None
+
+    return _named(emit, name)
+
+
+def _real_part(name: str) -> Unary:
+    """An operation whose result has the real type that belongs to its operand's type."""
+
+    def emit(x: ir.Value) -> ir.Value:
+        try:
+            return _create(name, (_real_type(x.type),), (x,)).result
+        except (AttributeError, TypeError) as error:
+            raise refused(name, (x,), error) from None
+
+    return _named(emit, name)
+
+
+def _named(function: Callable[..., ir.Value], name: str) -> Callable[..., ir.Value]:
+    function.__name__ = function.__qualname__ = name.partition(".")[2]
+    function.__doc__ = f"Emits `{name}`."
+    return function
+
+
+def _real_type(of: ir.Type) -> ir.Type:
+    element = of.element_type
+    if isinstance(element, ir.ComplexType):
+        return ranked(of.shape, element.element_type)
+    return of
+
+
+abs_ = _real_part("stablehlo.abs")
+add = _binary("stablehlo.add")
+and_ = _binary("stablehlo.and")
+atan2 = _binary("stablehlo.atan2")
+cbrt = _unary("stablehlo.cbrt")
+ceil = _unary("stablehlo.ceil")
+cosine = _unary("stablehlo.cosine")
+count_leading_zeros = _unary("stablehlo.count_leading_zeros")
+divide = _binary("stablehlo.divide")
+exponential = _unary("stablehlo.exponential")
+exponential_minus_one = _unary("stablehlo.exponential_minus_one")
+floor = _unary("stablehlo.floor")
+imag = _real_part("stablehlo.imag")
+is_finite = _predicate("stablehlo.is_finite")
+log = _unary("stablehlo.log")
+log_plus_one = _unary("stablehlo.log_plus_one")
+logistic = _unary("stablehlo.logistic")
+maximum = _binary("stablehlo.maximum")
+minimum = _binary("stablehlo.minimum")
+multiply = _binary("stablehlo.multiply")
+negate = _unary("stablehlo.negate")
+not_ = _unary("stablehlo.not")
+or_ = _binary("stablehlo.or")
+popcnt = _unary("stablehlo.popcnt")
+power = _binary("stablehlo.power")
+real = _real_part("stablehlo.real")
+remainder = _binary("stablehlo.remainder")
+round_nearest_afz = _unary("stablehlo.round_nearest_afz")
+round_nearest_even = _unary("stablehlo.round_nearest_even")
+rsqrt = _unary("stablehlo.rsqrt")
+shift_left = _binary("stablehlo.shift_left")
+shift_right_arithmetic = _binary("stablehlo.shift_right_arithmetic")
+shift_right_logical = _binary("stablehlo.shift_right_logical")
+sign = _unary("stablehlo.sign")
+sine = _unary("stablehlo.sine")
+sqrt = _unary("stablehlo.sqrt")
+subtract = _binary("stablehlo.subtract")
+tan = _unary("stablehlo.tan")
+tanh = _unary("stablehlo.tanh")
+xor = _binary("stablehlo.xor")
+
+acos = _unary("chlo.acos")
+acosh = _unary("chlo.acosh")
+asin = _unary("chlo.asin")
+asinh = _unary("chlo.asinh")
+atan = _unary("chlo.atan")
+atanh = _unary("chlo.atanh")
+bessel_i1e = _unary("chlo.bessel_i1e")
+conj = _unary("chlo.conj")
+cosh = _unary("chlo.cosh")
+digamma = _unary("chlo.digamma")
+erf = _unary("chlo.erf")
+erf_inv = _unary("chlo.erf_inv")
+erfc = _unary("chlo.erfc")
+is_inf = _predicate("chlo.is_inf")
+is_neg_inf = _predicate("chlo.is_neg_inf")
+is_pos_inf = _predicate("chlo.is_pos_inf")
+lgamma = _unary("chlo.lgamma")
+next_after = _binary("chlo.next_after")
+polygamma = _binary("chlo.polygamma")
+sinh = _unary("chlo.sinh")
+square = _unary("chlo.square")
+zeta = _binary("chlo.zeta")
+
+
+def complex_(real_part: ir.Value, imaginary_part: ir.Value) -> ir.Value:
+    """The complex array of two real ones."""
+    kind = real_part.type
+    made = ranked(kind.shape, ir.ComplexType.get(kind.element_type))
+    return op1("stablehlo.complex", (real_part, imaginary_part), made)
+
+
+def reduce_precision(x: ir.Value, exponent_bits: int, mantissa_bits: int) -> ir.Value:
+    """Rounds to the numbers that a narrower floating-point format has, in the same type."""
+    config = {
+        "exponent_bits": attrs.integer(exponent_bits, 32),
+        "mantissa_bits": attrs.integer(mantissa_bits, 32),
+    }
+    return op1("stablehlo.reduce_precision", (x,), x.type, config)
+
+
+@functools.cache
+def _comparison(direction: str, kind: str) -> dict[str, ir.Attribute]:
+    return {
+        "comparison_direction": attrs.enumerated("ComparisonDirection", direction),
+        "compare_type": attrs.enumerated("ComparisonType", kind),
+    }
+
+
+def compare(x: ir.Value, y: ir.Value, direction: str, kind: str | None = None) -> ir.Value:
+    """Elementwise EQ, NE, LT, LE, GT or GE; `kind` TOTALORDER orders NaN and signed zeros too."""
+    both = x.type
+    attributes = _comparison(direction, kind or _comparison_kind(both.element_type))
+    made = ranked(both.shape, element_type(np.bool_))
+    return op1("stablehlo.compare", (x, y), made, attributes)
+
+
+@functools.cache
+def _comparison_kind(element: ir.Type) -> str:
+    kind = dtype_of(element).kind
+    return {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(kind, "FLOAT")
+
+
+def select(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Value:
+    """Elementwise choice; the predicate may be a scalar."""
+    return op1("stablehlo.select", (predicate, on_true, on_false), on_true.type)
+
+
+def clamp(low: ir.Value, x: ir.Value, high: ir.Value) -> ir.Value:
+    """x kept between two bounds, which may be scalars."""
+    return op1("stablehlo.clamp", (low, x, high), x.type)

@@ -1,0 +1,302 @@
+"""StableHLO operations that compute more than element by element, and calls.
+
+Matrix products, convolutions, Fourier transforms, factorizations, random bits, and calls of
+functions and of foreign code. See the StableHLO specification,
+https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from weft.errors import Fix, WeftNotImplementedError
+from weft.runtime.stablehlo import attributes as attrs
+from weft.runtime.stablehlo.dialects import stablehlo as hlo
+from weft.runtime.stablehlo.mlir import (
+    attribute,
+    context,
+    element_type,
+    ir,
+    op,
+    op1,
+    ranked,
+    tensor_type,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+# ---- products ----------------------------------------------------------------------------------
+
+
+def _precision(precision: str | tuple[str, str] | None) -> ir.Attribute:
+    if precision is None:
+        return attrs.precision_config("DEFAULT", "DEFAULT")
+    left, right = (precision, precision) if isinstance(precision, str) else precision
+    return attrs.precision_config(left.upper(), right.upper())
+
+
+@functools.lru_cache(maxsize=4096)
+def _dot_numbers(
+    contracting: tuple[tuple[int, ...], tuple[int, ...]],
+    batch: tuple[tuple[int, ...], tuple[int, ...]],
+) -> ir.Attribute:
+    return hlo.DotDimensionNumbers.get(*batch, *contracting, context=context())
+
+
+def dot_general(
+    lhs: ir.Value,
+    rhs: ir.Value,
+    contracting: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    precision: str | tuple[str, str] | None = None,
+    dtype: DTypeLike | None = None,
+) -> ir.Value:
+    """Sums products over the contracted dimensions; the result has the batch dimensions first, then
+    what remains of lhs, then what remains of rhs. `dtype` is the result's, by default lhs's."""
+    pairs = (tuple(contracting[0]), tuple(contracting[1]))
+    batches = (tuple(batch[0]), tuple(batch[1]))
+    left, right = lhs.type.shape, rhs.type.shape
+    shape = [left[axis] for axis in batches[0]]
+    shape += [n for axis, n in enumerate(left) if axis not in batches[0] + pairs[0]]
+    shape += [n for axis, n in enumerate(right) if axis not in batches[1] + pairs[1]]
+    element = lhs.type.element_type if dtype is None else element_type(dtype)
+    config = {
+        "dot_dimension_numbers": _dot_numbers(pairs, batches),
+        "precision_config": _precision(precision),
+    }
+    return op1("stablehlo.dot_general", (lhs, rhs), ranked(shape, element), config)
+
+
+class ConvDimensions(NamedTuple):
+    """Which dimension of each array of a convolution is what, as in the StableHLO specification."""
+
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_input_feature: int
+    kernel_output_feature: int
+    kernel_spatial: tuple[int, ...]
+    output_batch: int
+    output_feature: int
+    output_spatial: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def _conv_numbers(dimensions: ConvDimensions) -> ir.Attribute:
+    return hlo.ConvDimensionNumbers.get(*dimensions, ctx=context())
+
+
+def convolution(
+    lhs: ir.Value,
+    rhs: ir.Value,
+    result_type: ir.Type,
+    dimensions: ConvDimensions,
+    *,
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    window_reversal: Sequence[bool] | None = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: str | tuple[str, str] | None = None,
+) -> ir.Value:
+    """Slides rhs over lhs; padding may be negative."""
+    spatial = len(strides)
+    ones = (1,) * spatial
+    config = {
+        "window_strides": attrs.integers(strides),
+        "padding": attrs.table(tuple(map(tuple, padding)), 2),
+        "lhs_dilation": attrs.integers(ones if lhs_dilation is None else lhs_dilation),
+        "rhs_dilation": attrs.integers(ones if rhs_dilation is None else rhs_dilation),
+        "window_reversal": attrs.booleans(tuple(window_reversal or (False,) * spatial)),
+        "dimension_numbers": _conv_numbers(dimensions),
+        "feature_group_count": attrs.integer(feature_group_count),
+        "batch_group_count": attrs.integer(batch_group_count),
+        "precision_config": _precision(precision),
+    }
+    return op1("stablehlo.convolution", (lhs, rhs), result_type, config)
+
+
+# ---- numerical algorithms ----------------------------------------------------------------------
+
+
+def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
+    """FFT, IFFT, RFFT or IRFFT over the last dimensions, of the given (real) lengths."""
+    shape, element = list(x.type.shape), x.type.element_type
+    if kind == "RFFT":
+        shape[-1] = lengths[-1] // 2 + 1
+        element = ir.ComplexType.get(element)
+    elif kind == "IRFFT":
+        shape[-1] = lengths[-1]
+        element = element.element_type
+    config = {
+        "fft_type": attrs.enumerated("FftType", kind),
+        "fft_length": attrs.integers(lengths),
+    }
+    return op1("stablehlo.fft", (x,), ranked(shape, element), config)
+
+
+def cholesky(a: ir.Value, lower: bool = True) -> ir.Value:
+    """The Cholesky factor of each matrix; the other triangle is not defined."""
+    return op1("stablehlo.cholesky", (a,), a.type, {"lower": attrs.boolean(lower)})
+
+
+def triangular_solve(
+    a: ir.Value,
+    b: ir.Value,
+    *,
+    left_side: bool,
+    lower: bool,
+    unit_diagonal: bool = False,
+    transpose_a: str = "NO_TRANSPOSE",
+) -> ir.Value:
+    """Solves op(a) x = b or x op(a) = b; `transpose_a` is NO_TRANSPOSE, TRANSPOSE or ADJOINT."""
+    config = {
+        "left_side": attrs.boolean(left_side),
+        "lower": attrs.boolean(lower),
+        "unit_diagonal": attrs.boolean(unit_diagonal),
+        "transpose_a": attrs.enumerated("Transpose", transpose_a),
+    }
+    return op1("stablehlo.triangular_solve", (a, b), b.type, config)
+
+
+def rng_bit_generator(
+    state: ir.Value, shape: Sequence[int], dtype: DTypeLike, algorithm: str = "THREE_FRY"
+) -> tuple[ir.Value, ir.Value]:
+    """The next state (a vector of 64-bit words) and random bits; or PHILOX, or DEFAULT."""
+    config = {"rng_algorithm": attrs.enumerated("RngAlgorithm", algorithm)}
+    types = (state.type, tensor_type(shape, dtype))
+    new_state, bits = op("stablehlo.rng_bit_generator", (state,), types, config)
+    return new_state, bits
+
+
+def top_k(x: ir.Value, k: int, largest: bool = True) -> tuple[ir.Value, ir.Value]:
+    """The k largest (or smallest) elements along the last dimension, in order, and their positions
+    (int32)."""
+    shape = [*x.type.shape[:-1], k]
+    types = (ranked(shape, x.type.element_type), tensor_type(shape, np.int32))
+    config = {"k": attrs.integer(k), "largest": attrs.boolean(largest)}
+    values, positions = op("chlo.top_k", (x,), types, config)
+    return values, positions
+
+
+# ---- calls -------------------------------------------------------------------------------------
+
+
+def call(
+    symbol: str, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
+) -> list[ir.Value]:
+    """Calls a function of the module."""
+    return op("func.call", operands, result_types, {"callee": attrs.symbol(symbol)})
+
+
+def optimization_barrier(values: Sequence[ir.Value]) -> list[ir.Value]:
+    """The values unchanged, which the compiler may not move or merge computations across."""
+    return op("stablehlo.optimization_barrier", values, [value.type for value in values])
+
+
+def custom_call(
+    target: str,
+    operands: Sequence[ir.Value],
+    result_types: Sequence[ir.Type],
+    *,
+    backend_config: str | dict[str, Any] = "",
+    api_version: int | None = None,
+    has_side_effect: bool = False,
+    operand_layouts: Sequence[Sequence[int]] | None = None,
+    result_layouts: Sequence[Sequence[int]] | None = None,
+    operand_output_aliases: dict[int, int] | None = None,
+    called_computations: Sequence[str] = (),
+) -> list[ir.Value]:
+    """Calls what is registered with XLA under `target`.
+
+    A dictionary as `backend_config` becomes typed attributes and needs version 4, the typed foreign
+    function interface (the default for it); a string goes with version 2. Layouts are minor to
+    major, one for each operand or result; `operand_output_aliases` maps operands to the results
+    that share their memory.
+    """
+    typed = not isinstance(backend_config, str)
+    config: dict[str, ir.Attribute] = {
+        "call_target_name": attrs.string(target),
+        "api_version": attrs.integer(api_version or (4 if typed else 2), 32),
+        "has_side_effect": attrs.boolean(has_side_effect),
+        "backend_config": attrs.to_attribute(backend_config),
+    }
+    if called_computations:
+        names = [attrs.symbol(name) for name in called_computations]
+        config["called_computations"] = ir.ArrayAttr.get(names, context())
+    if operand_layouts is not None:
+        config["operand_layouts"] = _layouts(operand_layouts)
+    if result_layouts is not None:
+        config["result_layouts"] = _layouts(result_layouts)
+    if operand_output_aliases:
+        several = len(result_types) > 1
+        aliases = [
+            hlo.OutputOperandAlias.get([result] if several else [], operand, [], ctx=context())
+            for operand, result in operand_output_aliases.items()
+        ]
+        config["output_operand_aliases"] = ir.ArrayAttr.get(aliases, context())
+    return op("stablehlo.custom_call", operands, result_types, config)
+
+
+def callback(
+    index: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
+) -> list[ir.Value]:
+    """Calls a Python function of the process, number `index` of those the module is compiled with.
+
+    On the CPU only. Operands and results are in row-major order. It counts as having side effects
+    even where it has none, because XLA would else be free to run it when its result is not used, as
+    it does with branches that are not taken and with what it moves out of loops.
+
+    Raises WeftNotImplementedError inside an operation that combines elements, such as a reduction:
+    compiling it would end the process.
+    """
+    around = ir.InsertionPoint.current.block.owner.operation
+    while around is not None and around.name != "func.func":
+        if around.name not in _MAY_CALL:
+            raise WeftNotImplementedError(
+                "a callback in a function that combines elements, inside one operation of XLA",
+                operation=around.name,
+                got="a callback",
+                wanted="a function of arithmetic",
+                fix=Fix(
+                    "scan", "combine the elements with weft.lax.scan", {"operation": around.name}
+                ),
+            )
+        around = around.parent.operation if around.parent is not None else None
+    return custom_call(
+        "xla_ffi_python_cpu_callback",
+        operands,
+        result_types,
+        backend_config={"index": np.uint64(index)},
+        has_side_effect=True,
+        operand_layouts=[_row_major(value.type) for value in operands],
+        result_layouts=[_row_major(kind) for kind in result_types],
+    )
+
+
+_MAY_CALL = ("stablehlo.while", "stablehlo.case", "stablehlo.if", "sdy.manual_computation")
+
+
+def _row_major(kind: ir.Type) -> list[int]:
+    return list(reversed(range(kind.rank)))
+
+
+def _layouts(layouts: Sequence[Sequence[int]]) -> ir.Attribute:
+    return ir.ArrayAttr.get([_layout(tuple(layout)) for layout in layouts], context())
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(minor_to_major: tuple[int, ...]) -> ir.Attribute:
+    index = ir.IndexType.get(context())
+    kind = ranked((len(minor_to_major),), index)
+    if not minor_to_major:  # The constructor takes no empty list.
+        return attribute("dense<> : tensor<0xindex>")
+    entries = [ir.IntegerAttr.get(index, axis) for axis in minor_to_major]
+    return ir.DenseElementsAttr.get(entries, kind)

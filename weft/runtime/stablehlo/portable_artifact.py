@@ -1,0 +1,241 @@
+"""Modules that outlive the release of jaxlib that wrote them: StableHLO's portable artifacts.
+
+A portable artifact is written for a version of StableHLO, and every reader of that version or a
+later one takes it (https://openxla.org/stablehlo/compatibility). Operations of CHLO, of which no
+such promise is made, leave as composites that hold their own decomposition. Those of Shardy, which
+only programs on several devices have, leave as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib import _jax
+from jaxlib.mlir import ir, passmanager
+
+from weft.errors import Fix, WeftError, WeftValueError
+from weft.runtime.stablehlo import mlir, structural
+from weft.runtime.stablehlo.collectives import partition_id
+from weft.runtime.stablehlo.dialects import sdy, stablehlo
+
+__all__ = [
+    "current_version",
+    "custom_calls",
+    "entry_types",
+    "from_portable_artifact",
+    "of_lapack",
+    "portable_artifact",
+    "splice",
+    "target_versions",
+    "version_key",
+]
+
+Axes = tuple[tuple[str, int], ...]
+
+
+def current_version() -> str:
+    """The version of StableHLO that this release of jaxlib writes and reads."""
+    return str(stablehlo.get_current_version())
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """A version by which it is compared with others. Raises ValueError for a text that is none."""
+    major, minor, patch = version.split(".")
+    return int(major), int(minor), int(patch)
+
+
+def target_versions() -> tuple[str, ...]:
+    """The versions to write for, the best one first.
+
+    A version three months old is read by the releases of jaxlib of these three months, too. A
+    program that uses something newer is written for the version of today.
+    """
+    requirement = stablehlo.StablehloCompatibilityRequirement.WEEK_12
+    old = str(stablehlo.get_version_from_compatibility_requirement(requirement))
+    return tuple(dict.fromkeys((old, current_version())))
+
+
+def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
+    """A module as a portable artifact, and the version of StableHLO it is written for.
+
+    Source locations are left out: they name files of the machine that wrote it. The module itself
+    stays as it is. Raises WeftError where an operation cannot be written.
+    """
+    # In a context of its own, so that a failing pass and its diagnostics touch no other program.
+    copy = mlir.private_copy(module)
+    with copy.context:
+        passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(copy.operation)
+    code = mlir.bytecode(copy)
+    mixed = any(op.name.startswith("sdy.") for op in _operations(copy.operation))
+    failure = None
+    for version in target_versions():
+        try:
+            return bytes(_jax.mlir.serialize_portable_artifact(code, version, mixed)), version
+        except (ValueError, RuntimeError, ir.MLIRError) as error:
+            failure = error
+    raise WeftError(
+        "StableHLO cannot write this program as a portable artifact",
+        operation="export",
+        got=str(failure),
+        wanted="operations of StableHLO and CHLO",
+    )
+
+
+def from_portable_artifact(data: bytes) -> ir.Module:
+    """The module of a portable artifact. Raises WeftValueError for bytes that are none."""
+    try:
+        module: ir.Module = stablehlo.deserialize_portable_artifact(mlir.context(), data)
+        if module is None or not module.operation.verify():
+            raise ValueError("the module is invalid")
+    except (ValueError, RuntimeError, ir.MLIRError) as error:
+        raise WeftValueError(
+            "a section is no StableHLO program that this release of jaxlib reads",
+            operation="export",
+            got=str(error)[:300],
+            wanted=f"a portable artifact of StableHLO {current_version()} or older",
+            fix=Fix("export_again", "export the program again", {}),
+        ) from None
+    return module
+
+
+def _operations(operation: Any) -> Iterator[Any]:
+    """All operations inside of one, depth first."""
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from _operations(inner.operation)
+
+
+def custom_calls(module: ir.Module) -> list[tuple[str, str]]:
+    """The targets of the module's custom calls, each with the place of the program it is from."""
+    return [
+        (op.attributes["call_target_name"].value, str(op.location))
+        for op in _operations(module.operation)
+        if op.name == "stablehlo.custom_call"
+    ]
+
+
+def of_lapack(target: str) -> bool:
+    """Whether a custom call is one of LAPACK, or of what jaxlib binds beside it."""
+    return target.endswith("_ffi") and target.startswith(("lapack_", "tridiagonal_solve_"))
+
+
+def entry_types(module: ir.Module) -> tuple[list[Any], list[Any]] | None:
+    """The MLIR types of the arguments and results of the entry point; None if there is none."""
+    for op in module.body.operations:
+        if _symbol(op) == "main" and op.operation.name == "func.func":
+            kind = op.attributes["function_type"].value
+            return list(kind.inputs), list(kind.results)
+    return None
+
+
+def _symbol(op: Any) -> str:
+    return str(op.attributes["sym_name"].value) if "sym_name" in op.attributes else ""
+
+
+def splice(
+    module: mlir.Module,
+    source: ir.Module,
+    name: str,
+    *,
+    mesh: Callable[[Axes, Sequence[int]], str],
+    channel: Callable[[], int],
+    partitions: Sequence[int] = (),
+) -> str:
+    """Moves the functions of a module into another one as private functions under names that are
+    free there; the name of what was its entry point. `source` is used up.
+
+    `partitions` says, for each partition of the source, which one of the module runs it; nothing
+    where that is the same. `mesh` answers with the symbol of a mesh in the module, given its axes
+    and the partitions in its order, and `channel` with a number that no collective has.
+    """
+    operations = list(source.body.operations)
+    functions = [op for op in operations if op.operation.name == "func.func"]
+    new: dict[str, str] = {}
+    for op in functions:
+        old = _symbol(op)
+        new[old] = module.symbol(name if old == "main" else f"{name}_{old}")
+    entry = new["main"]
+    for op in operations:
+        if op.operation.name == "sdy.mesh":
+            axes, numbers = _mesh(op)
+            new[_symbol(op)] = mesh(
+                axes, [partitions[i] for i in numbers] if partitions else numbers
+            )
+    _rename(source, operations, new)
+    moved: dict[int, int] = {}
+    for op in list(_operations(source.operation)):
+        if "channel_handle" in op.attributes:
+            _renumber_channel(op, moved, channel)
+        if partitions:
+            _renumber_partitions(op, partitions)
+    for op in functions:
+        _make_private(op)
+        op.operation.clone(ip=module.insertion_point())
+    return entry
+
+
+def _mesh(op: Any) -> tuple[Axes, list[int]]:
+    """The axes of a mesh, and the partitions in its order."""
+    found = sdy.MeshAttr(op.attributes["mesh"])
+    axes = tuple((str(axis.name), int(axis.size)) for axis in map(sdy.MeshAxisAttr, found.axes))
+    size = int(np.prod([size for _, size in axes], dtype=np.int64))
+    return axes, [int(i) for i in found.device_ids] or list(range(size))
+
+
+def _rename(source: ir.Module, operations: Sequence[Any], new: dict[str, str]) -> None:
+    """Gives symbols new names, in two steps: a new name may be the old one of another symbol."""
+    named = [op for op in operations if _symbol(op) in new]
+    names = [new[_symbol(op)] for op in named]
+    for step in ([f"{i}.moving" for i in range(len(named))], names):
+        for op, name in zip(named, step, strict=True):
+            ir.SymbolTable.replace_all_symbol_uses(_symbol(op), name, source.operation)
+            op.attributes["sym_name"] = ir.StringAttr.get(name, mlir.context())
+
+
+def _make_private(op: Any) -> None:
+    """An entry point's attributes speak of the arguments of a program, and a function has none."""
+    op.attributes["sym_visibility"] = ir.StringAttr.get("private", mlir.context())
+    for key in ("arg_attrs", "res_attrs"):
+        if key in op.attributes:
+            del op.attributes[key]
+
+
+def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]) -> None:
+    """Collectives that shared a channel do so afterwards."""
+    handle = stablehlo.ChannelHandle(op.attributes["channel_handle"])
+    old = int(handle.handle)
+    if old not in moved:
+        moved[old] = channel()
+    op.attributes["channel_handle"] = stablehlo.ChannelHandle.get(
+        moved[old], int(handle.channel_type), mlir.context()
+    )
+
+
+def _renumber_partitions(op: Any, partitions: Sequence[int]) -> None:
+    """Writes the partitions that an operation names, as groups, pairs or its own, anew."""
+    table = np.asarray(partitions, np.int64)
+    for key in ("replica_groups", "source_target_pairs"):
+        if key in op.attributes:
+            found = op.attributes[key]
+            rows = np.asarray(ir.DenseIntElementsAttr(found), np.int64).reshape(found.type.shape)
+            op.attributes[key] = ir.DenseElementsAttr.get(
+                np.where(rows < 0, rows, table[rows]), context=mlir.context()
+            )
+    if op.name == "stablehlo.partition_id":
+        _translate_partition(op, np.argsort(table))
+
+
+def _translate_partition(op: Any, numbers: np.ndarray[Any, Any]) -> None:
+    """Makes the number of a partition, where a program asks for it, the one it had there."""
+    users = [(use.owner, use.operand_number) for use in op.results[0].uses]
+    with mlir.unknown_location(), ir.InsertionPoint(op):
+        asked = partition_id()
+        values = structural.constant(numbers.astype(np.uint32), (len(numbers),), np.uint32)
+        row = structural.dynamic_slice(values, [asked], (1,))
+        known = structural.reshape(row, ())
+    for user, position in users:
+        user.operands[position] = known

@@ -1,0 +1,213 @@
+"""StableHLO operations whose meaning includes a body: reductions, sorting, scattering, control
+flow.
+
+A body is a Python callable that gets the region's arguments and returns its results, emitting
+operations in between; it is called once, at once. See the StableHLO specification,
+https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from weft.runtime.stablehlo import attributes as attrs
+from weft.runtime.stablehlo.dialects import stablehlo as hlo
+from weft.runtime.stablehlo.mlir import context, ir, op, ranked
+
+Values = Sequence[ir.Value]
+Combine = Callable[[list[ir.Value], list[ir.Value]], Values]
+"""From the accumulated values and the new ones to the accumulated values (all scalars)."""
+
+
+def _pairwise(count: int, body: Combine) -> Callable[[list[ir.Value]], Values]:
+    return lambda arguments: body(arguments[:count], arguments[count:])
+
+
+def _scalars(values: Values) -> list[ir.Type]:
+    return [ranked((), value.type.element_type) for value in values]
+
+
+# ---- reductions ----------------------------------------------------------------------------------
+
+
+def reduce(
+    operands: Values, inits: Values, dimensions: Sequence[int], body: Combine
+) -> list[ir.Value]:
+    """Combines the elements along dimensions, which disappear; all operands have one shape.
+
+    `body(accumulated, new)` is given two lists of scalars, one of each operand, and answers with
+    the list of combined ones. It has to be associative, with `inits` (scalars) neutral.
+    """
+    gone = set(dimensions)
+    shape = [n for axis, n in enumerate(operands[0].type.shape) if axis not in gone]
+    types = [ranked(shape, init.type.element_type) for init in inits]
+    scalars = _scalars(inits)
+    return op(
+        "stablehlo.reduce",
+        (*operands, *inits),
+        types,
+        {"dimensions": attrs.integers(sorted(gone))},
+        [(scalars * 2, _pairwise(len(inits), body))],
+    )
+
+
+def reduce_window(
+    operands: Values,
+    inits: Values,
+    body: Combine,
+    *,
+    window: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Sequence[tuple[int, int]] | None = None,
+    base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> list[ir.Value]:
+    """Combines the elements of each window; padding adds the initial value around the operands.
+
+    The body is that of `reduce`.
+    """
+    ones = (1,) * len(window)
+    steps = tuple(strides) if strides is not None else ones
+    pads = tuple((p[0], p[1]) for p in padding) if padding is not None else ((0, 0),) * len(window)
+    base = tuple(base_dilation) if base_dilation is not None else ones
+    spread = tuple(window_dilation) if window_dilation is not None else ones
+    shape = []
+    rows = zip(operands[0].type.shape, window, steps, pads, base, spread, strict=True)
+    for size, width, step, (low, high), between, apart in rows:
+        extent = low + (0 if size == 0 else (size - 1) * between + 1) + high
+        reach = (width - 1) * apart + 1
+        shape.append(0 if extent < reach else (extent - reach) // step + 1)
+    config = {
+        "window_dimensions": attrs.integers(window),
+        "window_strides": attrs.integers(steps),
+        "base_dilations": attrs.integers(base),
+        "window_dilations": attrs.integers(spread),
+        "padding": attrs.table(pads, 2),
+    }
+    types = [ranked(shape, init.type.element_type) for init in inits]
+    regions = [(_scalars(inits) * 2, _pairwise(len(inits), body))]
+    return op("stablehlo.reduce_window", (*operands, *inits), types, config, regions)
+
+
+def select_and_scatter(
+    operand: ir.Value,
+    source: ir.Value,
+    init: ir.Value,
+    select: Callable[[ir.Value, ir.Value], ir.Value],
+    combine: Callable[[ir.Value, ir.Value], ir.Value],
+    *,
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+) -> ir.Value:
+    """Adds each source element to the place of its window that `select` picks from the operand."""
+    config = {
+        "window_dimensions": attrs.integers(window),
+        "window_strides": attrs.integers(strides),
+        "padding": attrs.table(tuple((low, high) for low, high in padding), 2),
+    }
+    regions = [
+        (_scalars((operand, operand)), lambda pair: [select(*pair)]),
+        (_scalars((source, source)), lambda pair: [combine(*pair)]),
+    ]
+    operands = (operand, source, init)
+    return op("stablehlo.select_and_scatter", operands, (operand.type,), config, regions)[0]
+
+
+# ---- sorting and scattering ----------------------------------------------------------------------
+
+
+def sort(operands: Values, dimension: int, stable: bool, comparator: Combine) -> list[ir.Value]:
+    """Sorts along a dimension, all operands alike.
+
+    The comparator gets the elements of the left and of the right position (one of each operand) and
+    answers with a list of one boolean: whether left goes before right.
+    """
+    types = [kind for kind in _scalars(operands) for _ in range(2)]
+    config = {"dimension": attrs.integer(dimension), "is_stable": attrs.boolean(stable)}
+    # The region's arguments alternate: left and right of the first operand, then of the second, …
+    region = (types, lambda pairs: comparator(pairs[::2], pairs[1::2]))
+    return op("stablehlo.sort", operands, [value.type for value in operands], config, [region])
+
+
+class ScatterDimensions(NamedTuple):
+    """The dimension numbers of a scatter, named as in the StableHLO specification."""
+
+    update_window_dims: tuple[int, ...] = ()
+    inserted_window_dims: tuple[int, ...] = ()
+    input_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+    scatter_dims_to_operand_dims: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _scatter_numbers(dimensions: ScatterDimensions) -> ir.Attribute:
+    return hlo.ScatterDimensionNumbers.get(*dimensions, context=context())
+
+
+def scatter(
+    operands: Values,
+    indices: ir.Value,
+    updates: Values,
+    dimensions: ScatterDimensions,
+    body: Combine,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+) -> list[ir.Value]:
+    """The operands with updates combined in at the listed positions; those out of bounds are
+    dropped. `body(elements, updates)` is given two lists of scalars and answers with one."""
+    config = {
+        "scatter_dimension_numbers": _scatter_numbers(dimensions),
+        "indices_are_sorted": attrs.boolean(indices_are_sorted),
+        "unique_indices": attrs.boolean(unique_indices),
+    }
+    types = [value.type for value in operands]
+    regions = [(_scalars(operands) * 2, _pairwise(len(operands), body))]
+    return op("stablehlo.scatter", (*operands, indices, *updates), types, config, regions)
+
+
+# ---- control flow --------------------------------------------------------------------------------
+
+
+def _without_arguments(branch: Callable[[], Values]) -> Callable[[list[ir.Value]], Values]:
+    return lambda _: branch()
+
+
+def case(
+    index: ir.Value, branches: Sequence[Callable[[], Values]], result_types: Sequence[ir.Type]
+) -> list[ir.Value]:
+    """Runs branch number `index` (an int32 scalar); out of range, the last one.
+
+    Branches take no arguments: they use the values around them, and answer with lists of values.
+    """
+    regions = [((), _without_arguments(branch)) for branch in branches]
+    return op("stablehlo.case", (index,), result_types, None, regions)
+
+
+def if_(
+    predicate: ir.Value,
+    on_true: Callable[[], Values],
+    on_false: Callable[[], Values],
+    result_types: Sequence[ir.Type],
+) -> list[ir.Value]:
+    """Runs one of two branches, which take no arguments and answer with lists of values."""
+    regions = [((), _without_arguments(branch)) for branch in (on_true, on_false)]
+    return op("stablehlo.if", (predicate,), result_types, None, regions)
+
+
+def while_(
+    operands: Values,
+    condition: Callable[[list[ir.Value]], ir.Value],
+    body: Callable[[list[ir.Value]], Values],
+) -> list[ir.Value]:
+    """Runs the body while the condition (a boolean scalar) holds; types stay the same.
+
+    Both are given the list of values; the body answers with the list of the next ones.
+    """
+    types = [value.type for value in operands]
+    regions = [(types, lambda state: [condition(state)]), (types, body)]
+    return op("stablehlo.while", operands, types, None, regions)

@@ -1,0 +1,225 @@
+"""Vectors that are pytrees: sums, products, norms, and the checks of a linear system's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft.numpy as jnp
+from weft import dtypes, tree
+from weft.api.autodiff import linear_transpose
+from weft.arrays.array import Array
+from weft.control_flow.linear_solve import custom_linear_solve
+from weft.core.types import type_of, user_value
+from weft.errors import DTypeError, Fix, TreeError, WeftTypeError
+from weft.numpy.arguments import check_arrays, convert, inexact, integer_of
+from weft.numpy.compiled_functions import compiled
+from weft.ops.elementwise.convert import stop_gradient
+from weft.scipy.argument_checks import wrong_shape, wrong_value
+
+__all__ = ["difference", "dot", "norm", "plus", "scaled", "solution", "zeros_like"]
+
+Operator = Callable[[Any], Any]
+Method = Callable[..., Any]
+
+
+# ---- arithmetic ----------------------------------------------------------------------------------
+
+
+def dot(x: Any, y: Any) -> Any:
+    """The sum of conj(x) y over all leaves."""
+    pairs = zip(tree.leaves(x), tree.leaves(y), strict=True)
+    return sum(jnp.vdot(a, b, precision="highest") for a, b in pairs)
+
+
+def norm(x: Any) -> Any:
+    """The root of the sum of squared magnitudes over all leaves."""
+    return jnp.sqrt(dot(x, x).real)
+
+
+def scaled(factor: Any, x: Any) -> Any:
+    """Each leaf, in its own dtype, times a number."""
+    return tree.map(lambda leaf: _as(factor, leaf) * leaf, x)
+
+
+def plus(x: Any, factor: Any, y: Any) -> Any:
+    """x + factor y, each leaf in its own dtype."""
+    return tree.map(lambda a, b: a + _as(factor, b) * b, x, y)
+
+
+def difference(x: Any, y: Any) -> Any:
+    """x - y."""
+    return tree.map(lambda a, b: a - b, x, y)
+
+
+def zeros_like(x: Any) -> Any:
+    """A vector of zeros."""
+    return tree.map(jnp.zeros_like, x)
+
+
+def _as(factor: Any, leaf: Any) -> Any:
+    """A number in the dtype of a leaf, which it scales; a real one where that is real."""
+    dtype = type_of(leaf).dtype
+    if type_of(factor).dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX:
+        factor = jnp.real(factor)
+    return convert(factor, dtype)
+
+
+# ---- a system of equations -----------------------------------------------------------------------
+
+
+def _is_matrix(given: Any) -> bool:
+    return not callable(given) or isinstance(given, Array)
+
+
+def _check_matrix(operation: str, argument: str, given: Any, b: Any) -> None:
+    """Raises ShapeError or WeftTypeError unless a matrix maps vectors like b to such vectors."""
+    check_arrays(operation, given)
+    shape, sides = type_of(given).shape, [type_of(leaf).shape for leaf in tree.leaves(b)]
+    if len(shape) != 2 or shape[0] != shape[1] or sides != [(shape[0],)] or not hasattr(b, "type"):
+        raise wrong_shape(
+            operation,
+            f"{argument}: {type_of(given)}, b: {sides}",
+            f"a square matrix {argument} and b of shape (n,), or a function {argument}",
+        )
+
+
+def _operator(given: Any) -> Operator:
+    """A matrix, or a function that multiplies by one, as a function."""
+    if not _is_matrix(given):
+        return given
+    return lambda x: jnp.matmul(given, x, precision="highest")
+
+
+def _vector(operation: str, argument: str, given: Any) -> Any:
+    """A tree of arrays of floating or complex numbers."""
+    leaves, structure = tree.flatten(given)
+    if not leaves:
+        raise WeftTypeError(
+            f"{operation}: {argument} has no arrays",
+            operation=operation,
+            got=f"{argument}={given!r:.80}",
+            wanted="an array or a tree of arrays",
+        )
+    values = []
+    for leaf in leaves:
+        check_arrays(operation, leaf)
+        value = jnp.asarray(user_value(leaf))
+        of = value.dtype
+        if of not in dtypes.ANY:
+            raise DTypeError(
+                f"{operation} does not take {dtypes.short_name(of)}",
+                operation=operation,
+                got=f"{argument}: {type_of(value)}",
+                wanted="numbers",
+                fix=Fix("convert", "convert it: x.astype('float32')", {"dtype": "float32"}),
+            )
+        values.append(convert(value, inexact(of)))
+    return structure.unflatten(values)
+
+
+def _guess(operation: str, x0: Any, b: Any) -> Any:
+    """The initial guess, in the dtypes of b. Raises TreeError and ShapeError."""
+    leaves, structure = tree.flatten(b)
+    given, given_structure = tree.flatten(_vector(operation, "x0", x0))
+    if structure != given_structure:
+        raise TreeError(
+            f"{operation}: x0 has another structure than b",
+            operation=operation,
+            got=str(given_structure),
+            wanted=str(structure),
+            fix=Fix("same_structure", "pass an x0 like b, or none", {"x0": None}),
+        )
+    for a, c in zip(given, leaves, strict=True):
+        if type_of(a).shape != type_of(c).shape:
+            raise wrong_shape(operation, f"x0: {type_of(a)}, b: {type_of(c)}", "an x0 like b")
+    found = zip(given, leaves, strict=True)
+    return structure.unflatten([stop_gradient(convert(a, type_of(c).dtype)) for a, c in found])
+
+
+def _tolerance(operation: str, name: str, value: Any) -> Any:
+    check_arrays(operation, value)
+    of = type_of(value)
+    negative = isinstance(value, (int, float)) and value < 0
+    if of.shape or of.dtype in dtypes.COMPLEX or negative:
+        raise wrong_value(
+            operation, f"{name}={value!r:.80}", f"{name}: a number that is not below 0"
+        )
+    return value
+
+
+def _transposed(operator: Operator, like: Any) -> Operator:
+    """The transposed operator."""
+    turned = linear_transpose(operator, like)
+    return lambda y: turned(y)[0]
+
+
+def solution(
+    operation: str,
+    method: Method,
+    a: Any,
+    b: Any,
+    x0: Any,
+    m: Any,
+    *,
+    tol: Any,
+    atol: Any,
+    maxiter: Any,
+    hermitian: bool = False,
+    **options: Any,
+) -> Any:
+    """The solution by a method, with the derivatives of a solution.
+
+    method(operator, b, x0, bound, preconditioner, maxiter, **options) runs until the norm of what
+    is left is at most `bound`. hermitian: A is.
+    """
+    b = _vector(operation, "b", b)
+    for argument, given in (("A", a), ("M", m)):
+        if _is_matrix(given) and (given is not None or argument == "A"):
+            _check_matrix(operation, argument, given, b)
+    guess = None if x0 is None else _guess(operation, x0, b)
+    tol, atol = _tolerance(operation, "tol", tol), _tolerance(operation, "atol", atol)
+    if maxiter is None:
+        maxiter = 10 * sum(type_of(leaf).size for leaf in tree.leaves(b))
+    elif not hasattr(maxiter, "type"):
+        maxiter = integer_of(maxiter, operation, "maxiter")
+    options = {**options, "method": method, "hermitian": hermitian}
+    if _is_matrix(a) and _is_matrix(m):
+        # Matrices are operands: one program serves all of a shape.
+        extra = [x for x in (guess, m) if x is not None]
+        given = (guess is not None, m is not None)
+        return _of_matrices(a, b, tol, atol, maxiter, *extra, given=given, **options)
+    return _solved(a, b, guess, m, tol, atol, maxiter, **options)
+
+
+@compiled
+def _of_matrices(
+    a: Any, b: Any, tol: Any, atol: Any, maxiter: Any, *extra: Any, given: Any, **options: Any
+) -> Any:
+    """The operands behind maxiter are a guess and a preconditioner, as far as they are given."""
+    rest = list(extra)
+    guess, m = [rest.pop(0) if there else None for there in given]
+    return _solved(a, b, guess, m, tol, atol, maxiter, **options)
+
+
+def _solved(
+    a: Any, b: Any, guess: Any, m: Any, tol: Any, atol: Any, maxiter: Any, *, method: Method,
+    hermitian: bool, **options: Any,
+) -> Any:  # fmt: skip
+    preconditioner = None if m is None else _operator(m)
+
+    def run(matvec: Operator, right: Any, start: Any, scale: Operator | None) -> Any:
+        bound = jnp.maximum(tol * norm(right), atol)
+        start = zeros_like(right) if start is None else start
+        return method(matvec, right, start, bound, scale, maxiter, **options)
+
+    def forward(matvec: Operator, right: Any) -> Any:
+        return run(matvec, right, guess, preconditioner)
+
+    def backward(vecmat: Operator, right: Any) -> Any:
+        scale = None if preconditioner is None else _transposed(preconditioner, right)
+        # The guess belongs to the other system.
+        return run(vecmat, right, None, scale)
+
+    real = all(type_of(leaf).dtype not in dtypes.COMPLEX for leaf in tree.leaves(b))
+    return custom_linear_solve(_operator(a), b, forward, backward, symmetric=hermitian and real)

@@ -1,0 +1,629 @@
+"""`shard_map` for users: specs and trees on the flat primitive, and the errors at the boundary."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+from weft import tree
+from weft.core.axes import mesh_axes
+from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    AxisError,
+    Fix,
+    ShapeError,
+    TreeError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
+from weft.function_keys import register_parts
+from weft.interpreters.function_results import check_results
+from weft.interpreters.staging import StagingTrace, function_name
+from weft.ops.collectives.all_reduce import psum, vary
+from weft.ops.collectives.invariant import assume_invariant
+from weft.sharding import NamedSharding, PartitionSpec
+from weft.sharding.context import is_simulated, mesh_in_force
+from weft.sharding.mesh import AbstractMesh, AnyMesh, Mesh
+from weft.spmd import eager as blocks
+from weft.spmd.block_types import Manual
+from weft.spmd.escaped_tracers import HiddenValues, substituting
+from weft.spmd.shard_map_primitive import call_shard_map
+from weft.spmd.why_varying import why_varies
+from weft.tracing.argument_names import argument_path
+from weft.tracing.closure_lifting import TracedValues
+
+__all__ = ["shard_map"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_MISSING: Any = object()
+
+
+@overload
+def shard_map(
+    f: Callable[P, R],
+    mesh: AnyMesh | None = None,
+    in_specs: Any = _MISSING,
+    out_specs: Any = _MISSING,
+    axis_names: Iterable[str] | None = None,
+    check_vma: bool = True,
+    auto_pbroadcast: bool = True,
+) -> Callable[P, R]: ...
+@overload
+def shard_map(
+    f: None = None,
+    mesh: AnyMesh | None = None,
+    in_specs: Any = _MISSING,
+    out_specs: Any = _MISSING,
+    axis_names: Iterable[str] | None = None,
+    check_vma: bool = True,
+    auto_pbroadcast: bool = True,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    mesh: AnyMesh | None = None,
+    in_specs: Any = _MISSING,
+    out_specs: Any = _MISSING,
+    axis_names: Iterable[str] | None = None,
+    check_vma: bool = True,
+    auto_pbroadcast: bool = True,
+) -> Any:
+    """A function that every device of a mesh runs on its own blocks of the arguments.
+
+    `in_specs` say how arguments are split: a `PartitionSpec` for all of them, a tuple with one tree
+    prefix of specs per argument, or a dict from argument names to those. The function sees blocks
+    of the same rank; dimensions that a spec splits over mesh axes are divided by their sizes.
+    Arguments that are passed by keyword take the spec of the parameter of that name. An argument is
+    whole on all devices along axes that its spec does not mention; so are arrays that the function
+    closes over. `out_specs`, a prefix of the result, say how results are put together: blocks lie
+    one behind the other along the axes that are mentioned, and are equal along the others, which
+    the types of the blocks prove. `P(..., sum="i")` adds the blocks along an axis up.
+
+    The mesh is that of `weft.set_mesh` where none is given. `axis_names` are the axes that the
+    function is written for, by default all; the others stay with the compiler. Outside of `jit` the
+    function runs operation by operation: values can be printed, and Python can branch on those that
+    are equal on all devices.
+
+    `check_vma=False` leaves out the proof that results are equal where out_specs say so, and
+    changes nothing else. With `auto_pbroadcast=False` operations do not cast operands that vary
+    along fewer axes than others: the program says with `lax.pbroadcast` where derivatives are to
+    sum.
+
+    With only keyword arguments it is a decorator. Raises AxisError, ShapeError or TreeError where
+    specs do not fit the mesh, the arguments or the results, naming the argument; AxisError where
+    the blocks of a result may differ along an axis that its spec does not mention.
+
+    >>> import weft, weft.numpy as wnp
+    >>> from weft.sharding import PartitionSpec as P
+    >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
+    >>> @weft.shard_map(mesh=mesh, in_specs=P("i"), out_specs=P())
+    ... def total(block):
+    ...     return weft.lax.psum(block.sum(), "i")
+    >>> print(total(wnp.arange(8.0)))
+    28.0
+    """
+    if f is None:
+        return functools.partial(
+            shard_map,
+            mesh=mesh,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            axis_names=axis_names,
+            check_vma=check_vma,
+            auto_pbroadcast=auto_pbroadcast,
+        )
+    call = _Mapped(f, mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast)
+
+    @api_boundary
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        return call(args, kwargs)
+
+    return functools.wraps(f)(mapped) if hasattr(f, "__name__") else mapped
+
+
+def _is_spec(value: Any) -> bool:
+    return value is None or isinstance(value, PartitionSpec)
+
+
+class _Mapped:
+    """A shard_map of a function: what was said when it was made, and what a call does."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        mesh: AnyMesh | None,
+        in_specs: Any,
+        out_specs: Any,
+        axis_names: Iterable[str] | None,
+        check: bool,
+        auto: bool,
+    ) -> None:
+        if not callable(function):
+            raise WeftTypeError(
+                "shard_map takes a function first",
+                operation="shard_map",
+                got=f"{function!r:.100} of class {type(function).__name__}",
+                wanted="a function of blocks",
+                fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=...)", {}),
+            )
+        self.function = function
+        self.name = function_name(function)
+        self.operation = f"shard_map of {self.name}"
+        for what, given in (("in_specs", in_specs), ("out_specs", out_specs)):
+            if given is _MISSING:
+                raise WeftTypeError(
+                    f"{self.operation}: {what} is missing",
+                    operation="shard_map",
+                    wanted=f"{what}=..., a tree of PartitionSpecs",
+                    fix=Fix("spec", f"pass {what}=P() where nothing is split", {"missing": what}),
+                )
+            self._check_specs(what, given)
+        if mesh is not None:
+            self._check_mesh(mesh)
+        self.mesh = mesh
+        self.in_specs = in_specs
+        self.out_specs = out_specs
+        self.axis_names = None if axis_names is None else _names(self.operation, axis_names)
+        self.check = check
+        self.auto = auto
+        if mesh is not None and not mesh_axes():
+            # What is wrong with the specs is said where they are written.
+            self._check_axes(self._manual())
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        manual = self._manual()
+        args, kwargs = self._positional(args, kwargs)
+        leaves, in_tree = tree.flatten((args, kwargs))
+        leaves = [user_value(x) for x in leaves]
+        specs = self._argument_specs(args, kwargs, manual)
+        self._check_arguments(args, kwargs, leaves, specs, manual)
+        hidden: list[Tracer] = []
+        while True:
+            try:
+                return self._apply((args, kwargs), leaves, in_tree, specs, manual, hidden)
+            except HiddenValues as error:
+                fresh = [x for x in error.values if all(x is not known for known in hidden)]
+                if not fresh:
+                    raise
+                hidden += fresh
+
+    def _apply(
+        self,
+        dynamic: Any,
+        leaves: Sequence[Any],
+        in_tree: Any,
+        specs: Sequence[PartitionSpec],
+        manual: Manual,
+        hidden: Sequence[Tracer],
+    ) -> Any:
+        """The results; traced values that the function closes over are operands, and so are the
+        `hidden` ones that it reads in other ways."""
+        closed = TracedValues()
+        closed.search(self.function)
+        m = len(closed.found)
+        n = m + len(hidden)
+        out_trees: list[Any] = []
+        found: list[PartitionSpec] = []
+
+        def flat(*blocks: Any) -> list[Any]:
+            (own,) = closed.replaced([self.function], blocks[:m])
+            inner_args, inner_kwargs = in_tree.unflatten(blocks[n:])
+            with substituting(hidden, blocks[m:n]):
+                out = own(*inner_args, **inner_kwargs)
+            outs, out_tree = tree.flatten(out)
+            operands = {id(x): block for x, block in zip(hidden, blocks[m:n], strict=True)}
+            outs = [operands.get(id(x), x) for x in outs]
+            outs = check_results(out, outs, self.operation)
+            specs = self._result_specs(out, out_tree)
+            out_trees.append(out_tree)
+            found[:] = [spec.update(sum=()) if spec.sum else spec for spec in specs]
+            paths = [path for path, _ in tree.leaves_with_path(out)]
+            names = functools.partial(self._operand_names, n, dynamic)
+            return [
+                self._result(x, spec, path, manual, names)
+                for x, spec, path in zip(outs, specs, paths, strict=True)
+            ]
+
+        flat.__name__ = self.name
+        outs = call_shard_map(
+            flat,
+            [*closed.found, *hidden, *leaves],
+            manual,
+            (PartitionSpec(),) * n + tuple(specs),
+            lambda: tuple(found),
+            self.name,
+            _transformations(),
+        )
+        return out_trees[-1].unflatten(outs)
+
+    # ---- the mesh -----------------------------------------------------------------------------
+
+    def _manual(self) -> Manual:
+        """The mesh of a call, with the axes that are manual in the function."""
+        around = mesh_axes()
+        mesh = self.mesh
+        if mesh is None:
+            mesh = around[-1].mesh if around else mesh_in_force()
+        if mesh is None:
+            raise WeftValueError(
+                f"{self.operation}: there is no mesh",
+                operation="shard_map",
+                got="mesh=None, and no mesh in force",
+                wanted="a mesh",
+                fix=Fix("mesh", "pass mesh=..., or call it inside weft.use_mesh(mesh)", {}),
+            )
+        outer = {axis.name for axis in around}
+        if around:
+            mesh = self._mesh_inside(mesh, around[-1].mesh)
+        names = self.axis_names
+        if names is None:
+            names = tuple(axis for axis in mesh.axis_names if axis not in outer)
+        unknown = [name for name in names if name not in mesh.axis_names]
+        twice = [name for name in names if name in outer]
+        if unknown or twice or not names:
+            raise self._wrong_axes(mesh, names, unknown, twice)
+        ordered = tuple(axis for axis in mesh.axis_names if axis in names)
+        if is_simulated(mesh):
+            return Manual(mesh.abstract_mesh, ordered, not self.auto, simulated=True)
+        return Manual(mesh, ordered, not self.auto)
+
+    def _mesh_inside(self, mesh: AnyMesh, outer: AnyMesh) -> AnyMesh:
+        """The mesh of a shard_map inside another one: the same. (Its axes alone say as much.)"""
+        if mesh is outer or mesh is outer.abstract_mesh:
+            return outer
+        if isinstance(outer, AbstractMesh) and mesh.abstract_mesh == outer:
+            return outer
+        raise WeftValueError(
+            f"{self.operation}: a shard_map inside another one has to be over the same mesh",
+            operation="shard_map",
+            got=f"{mesh!r} over {_devices(mesh)}, inside {outer!r} over {_devices(outer)}",
+            wanted="the mesh of the outer shard_map",
+            fix=Fix("mesh", "leave out mesh=..., or pass the same", {"mesh": outer}),
+        )
+
+    def _wrong_axes(
+        self, mesh: AnyMesh, names: Sequence[str], unknown: Sequence[str], twice: Sequence[str]
+    ) -> AxisError:
+        outer = tuple(axis.name for axis in mesh_axes())
+        free = tuple(axis for axis in mesh.axis_names if axis not in outer)
+        if unknown:
+            text = f"{unknown[0]!r} is no axis of the mesh"
+        elif twice:
+            text = f"{twice[0]!r} is an axis of a shard_map around this one already"
+        else:
+            text = "no axis of the mesh is left for it"
+        if free:
+            quoted = ", ".join(map(repr, free))
+            fix = Fix("axis_names", f"pass axis_names={{{quoted}}}", {"axis_names": free})
+        else:
+            fix = Fix(
+                "outer_axis_names",
+                "call the function itself, whose collectives may name all axes here, or give the "
+                "outer shard_map axis_names that leave some over",
+                {"axes": outer},
+            )
+        return AxisError(
+            f"{self.operation}: {text}",
+            operation="shard_map",
+            got=f"axis_names={tuple(names)} and a mesh with the axes {mesh.axis_names}"
+            + (f", of which {outer} are those of a shard_map around this one" if outer else ""),
+            wanted=f"one or more of {free}" if free else "an axis that is not manual yet",
+            fix=fix,
+        )
+
+    def _check_mesh(self, mesh: Any) -> None:
+        if not isinstance(mesh, AnyMesh):
+            raise WeftTypeError(
+                f"{self.operation}: mesh is no mesh",
+                operation="shard_map",
+                got=f"{mesh!r:.100} of class {type(mesh).__name__}",
+                wanted="a weft.sharding.Mesh or AbstractMesh",
+                fix=Fix("mesh", "make one: weft.make_mesh((8,), ('i',))", {}),
+            )
+
+    # ---- specs --------------------------------------------------------------------------------
+
+    def _check_specs(self, what: str, given: Any) -> None:
+        for path, leaf in tree.leaves_with_path(given, is_leaf=_is_spec):
+            if not _is_spec(leaf):
+                wrapped = PartitionSpec(leaf) if isinstance(leaf, str) else PartitionSpec()
+                raise WeftTypeError(
+                    f"{self.operation}: {what}{tree.keystr(path)} is no PartitionSpec",
+                    operation="shard_map",
+                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    wanted="a PartitionSpec, or a tree of them",
+                    fix=Fix("spec", f"wrap the axis names: {wrapped!r}", {"spec": wrapped}),
+                )
+            open_at = [] if leaf is None else [d for d in range(len(leaf)) if leaf.is_open(d)]
+            if open_at:
+                whole = PartitionSpec(*(None if d in open_at else e for d, e in enumerate(leaf)))
+                raise AxisError(
+                    f"{self.operation}: {what}{tree.keystr(path)} leaves a dimension to the "
+                    "compiler",
+                    operation="shard_map",
+                    got=repr(leaf),
+                    wanted="None or mesh axes for each dimension",
+                    fix=Fix("spec", f"use {whole!r}", {"path": path, "spec": whole}),
+                )
+            if leaf is not None and leaf.sum and what == "in_specs":
+                raise AxisError(
+                    f"{self.operation}: {what}{tree.keystr(path)} has a sum",
+                    operation="shard_map",
+                    got=repr(leaf),
+                    wanted="a spec without sum=; only results can be summed",
+                    fix=Fix("drop", "leave out sum=", {"path": path}),
+                )
+
+    def _check_axes(self, manual: Manual) -> None:
+        """Raises AxisError for a spec that mentions an axis that is not manual."""
+        for what, given in (("in_specs", self.in_specs), ("out_specs", self.out_specs)):
+            for path, spec in tree.leaves_with_path(given, is_leaf=_is_spec):
+                if spec is not None:
+                    self._check_spec(f"{what}{tree.keystr(path)}", spec, manual)
+
+    def _check_spec(self, which: str, spec: PartitionSpec, manual: Manual) -> None:
+        for name in (*spec.axes(), *spec.sum):
+            if name not in manual.axes:
+                known = name in manual.mesh.axis_names
+                raise AxisError(
+                    f"{self.operation}: {which} mentions {name!r}, which is "
+                    + ("not among axis_names" if known else "no axis of the mesh"),
+                    operation="shard_map",
+                    got=f"{spec!r} and the axes {manual.axes}",
+                    wanted=f"axes among {list(manual.axes)}",
+                    fix=Fix(
+                        "axis",
+                        f"add {name!r} to axis_names, or leave it out of the spec"
+                        if known
+                        else f"name one of {list(manual.axes)}",
+                        {"name": name, "axes": manual.axes},
+                    ),
+                )
+
+    def _positional(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call with arguments in the places of their parameters, where specs are by place."""
+        if not kwargs or isinstance(self.in_specs, (dict, PartitionSpec)):
+            return args, kwargs
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return args, kwargs
+        return bound.args, bound.kwargs
+
+    def _argument_specs(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], manual: Manual
+    ) -> list[PartitionSpec]:
+        """The spec of each leaf of (args, kwargs)."""
+        given = self.in_specs
+        if isinstance(given, dict):
+            given = self._by_name(given, args, kwargs)
+        elif isinstance(given, PartitionSpec) or given is None:
+            given = (given, given)
+        elif kwargs:
+            raise TreeError(
+                f"{self.operation}: arguments passed by keyword have no place in in_specs",
+                operation="shard_map",
+                got=f"{', '.join(map(repr, kwargs))} by keyword, in_specs={self.in_specs!r:.200}",
+                wanted="in_specs as a dict from argument names to specs",
+                fix=Fix("by_name", "write in_specs={'name': P(...), ...}", {"names": list(kwargs)}),
+            )
+        else:
+            given = (self._one_each(given, args), {})
+        found = tree.prefix_leaves(
+            f"{self.operation}: in_specs", given, (args, kwargs), is_leaf=_is_spec
+        )
+        specs = [PartitionSpec() if spec is None else spec for spec in found]
+        paths = tree.leaves_with_path((args, kwargs))
+        for (path, _), spec in zip(paths, specs, strict=True):
+            self._check_spec(f"the spec of {argument_path(self.function, path)}", spec, manual)
+        return specs
+
+    def _one_each(self, given: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not isinstance(given, (tuple, list)) or len(given) != len(args):
+            count = len(given) if isinstance(given, (tuple, list)) else 1
+            raise TreeError(
+                f"{self.operation}: in_specs has {count} entries and the call has {len(args)} "
+                "arguments",
+                operation="shard_map",
+                got=f"in_specs={given!r:.200}",
+                wanted="a tuple with one entry per argument, one spec for all, or a dict by name",
+                fix=Fix("in_specs", f"give in_specs {len(args)} entries", {"count": len(args)}),
+            )
+        return tuple(given)
+
+    def _by_name(self, given: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The specs of a call, from those of names."""
+        try:
+            found = dict(inspect.signature(self.function).parameters)
+        except (TypeError, ValueError):
+            found = {}
+        parameters = list(found)
+        kinds = {parameter.kind for parameter in found.values()}
+        unknown = [name for name in given if name not in parameters]
+        if parameters and unknown and inspect.Parameter.VAR_KEYWORD not in kinds:
+            raise TreeError(
+                f"{self.operation}: in_specs has an entry for {unknown[0]!r}, which is no argument",
+                operation="shard_map",
+                got=f"in_specs with the names {list(given)}",
+                wanted=f"names among {parameters}",
+                fix=Fix("drop", f"leave {unknown[0]!r} out of in_specs", {"unknown": unknown}),
+            )
+        names = [parameters[i] if i < len(parameters) else f"<{i}>" for i in range(len(args))]
+        missing = [name for name in (*names, *kwargs) if name not in given]
+        if missing:
+            raise TreeError(
+                f"{self.operation}: in_specs has no entry for {missing[0]!r}",
+                operation="shard_map",
+                got=f"in_specs with the names {list(given)}",
+                wanted=f"an entry for each of {[*names, *kwargs]}",
+                fix=Fix("entry", f"add {missing[0]!r}: P() to in_specs", {"missing": missing}),
+            )
+        return tuple(given[name] for name in names), {name: given[name] for name in kwargs}
+
+    def _check_arguments(
+        self,
+        args: Any,
+        kwargs: Any,
+        leaves: Sequence[Any],
+        specs: Sequence[PartitionSpec],
+        manual: Manual,
+    ) -> None:
+        paths = [path for path, _ in tree.leaves_with_path((args, kwargs))]
+        for path, leaf, spec in zip(paths, leaves, specs, strict=True):
+            which = argument_path(self.function, path)
+            try:
+                of = type_of(leaf)
+            except WeftTypeError:
+                raise WeftTypeError(
+                    f"{self.operation}: {which} is no array",
+                    operation="shard_map",
+                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    wanted="an array, a number, or a tree of those",
+                    fix=Fix("partial", "bind it with functools.partial or a closure", {}),
+                ) from None
+            NamedSharding(manual.mesh, spec).check_shape(self.operation, which, of.shape)
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def _result_specs(self, out: Any, out_tree: Any) -> list[PartitionSpec]:
+        found = tree.prefix_leaves(
+            f"{self.operation}: out_specs", self.out_specs, out_tree, is_leaf=_is_spec
+        )
+        return [PartitionSpec() if spec is None else spec for spec in found]
+
+    def _operand_names(self, closed: int, dynamic: Any) -> list[str]:
+        """What messages call the operands: values that are closed over, then arguments."""
+        paths = [path for path, _ in tree.leaves_with_path(dynamic)]
+        arguments = [f"the argument {argument_path(self.function, path)}" for path in paths]
+        return ["a closed-over value"] * closed + arguments
+
+    def _result(
+        self,
+        x: Any,
+        spec: PartitionSpec,
+        path: Any,
+        manual: Manual,
+        names: Callable[[], list[str]],
+    ) -> Any:
+        """A result as a block that varies as its spec says."""
+        of = type_of(x)
+        which = f"the result{tree.keystr(path)}"
+        self._check_spec(f"the spec of {which}", spec, manual)
+        if len(spec) > of.ndim:
+            raise self._low_rank(which, of, spec)
+        if spec.sum:
+            same = manual.ordered(set(spec.sum) - of.varying)
+            if same:
+                raise self._nothing_to_sum(which, of, spec, same)
+            x = psum(x, spec.sum)
+            of = type_of(x)
+        wanted = frozenset(spec.axes())
+        extra = manual.ordered(of.varying - wanted)
+        if extra and self.check:
+            raise self._differs(which, x, spec, extra, names())
+        if extra:
+            x = assume_invariant(x, extra)
+        return vary(x, wanted)
+
+    def _nothing_to_sum(
+        self, which: str, of: ArrayType, spec: PartitionSpec, same: tuple[str, ...]
+    ) -> AxisError:
+        axes = repr(same[0]) if len(same) == 1 else repr(same)
+        rest = spec.update(sum=tuple(axis for axis in spec.sum if axis not in same))
+        return AxisError(
+            f"{self.operation}: {which} is equal on all devices along {axes}, which its spec sums "
+            "over",
+            operation="shard_map",
+            got=f"a block of type {of}, and {spec!r}",
+            wanted=f"a block that varies along {axes}",
+            fix=Fix(
+                "drop_or_pbroadcast",
+                f"if it has been summed already, use {rest!r}; if a sum of equal copies is meant, "
+                f"return lax.pbroadcast(x, {axes})",
+                {"axes": same, "spec": rest},
+            ),
+        )
+
+    def _low_rank(self, which: str, of: ArrayType, spec: PartitionSpec) -> ShapeError:
+        return ShapeError(
+            f"{self.operation}: {which} has too few dimensions for its spec",
+            operation="shard_map",
+            got=f"a block of type {of}, and {spec!r}",
+            wanted=f"a block with {len(spec)} dimensions or more, or a spec with {of.ndim} "
+            "entries or fewer",
+            fix=Fix(
+                "dimension",
+                "give the block dimensions for the spec to split: x[None], or leave the axis out "
+                "of the spec after psum or all_gather_invariant",
+                {"ndim": of.ndim, "spec": spec},
+            ),
+        )
+
+    def _differs(
+        self,
+        which: str,
+        x: Any,
+        spec: PartitionSpec,
+        axes: tuple[str, ...],
+        names: Sequence[str],
+    ) -> AxisError:
+        axis = axes[0]
+        named = repr(axis) if len(axes) == 1 else repr(axes)
+        return AxisError(
+            f"{self.operation}: {which} may differ between devices along {named}, which its "
+            "spec does not mention",
+            operation="shard_map",
+            got=f"a block of type {type_of(x)}, and {spec!r}\n{why_varies(x, axis, names)}",
+            wanted=f"a block that is equal on all devices along {named}",
+            fix=Fix(
+                "reduce_or_mention",
+                f"reduce it with lax.psum or lax.pmean over {named}, gather it with "
+                f"lax.all_gather_invariant(x, {named}), or mention the axis in the spec to keep "
+                "all blocks",
+                {"axes": axes, "spec": spec},
+            ),
+        )
+
+
+register_parts(
+    _Mapped,
+    lambda f: (f.function, f.mesh, f.in_specs, f.out_specs, f.axis_names, f.check, f.auto),
+)
+
+
+def _devices(mesh: AnyMesh) -> str:
+    if not isinstance(mesh, Mesh):
+        return "no devices"
+    return "devices " + ", ".join(str(device.id) for device in mesh.device_list)
+
+
+def _names(operation: str, names: Any) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if all(isinstance(name, str) for name in found):
+        return found
+    raise WeftTypeError(
+        f"{operation}: axis_names takes the names of mesh axes",
+        operation="shard_map",
+        got=f"axis_names={names!r}",
+        wanted="a set of strings",
+        fix=Fix("names", "pass axis_names={'i'}", {}),
+    )
+
+
+def _transformations() -> frozenset[Trace]:
+    """The transformations that are being applied around here, up to what records or evaluates."""
+    found = []
+    trace: Trace | None = current_trace()
+    while trace is not None and trace is not bottom_trace():
+        if isinstance(trace, (StagingTrace, blocks.BlockTrace)):
+            break
+        found.append(trace)
+        trace = trace.parent
+    return frozenset(found)

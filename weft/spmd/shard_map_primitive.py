@@ -1,0 +1,646 @@
+"""The `shard_map` primitive: a function of blocks that every device of a mesh runs on its own part.
+
+Evaluated, it is applied to a Python function (see `control.blocks`); recorded, it holds a program
+whose types say along which mesh axes values vary. A transformation of it is the shard_map of the
+transformed function: `jvp`, `linearize`, `vmap` and `transpose` go inside and know nothing of
+meshes. That the transpose is exact is due to the types alone: a cast of an invariant value to a
+varying one is an equation (`pbroadcast`), and its transpose is the one sum that is needed.
+
+A value that the linear program reads leaves the first shard_map and enters the second, all blocks
+of it one behind the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.core import rules
+from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
+from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.primitive import Primitive
+from weft.core.reads import moves_of_program, reads_of_program
+from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.trace import Tracer, using_trace
+from weft.core.types import ArrayType, type_of
+from weft.errors import AxisError, Fix, JaxprError, WeftNotImplementedError, WeftValueError
+from weft.interpreters.dce import dce_equations, dce_jaxpr
+from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.linearize import linear_program, linearize_flat
+from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.retype import widened
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.transpose import backward_pass
+from weft.interpreters.vmap import vmap_flat
+from weft.lowering.loop_layouts import keep_in_program
+from weft.lowering.module import ManualMesh
+from weft.lowering.result_layouts import whole_sources
+from weft.ops.collectives.all_reduce import vary
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.extended_dtypes import physical_type
+from weft.ops.structural.shape import reshape
+from weft.runtime import stablehlo, stablehlo_collectives
+from weft.sharding import PartitionSpec
+from weft.spmd.block_types import Manual, block_type, inserted, leaving_spec, whole_type
+from weft.spmd.escaped_tracers import check_not_hidden
+
+__all__ = ["OutSpecs", "body_of", "call_shard_map", "inside", "lower_shard_map", "shard_map_p"]
+
+Specs = tuple[PartitionSpec, ...]
+# The specs of the results of a Python function are known once it has run.
+OutSpecs = Callable[[], Specs]
+
+shard_map_p = Primitive("shard_map", multiple_results=True, memoise=False)
+
+
+def call_shard_map(
+    function: Callable[..., list[Any]],
+    args: Sequence[Any],
+    manual: Manual,
+    in_specs: Specs,
+    out_specs: OutSpecs,
+    name: str,
+    outside: frozenset[Any] = frozenset(),
+) -> list[Any]:
+    """Applies the primitive to a function of flat blocks, whose results vary as their specs say.
+
+    `outside` are the transformations around the call whose traced values the function must not
+    read: they would not be differentiated.
+    """
+    return list(
+        shard_map_p.call(
+            function,
+            *args,
+            manual=manual,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            name=name,
+            outside=outside,
+        )
+    )
+
+
+def inside(manual: Manual) -> Any:
+    """`with inside(manual):` binds the names of the manual axes."""
+    return extend_mesh(manual.mesh, manual.axes, manual.explicit)
+
+
+def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]:
+    """The function of blocks that an application runs, and the specs of its results."""
+    if "function" in params:
+        return params["function"], params["out_specs"]
+    jaxpr, specs = params["jaxpr"], params["out_specs"]
+    return lambda *blocks: eval_jaxpr(jaxpr, (), *blocks), lambda: specs
+
+
+def _again(
+    params: dict[str, Any],
+    function: Callable[..., list[Any]],
+    args: Sequence[Any],
+    in_specs: Sequence[PartitionSpec],
+    out_specs: OutSpecs,
+) -> list[Any]:
+    outside = params.get("outside", frozenset())
+    name = params["name"]
+    return call_shard_map(
+        function, args, params["manual"], tuple(in_specs), out_specs, name, outside
+    )
+
+
+# ---- recording and types -----------------------------------------------------------------------
+
+
+def shard_map_stage(
+    args: Sequence[Any], params: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Records the function; what it closes over becomes operands that every device has whole."""
+    if "function" not in params:
+        return args, params
+    manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
+    types = [block_type(type_of(x), spec, manual) for x, spec in zip(args, in_specs, strict=True)]
+    with inside(manual):
+        jaxpr, consts = trace_to_jaxpr(
+            params["function"], types, transformation="shard_map", name=name
+        )
+    check_not_hidden(consts, params["outside"])
+    # Where a cast was put before a broadcast, the first broadcast is left over.
+    eqns, _ = dce_equations(jaxpr.eqns, jaxpr.outputs)
+    jaxpr = Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, 0, name)
+    return [*consts, *args], {
+        "jaxpr": jaxpr,
+        "manual": manual,
+        "in_specs": (PartitionSpec(),) * len(consts) + in_specs,
+        "out_specs": params["out_specs"](),
+        "name": name,
+    }
+
+
+def shard_map_type(
+    *types: ArrayType,
+    jaxpr: Jaxpr,
+    manual: Manual,
+    in_specs: Specs,
+    out_specs: Specs,
+    name: str,
+) -> list[ArrayType]:
+    blocks = [block_type(t, spec, manual) for t, spec in zip(types, in_specs, strict=True)]
+    for got, wanted in zip(blocks, jaxpr.in_types, strict=True):
+        if got.strong() is not wanted.strong():
+            raise JaxprError(
+                f"shard_map of {name}: the operands do not fit the program",
+                got=", ".join(map(str, blocks)),
+                wanted=", ".join(map(str, jaxpr.in_types)),
+            )
+    for type, spec in zip(jaxpr.out_types, out_specs, strict=True):
+        if set(manual.ordered(type.varying)) != set(spec.axes()):
+            raise JaxprError(f"shard_map of {name}: a result of type {type} has the spec {spec}")
+    return [whole_type(t, spec, manual) for t, spec in zip(jaxpr.out_types, out_specs, strict=True)]
+
+
+def shard_map_retype(
+    types: Sequence[ArrayType], params: dict[str, Any]
+) -> tuple[list[ArrayType], dict[str, Any]]:
+    manual, jaxpr = params["manual"], params["jaxpr"]
+    pairs = zip(types, params["in_specs"], jaxpr.in_types, strict=True)
+    outer = [
+        t.update(varying=t.varying | (own.varying - set(spec.axes()))) for t, spec, own in pairs
+    ]
+    blocks = [block_type(t, s, manual) for t, s in zip(outer, params["in_specs"], strict=True)]
+    wanted = [
+        own.update(varying=block.varying) for own, block in zip(jaxpr.in_types, blocks, strict=True)
+    ]
+    with inside(manual):
+        return outer, params | {"jaxpr": widened(jaxpr, wanted)}
+
+
+# ---- forward mode ------------------------------------------------------------------------------
+
+
+def shard_map_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    function, out_specs = body_of(params)
+    in_specs, n = params["in_specs"], len(primals)
+    nonzero = [type(t) is not Zero for t in tangents]
+    marks: list[bool] = []
+
+    def both(*blocks: Any) -> list[Any]:
+        given = scatter(nonzero, blocks[n:], [type_of(x) for x in blocks[:n]])
+        outs, found = jvp_flat(function, blocks[:n], given, params["name"])
+        marks[:] = [type(t) is not Zero for t in found]
+        return [*outs, *_as_varying(found, outs)]
+
+    def specs() -> Specs:
+        own = out_specs()
+        return (*own, *(spec for spec, mark in zip(own, marks, strict=True) if mark))
+
+    given = [t for t in tangents if type(t) is not Zero]
+    tangent_specs = [spec for spec, flag in zip(in_specs, nonzero, strict=True) if flag]
+    found = _again(params, both, [*primals, *given], [*in_specs, *tangent_specs], specs)
+    outs = found[: len(marks)]
+    return outs, scatter(marks, found[len(marks) :], [type_of(x) for x in outs])
+
+
+def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    """The tangents that are not zero, each varying as its primal does."""
+    return [
+        vary(t, type_of(x).varying)
+        for t, x in zip(tangents, outs, strict=True)
+        if type(t) is not Zero
+    ]
+
+
+# ---- linearization and transposition -----------------------------------------------------------
+
+
+class _Split:
+    """What the first shard_map of a linearization finds out: the linear program of blocks, where
+    its residuals are, and which results have tangents."""
+
+    def __init__(self) -> None:
+        self.program: Jaxpr
+        self.marks: list[bool] = []
+        # Per residual: the place of an operand, or a value that is the same outside, or None for
+        # one that leaves.
+        self.known: list[tuple[Any, PartitionSpec] | None] = []
+        self.leaving: list[PartitionSpec] = []
+
+
+def shard_map_linearize(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    function, out_specs = body_of(params)
+    manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
+    nonzero = [type(t) is not Zero for t in tangents]
+    split = _Split()
+
+    def forward(*blocks: Any) -> list[Any]:
+        outs, found, linear = linearize_flat(function, blocks, nonzero, "linearize", name)
+        with using_trace(linear):
+            varying = iter(_as_varying(found, outs))
+            found = [t if type(t) is Zero else next(varying) for t in found]
+        split.program, residuals, split.marks = linear_program(linear, found)
+        own = {id(x): i for i, x in enumerate(blocks)}
+        split.known.clear()
+        split.leaving.clear()
+        leaving = []
+        for value in residuals:
+            if id(value) in own:
+                i = own[id(value)]
+                split.known.append((primals[i], in_specs[i]))
+            elif not isinstance(value, Tracer):
+                split.known.append((value, PartitionSpec()))
+            else:
+                split.known.append(None)
+                split.leaving.append(leaving_spec(type_of(value), manual))
+                leaving.append(leave(value, manual))
+        return [*outs, *leaving]
+
+    found = _again(params, forward, primals, in_specs, lambda: (*out_specs(), *split.leaving))
+    n = len(split.marks)
+    own_specs = out_specs()
+    left = iter(zip(found[n:], split.leaving, strict=True))
+    residuals = [next(left) if known is None else known for known in split.known]
+    given = [t for t in tangents if type(t) is not Zero]
+    if not any(split.marks):
+        return found[:n], scatter(split.marks, [], [type_of(x) for x in found[:n]])
+    specs = [spec for spec, flag in zip(in_specs, nonzero, strict=True) if flag]
+    stored = [known is None for known in split.known] + [False] * len(given)
+    tangents_out = shard_map_p.bind(
+        *(x for x, _ in residuals),
+        *given,
+        jaxpr=entering(split.program, stored, manual),
+        manual=manual,
+        in_specs=(*(spec for _, spec in residuals), *specs),
+        out_specs=tuple(spec for spec, mark in zip(own_specs, split.marks, strict=True) if mark),
+        name=name,
+    )
+    return found[:n], scatter(split.marks, tangents_out, [type_of(x) for x in found[:n]])
+
+
+def is_stacked(block: ArrayType, manual: Manual) -> bool:
+    """Whether blocks of this type are given a dimension to lie behind each other along."""
+    return bool(manual.ordered(block.varying)) and not (block.shape and block.shape[0])
+
+
+def leave(block: Any, manual: Manual) -> Any:
+    """A block in the form in which it leaves (see `leaving_spec`)."""
+    of = type_of(block)
+    return reshape(block, (1, *of.shape)) if is_stacked(of, manual) else block
+
+
+def enter(block: Any, shape: tuple[int, ...]) -> Any:
+    """Undoes `leave`."""
+    return block if type_of(block).shape == shape else reshape(block, shape)
+
+
+def left_type(block: ArrayType, manual: Manual) -> ArrayType:
+    """The type of a block in the form in which it leaves."""
+    return block.update(shape=(1, *block.shape)) if is_stacked(block, manual) else block
+
+
+def entering(jaxpr: Jaxpr, stored: Sequence[bool], manual: Manual) -> Jaxpr:
+    """A program that takes the inputs marked in `stored` in the form in which blocks leave."""
+    inputs, first = list(jaxpr.inputs), []
+    for i, (var, flag) in enumerate(zip(jaxpr.inputs, stored, strict=True)):
+        if not flag or not is_stacked(var.type, manual):
+            continue
+        small, _ = trace_to_jaxpr(
+            lambda x, shape=var.type.shape: [enter(x, shape)],
+            [left_type(var.type, manual)],
+            transformation="shard_map",
+            name=jaxpr.name,
+        )
+        first += [*small.eqns[:-1], small.eqns[-1].replace(outputs=[var])]
+        inputs[i] = small.inputs[0]
+    return Jaxpr(inputs, [*first, *jaxpr.eqns], jaxpr.outputs, 0, jaxpr.name)
+
+
+def shard_map_transpose(
+    cotangents: Sequence[Any],
+    *operands: Any,
+    jaxpr: Jaxpr,
+    manual: Manual,
+    in_specs: Specs,
+    out_specs: Specs,
+    name: str,
+) -> list[Any]:
+    linear = [type(x) is LinearOperand for x in operands]
+    nonzero = [type(ct) is not Zero for ct in cotangents]
+    known_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if not flag]
+    linear_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if flag]
+    reached: list[bool] = []
+
+    # The cotangents stand where the first linear operand did, so that transposing twice gives the
+    # operands in the old order.
+    first = linear.index(True)
+    count = sum(nonzero)
+
+    def backward(*blocks: Any) -> list[Any]:
+        values = [*blocks[:first], *blocks[first + count :]]
+        known = dict(zip(known_vars, values, strict=True))
+        given = iter(blocks[first : first + count])
+        cts = [
+            next(given) if flag else Zero(atom.type)
+            for flag, atom in zip(nonzero, jaxpr.outputs, strict=True)
+        ]
+        found = backward_pass(jaxpr.eqns, linear_vars, known, jaxpr.outputs, cts)
+        reached[:] = [type(ct) is not Zero for ct in found]
+        return [
+            vary(ct, v.type.varying)
+            for ct, v in zip(found, linear_vars, strict=True)
+            if type(ct) is not Zero
+        ]
+
+    specs_of_linear = [s for s, flag in zip(in_specs, linear, strict=True) if flag]
+
+    def specs() -> Specs:
+        return tuple(s for s, flag in zip(specs_of_linear, reached, strict=True) if flag)
+
+    known = [x for x in operands if type(x) is not LinearOperand]
+    known_specs = [s for s, flag in zip(in_specs, linear, strict=True) if not flag]
+    given = [ct for ct in cotangents if type(ct) is not Zero]
+    given_specs = [s for s, flag in zip(out_specs, nonzero, strict=True) if flag]
+    outs = call_shard_map(
+        backward,
+        [*known[:first], *given, *known[first:]],
+        manual,
+        (*known_specs[:first], *given_specs, *known_specs[first:]),
+        specs,
+        name,
+    )
+    return place_cotangents(linear, reached, outs)
+
+
+# ---- mapping -----------------------------------------------------------------------------------
+
+
+def shard_map_vmap(
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    """The mapped dimension is one more dimension of every block, whole on each device; with
+    `spmd_axis_name` it is split over those mesh axes (those that are automatic here are left to the
+    compiler)."""
+    function, out_specs = body_of(params)
+    manual: Manual = params["manual"]
+    named = axis.spmd_axis_name
+    names = named if isinstance(named, tuple) else () if named is None else (named,)
+    automatic = set(manual.mesh.axis_names) - set(manual.axes)
+    axes = tuple(name for name in names if name not in automatic)
+    inner = _inner_axis(axis, axes, params)
+    found: list[int | None] = []
+
+    def mapped(*blocks: Any) -> list[Any]:
+        # A collective of the function's over these axes would combine elements of the mapped one.
+        bound = tuple(bound for bound in axis_environment() if bound.name not in axes)
+        with with_environment(bound):
+            outs, found[:] = vmap_flat(function, inner, blocks, dims, params["name"])
+        return [
+            x if dim is None else vary(x, set(axes)) for x, dim in zip(outs, found, strict=True)
+        ]
+
+    def specs() -> Specs:
+        own = out_specs()
+        _check_free(axis, axes, params, own)
+        return tuple(
+            spec if dim is None else inserted(spec, dim, axes)
+            for spec, dim in zip(own, found, strict=True)
+        )
+
+    in_specs = [
+        spec if dim is None else inserted(spec, dim, axes)
+        for spec, dim in zip(params["in_specs"], dims, strict=True)
+    ]
+    outs = _again(params, mapped, args, in_specs, specs)
+    return outs, found
+
+
+def _check_free(
+    axis: AxisData, axes: tuple[str, ...], params: dict[str, Any], specs: Specs
+) -> None:
+    """Raises AxisError where a function uses mesh axes that the mapped axis is to be split over."""
+    manual = params["manual"]
+    used = {name for spec in specs for name in spec.axes()}
+    if "jaxpr" in params:
+        used |= {name for name in axes if names_axis(shard_map_p, params, name)}
+    bad = [name for name in axes if name not in manual.axes or name in used]
+    if not bad:
+        return
+    free = [name for name in manual.axes if name not in used]
+    raise AxisError(
+        f"vmap of shard_map of {params['name']}: spmd_axis_name takes mesh axes that the function "
+        "and its specs do not mention",
+        operation="vmap",
+        got=f"spmd_axis_name={axis.spmd_axis_name!r}, and specs {specs}",
+        wanted=f"axes among {free}",
+        fix=Fix("free_axis", "name another mesh axis, or leave spmd_axis_name out", {"axes": bad}),
+    )
+
+
+def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -> AxisData:
+    """The mapped axis as a block has it. Raises where it cannot be split over the mesh axes."""
+    if not axes:
+        return AxisData(axis.name, axis.size, spread=axis.spread, devices=axis.devices)
+    manual = params["manual"]
+    operation = f"vmap of shard_map of {params['name']}"
+    _check_free(axis, axes, params, params["in_specs"])
+    if axis.name is not None:
+        raise WeftNotImplementedError(
+            f"{operation}: axis_name together with spmd_axis_name",
+            operation=operation,
+            got=f"axis_name={axis.name!r}, spmd_axis_name={axis.spmd_axis_name!r}",
+            wanted="one of the two; a collective in the function names the mesh axis",
+            fix=Fix("drop", "leave axis_name out", {}),
+        )
+    count = manual.mesh.axis_size(axes)
+    if axis.size % count:
+        raise WeftValueError(
+            f"{operation}: the mapped axis does not split evenly over the mesh",
+            operation=operation,
+            got=f"length {axis.size} over {axes} with {count} devices",
+            wanted=f"a multiple of {count}",
+            fix=Fix("pad", f"pad the axis to a multiple of {count}", {"multiple": count}),
+        )
+    return AxisData(None, axis.size // count, spread=frozenset(axes))
+
+
+# ---- splitting and cutting ---------------------------------------------------------------------
+
+
+def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
+    params = eqn.params
+    manual, in_specs, out_specs = params["manual"], params["in_specs"], params["out_specs"]
+    split = partial_eval_jaxpr(params["jaxpr"], tuple(unknown))
+    k = len(split.residual_types)
+    res_specs = tuple(leaving_spec(t, manual) for t in split.residual_types)
+    known_specs = tuple(s for s, flag in zip(in_specs, unknown, strict=True) if not flag)
+    rest_specs = tuple(s for s, flag in zip(in_specs, unknown, strict=True) if flag)
+    residuals = [
+        Var(whole_type(left_type(t, manual), spec, manual))
+        for t, spec in zip(split.residual_types, res_specs, strict=True)
+    ]
+    n = len(split.known.outputs) - k
+
+    def leaving(*blocks: Any) -> list[Any]:
+        outs = eval_jaxpr(split.known, (), *blocks)
+        return [*outs[:n], *(leave(x, manual) for x in outs[n:])]
+
+    with inside(manual):
+        before, consts = trace_to_jaxpr(
+            leaving, split.known.in_types, transformation="shard_map", name=params["name"]
+        )
+    shared = {"manual": manual, "name": params["name"]}
+    own = [s for s, flag in zip(out_specs, split.unknown_out, strict=True) if not flag]
+    later = [s for s, flag in zip(out_specs, split.unknown_out, strict=True) if flag]
+    known = eqn.replace(
+        inputs=[x for x, flag in zip(eqn.inputs, unknown, strict=True) if not flag],
+        outputs=[
+            *(v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if not flag),
+            *residuals,
+        ],
+        params=shared
+        | {
+            "jaxpr": embedded(before, consts),
+            "in_specs": known_specs,
+            "out_specs": (*own, *res_specs),
+        },
+    )
+    stored = [True] * k + [False] * len(rest_specs)
+    rest = eqn.replace(
+        inputs=[*residuals, *(x for x, flag in zip(eqn.inputs, unknown, strict=True) if flag)],
+        outputs=[v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag],
+        params=shared
+        | {
+            "jaxpr": entering(split.unknown, stored, manual),
+            "in_specs": (*res_specs, *rest_specs),
+            "out_specs": tuple(later),
+        },
+    )
+    return SplitEquation(known, rest, split.unknown_out, residuals)
+
+
+def shard_map_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
+    params = eqn.params
+    jaxpr, reads = dce_jaxpr(params["jaxpr"], tuple(used))
+    if not jaxpr.outputs and not jaxpr.effects:
+        return [False] * len(eqn.inputs), None
+    smaller = eqn.replace(
+        inputs=[x for x, use in zip(eqn.inputs, reads, strict=True) if use],
+        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
+        params=params
+        | {
+            "jaxpr": jaxpr,
+            "in_specs": tuple(s for s, use in zip(params["in_specs"], reads, strict=True) if use),
+            "out_specs": tuple(s for s, use in zip(params["out_specs"], used, strict=True) if use),
+        },
+    )
+    return list(reads), smaller
+
+
+# ---- lowering ----------------------------------------------------------------------------------
+
+
+def lower_shard_map(
+    context: Any,
+    *values: Any,
+    jaxpr: Jaxpr,
+    manual: Manual,
+    in_specs: Specs,
+    out_specs: Specs,
+    name: str,
+) -> list[Any]:
+    """The lowering on the devices of a mesh (`control.simulated` has the other one).
+
+    Values without elements stay outside: Shardy refuses a region that is given nothing else.
+    """
+    module, mesh = context.module, manual.mesh
+    axes = frozenset(manual.axes) | (module.manual.axes if module.manual is not None else set())
+    symbol = module.mesh_symbol(mesh)
+    free = axes != frozenset(mesh.axis_names)
+
+    def shardings(types: Sequence[ArrayType], specs: Specs) -> list[Any]:
+        return [
+            stablehlo_collectives.sharding(
+                symbol,
+                tuple(spec.entry_axes(i) for i in range(physical_type(type).ndim)),
+                left_open=free,
+            )
+            for type, spec in zip(types, specs, strict=True)
+            if type.size
+        ]
+
+    operands = [x for x, type in zip(values, jaxpr.in_types, strict=True) if type.size]
+    ins, outs = shardings(context.in_types, in_specs), shardings(context.out_types, out_specs)
+    arguments = [_ir(type) for type in jaxpr.in_types if type.size]
+    results = [_ir(type) for type in context.out_types if type.size]
+    if jaxpr.effects:
+        order = context.order()
+        operands.append(order)
+        everywhere = stablehlo_collectives.sharding(symbol, ())
+        ins.append(everywhere)
+        outs.append(everywhere)
+        arguments.append(order.type)
+        results.append(order.type)
+    found: list[Any] = []
+    if results:
+        region = ManualMesh(mesh, axes, module.partitions(mesh))
+        body = functools.partial(_lower_body, context, jaxpr, region, name)
+        found = stablehlo_collectives.manual_computation(
+            operands, ins, outs, manual.axes, arguments, results, body
+        )
+    if jaxpr.effects:
+        context.set_order(found.pop())
+    computed = iter(found)
+    return [next(computed) if type.size else _nothing(type) for type in context.out_types]
+
+
+def _lower_body(
+    context: Any, jaxpr: Jaxpr, region: ManualMesh, name: str, blocks: list[Any]
+) -> Sequence[Any]:
+    module = context.module
+    given = iter(blocks)
+    arguments = [next(given) if type.size else _nothing(type) for type in jaxpr.in_types]
+    outer, order = module.manual, module.order
+    module.manual = region
+    try:
+        if jaxpr.effects:
+            context.set_order(next(given))
+        found = context.lower_jaxpr(jaxpr, arguments, f"shard_map({name})")
+        outs = [x for x, type in zip(found, jaxpr.out_types, strict=True) if type.size]
+        return [*outs, context.order()] if jaxpr.effects else outs
+    finally:
+        module.manual, module.order = outer, order
+
+
+def _nothing(type: ArrayType) -> Any:
+    """An array without elements."""
+    stored = physical_type(type)
+    return stablehlo.full(0, stored.shape, stored.dtype)
+
+
+def _ir(type: ArrayType) -> Any:
+    return stablehlo.array_type_to_ir(physical_type(type))
+
+
+def shard_map_keep_layouts(
+    eqn: Equation, layouts: Sequence[Any], partitioned: bool
+) -> list[Equation]:
+    manual = eqn.params["manual"]
+    return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
+
+
+rules.layout.register(shard_map_p, whole_sources)
+rules.reads.register(shard_map_p, reads_of_program)
+rules.moves.register(shard_map_p, moves_of_program)
+rules.keep_layouts.register(shard_map_p, shard_map_keep_layouts)
+rules.stage.register(shard_map_p, shard_map_stage)
+rules.type_rule.register(shard_map_p, shard_map_type)
+rules.retype.register(shard_map_p, shard_map_retype)
+rules.jvp.register(shard_map_p, shard_map_jvp)
+rules.linearize.register(shard_map_p, shard_map_linearize)
+rules.transpose.register(shard_map_p, shard_map_transpose)
+rules.vmap.register(shard_map_p, shard_map_vmap)
+rules.partial_eval.register(shard_map_p, shard_map_partial_eval)
+rules.dce.register(shard_map_p, shard_map_dce)

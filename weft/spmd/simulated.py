@@ -1,0 +1,332 @@
+"""Running the program of a mesh on one device: every mesh axis becomes a dimension of the values.
+
+What a device holds is a row of an array, and a collective along an axis is a reduction or movement
+of its dimension: the rules by which `vmap` treats named axes are all that is needed. Types are
+tracked as on a mesh, so the same programs are refused, and derivatives have been taken before: what
+is simulated is the evaluation only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.arrays.array import as_array
+from weft.core import rules
+from weft.core.axes import axis_environment, mesh_axes, names_axis, with_environment
+from weft.core.check import result_types
+from weft.core.jaxpr import effects_of
+from weft.core.primitive import Primitive
+from weft.core.rules import AxisData
+from weft.core.trace import Trace, Tracer, current_trace, function_as_parameter, leaked, using_trace
+from weft.core.types import ArrayType, type_of
+from weft.interpreters.staging import implicit_cast, trace_to_jaxpr
+from weft.interpreters.vmap import vmap_flat
+from weft.ops.indexing.dynamic_slicing import index_in_dim
+from weft.ops.structural.constants import embedded
+from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
+from weft.sharding import PartitionSpec
+from weft.spmd.block_tracers import (
+    BlockValue,
+    causes_of,
+    depends_on_devices,
+    joined_again,
+    split_further,
+)
+from weft.spmd.block_types import Manual, block_type
+from weft.spmd.escaped_tracers import check_not_hidden
+from weft.spmd.shard_map_primitive import body_of, inside, lower_shard_map, shard_map_p
+from weft.spmd.why_varying import Cause
+
+__all__ = ["SimulationTracer", "simulate_shard_map"]
+
+
+class SimulationTracer(BlockValue):
+    """The blocks of all devices as one array: a leading dimension for each axis along which they
+    may differ, in the order of the mesh. A `constant` was computed without any block."""
+
+    __slots__ = ("constant", "stacked")
+
+    _trace: SimulationTrace
+
+    def __init__(
+        self,
+        trace: SimulationTrace,
+        type: ArrayType,
+        stacked: Any,
+        causes: dict[str, Cause] | None = None,
+        constant: bool = False,
+    ) -> None:
+        super().__init__(trace, type, causes)
+        self.stacked = stacked
+        self.constant = constant
+
+    def concrete(self) -> Any:
+        return None if self.type.varying else self.known()
+
+    def known(self) -> Any:
+        """The array of all blocks; None where only its type is known."""
+        value = self.stacked
+        return value.concrete() if isinstance(value, Tracer) else value
+
+    def unknown(self) -> Tracer:
+        if self.type.varying or not isinstance(self.stacked, Tracer):
+            return self
+        return self.stacked.unknown()
+
+    def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]] | None:
+        value = self.known()
+        if value is None:
+            return None
+        array = as_array(value)._stored()
+        axes = self._trace.ordered(self.type.varying)
+        return [
+            (dict(zip(axes, place, strict=True)), array[place])
+            for place in np.ndindex(*array.shape[: len(axes)])
+        ]
+
+
+class SimulationTrace(Trace):
+    """Evaluates primitives on the blocks of all devices, under its parent."""
+
+    __slots__ = ("environment", "manual", "outside")
+
+    parent: Trace
+
+    def __init__(
+        self, parent: Trace, manual: Manual, outside: frozenset[Any], function: str
+    ) -> None:
+        super().__init__(parent, "simulated shard_map", function)
+        self.manual = manual
+        self.outside = outside
+        # The names that are bound around the program: its own are those of mapped dimensions.
+        self.environment = axis_environment()
+
+    def ordered(self, axes: Any) -> tuple[str, ...]:
+        """Those axes of the mesh, in its order."""
+        return tuple(axis for axis in self.manual.mesh.axis_names if axis in axes)
+
+    def box(self, value: Any) -> SimulationTracer:
+        """Any operand as a tracer of this trace."""
+        if type(value) is SimulationTracer:
+            if value._trace is self:
+                return value
+            if not value._trace.alive:
+                raise leaked(value)
+            # Of a shard_map around this one, over other axes of the same mesh.
+            return SimulationTracer(self, value.type, value.stacked, value.causes, value.constant)
+        check_not_hidden([value], self.outside)
+        return SimulationTracer(self, type_of(value), value, constant=True)
+
+    # ---- operations ---------------------------------------------------------------------------
+
+    process_call = function_as_parameter
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        if primitive is shard_map_p:
+            return run(args, params, self)
+        # A custom derivative, of which nothing is differentiated here.
+        if not primitive.memoise and "function" in params:
+            with using_trace(self):
+                return params["function"](*args)
+        tracers = [self.box(x) for x in args]
+        types, params = self.joined(primitive, tracers, params)
+        made = result_types(primitive, tuple(types), params)
+        out_types = made if primitive.multiple_results else [made]
+        causes = causes_of(primitive, tracers, out_types)
+        constant = all(x.constant for x in tracers) and not depends_on_devices(
+            primitive, params, self.manual
+        )
+        values = [x.stacked for x in tracers]
+        holds = [self.ordered(x.type.varying) for x in tracers]
+        axes = self.mapped_axes(primitive, params, holds)
+        with with_environment(self.environment), using_trace(self.parent):
+            outs, found = self.mapped(primitive, params, values, holds, axes)
+            stacked = [
+                self.stacked_as(x, held, self.ordered(t.varying))
+                for x, held, t in zip(outs, found, out_types, strict=True)
+            ]
+        boxed = [
+            SimulationTracer(self, t, x, causes, constant)
+            for t, x in zip(out_types, stacked, strict=True)
+        ]
+        return boxed if primitive.multiple_results else boxed[0]
+
+    def joined(
+        self, primitive: Primitive, tracers: Sequence[SimulationTracer], params: dict[str, Any]
+    ) -> tuple[Sequence[ArrayType], dict[str, Any]]:
+        """The types of operands that vary as the primitive needs it, and parameters for those.
+
+        Raises AxisError for a cast that is to be written; none is needed for constants.
+        """
+        types: Sequence[ArrayType] = [x.type for x in tracers]
+        retype = rules.retype.get(primitive)
+        if retype is not None:
+            with inside(self.manual):
+                types, params = retype(types, params)
+        elif primitive.memoise:
+            union: frozenset[str] = frozenset().union(*(t.varying for t in types))
+            types = [t.update(varying=union) for t in types]
+        if self.manual.explicit:
+            explicit = {axis.name for axis in mesh_axes() if axis.explicit}
+            for x, wanted in zip(tracers, types, strict=True):
+                axes = (wanted.varying - x.type.varying) & explicit
+                if axes and not x.constant:
+                    raise implicit_cast(primitive, x.type, axes, [x.type for x in tracers])
+        return types, params
+
+    def mapped_axes(
+        self, primitive: Primitive, params: dict[str, Any], holds: Sequence[tuple[str, ...]]
+    ) -> tuple[str, ...]:
+        """The mesh axes to map an application over, whose operands have dimensions for some.
+
+        Every device has the effects of a program, also where it does with equal values. Axes that
+        are not manual here may be those of a shard_map inside a program.
+        """
+        axes = {axis for held in holds for axis in held}
+        if params:
+            effects = effects_of(primitive, params)
+            axes |= {
+                axis.name
+                for axis in mesh_axes()
+                if effects or names_axis(primitive, params, axis.name)
+            }
+        return self.ordered(axes)
+
+    def mapped(
+        self,
+        primitive: Primitive,
+        params: dict[str, Any],
+        values: Sequence[Any],
+        holds: Sequence[tuple[str, ...]],
+        axes: Sequence[str],
+    ) -> tuple[list[Any], list[tuple[str, ...]]]:
+        """The results of mapping a primitive over mesh axes, outermost first, and the axes that
+        each has dimensions for."""
+        if not axes:
+            out = primitive.bind(*values, **params)
+            outs = list(out) if primitive.multiple_results else [out]
+            return outs, [()] * len(outs)
+        axis, rest = axes[0], axes[1:]
+        inner = [tuple(name for name in held if name != axis) for held in holds]
+        found: list[tuple[str, ...]] = []
+
+        def function(*elements: Any) -> list[Any]:
+            outs, found[:] = self.mapped(primitive, params, elements, inner, rest)
+            return outs
+
+        dims = [0 if axis in held else None for held in holds]
+        data = AxisData(axis, self.manual.mesh.shape[axis], devices=True)
+        outs, places = vmap_flat(function, data, values, dims, self.function)
+        moved = [
+            x if dim is None else move_dim(x, dim, 0, data.size)
+            for x, dim in zip(outs, places, strict=True)
+        ]
+        held_out = [
+            held if dim is None else (axis, *held) for held, dim in zip(found, places, strict=True)
+        ]
+        return moved, held_out
+
+    def stacked_as(self, x: Any, held: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
+        """A result with dimensions for exactly the axes along which its type says it varies."""
+        for axis in [axis for axis in held if axis not in wanted]:
+            x = index_in_dim(x, 0, held.index(axis), keepdims=False)
+            held = tuple(name for name in held if name != axis)
+        if held == wanted:
+            return x
+        shape = type_of(x).shape
+        sizes = tuple(self.manual.mesh.shape[axis] for axis in wanted)
+        rest = range(len(wanted), len(wanted) + len(shape) - len(held))
+        places = (*(wanted.index(axis) for axis in held), *rest)
+        return broadcast_in_dim(x, (*sizes, *shape[len(held) :]), places)
+
+    # ---- the boundary -------------------------------------------------------------------------
+
+    def enter(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
+        """An operand of the shard_map, the one of this number, as blocks: split dimensions become
+        two, or more."""
+        of = type_of(value)
+        causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
+        block = block_type(of, spec, self.manual)
+        shape: list[int] = []
+        places: dict[str, int] = {}
+        for dimension in range(of.ndim):
+            for axis in spec.entry_axes(dimension):
+                places[axis] = len(shape)
+                shape.append(self.manual.mesh.shape[axis])
+            shape.append(block.shape[dimension])
+        first = [places[axis] for axis in self.ordered(places)]
+        rest = [i for i in range(len(shape)) if i not in first]
+        with with_environment(self.environment), using_trace(self.parent):
+            stacked = value if not first else transpose(reshape(value, shape), (*first, *rest))
+        return SimulationTracer(self, block, stacked, causes)
+
+    def enter_nested(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
+        """The same for an operand that consists of blocks of a shard_map around this one."""
+        found = split_further(self.box(value), spec)
+        causes = found.causes | dict.fromkeys(spec.axes(), Cause(None, operand=number))
+        return SimulationTracer(self, found.type, found.stacked, causes)
+
+    def leave(self, value: Any, spec: PartitionSpec) -> Any:
+        """A result of the shard_map, made of blocks."""
+        tracer = self.box(value)
+        axes = self.ordered(tracer.type.varying)
+        order: list[int] = []
+        shape: list[int] = []
+        for dimension, size in enumerate(tracer.type.shape):
+            named = spec.entry_axes(dimension)
+            order += [axes.index(axis) for axis in named]
+            order.append(len(axes) + dimension)
+            shape.append(size * self.manual.mesh.axis_size(named))
+        with with_environment(self.environment), using_trace(self.parent):
+            return reshape(transpose(tracer.stacked, order), shape) if axes else tracer.stacked
+
+
+def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | None) -> list[Any]:
+    """Simulates a shard_map under the current trace, or inside another simulated one."""
+    manual, name = params["manual"], params["name"]
+    outside = params.get("outside", frozenset())
+    function, out_specs = body_of(params)
+    parent = current_trace() if around is None else around.parent
+    trace = SimulationTrace(parent, manual, outside, name)
+    if around is not None:
+        trace.environment = around.environment
+    try:
+        with inside(manual), using_trace(trace):
+            enter = trace.enter if around is None else trace.enter_nested
+            blocks = [
+                enter(x, spec, i)
+                for i, (x, spec) in enumerate(zip(args, params["in_specs"], strict=True))
+            ]
+            outs = function(*blocks)
+            if around is None:
+                return [trace.leave(x, s) for x, s in zip(outs, out_specs(), strict=True)]
+            found = [joined_again(trace.box(x), s) for x, s in zip(outs, out_specs(), strict=True)]
+        return [around.box(x) for x in found]
+    finally:
+        trace.finish()
+
+
+def simulate_shard_map(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The results of a shard_map, computed under the current trace without a mesh."""
+    return run(args, params, None)
+
+
+def shard_map_lower(context: Any, *values: Any, **params: Any) -> list[Any]:
+    if not params["manual"].simulated:
+        return lower_shard_map(context, *values, **params)
+    jaxpr, consts = trace_to_jaxpr(
+        lambda *xs: run(xs, params, None),
+        context.in_types,
+        transformation="simulate",
+        name=params["name"],
+    )
+    name = f"shard_map({params['name']})"
+    return list(context.lower_jaxpr(embedded(jaxpr, consts), values, name))
+
+
+rules.lower.register(shard_map_p, shard_map_lower)

@@ -1,0 +1,265 @@
+"""Closures over traced values: finds the ones that functions hold, and puts others in their place.
+
+A function that a transformation keeps and runs later, a custom derivative above all, must not read
+traced values behind the transformation's back: they have to be operands. What is searched are the
+closures, defaults and partially applied arguments of functions, and the functions, containers and
+registered trees in those. A function that holds a traced value is made again with fresh cells.
+Attributes of other objects are not searched, since there is no general way to copy these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from types import CellType, FunctionType, MethodType
+from typing import Any, TypeVar
+
+from weft.core.trace import Tracer, bottom_trace, current_trace
+from weft.core.types import ArrayType, Typed
+from weft.errors import ConcretizationError
+from weft.function_keys import register_parts
+from weft.runtime import pytree
+from weft.tracing.trace_cache import TraceCache, Traced, cached_trace
+
+__all__ = ["TracedValues", "register_holder", "trace_once"]
+
+# Classes of callables that hold functions: the attributes with them, and what makes an object of
+# the class whose attributes are then set.
+_holders: dict[type, tuple[tuple[str, ...], Callable[[Any], Any]]] = {}
+
+
+def register_holder(cls: type, attributes: Sequence[str], copy: Callable[[Any], Any]) -> None:
+    """Makes the search go into `attributes` of objects of a class; `copy` copies an object."""
+    _holders[cls] = (tuple(attributes), copy)
+
+
+def _contents(cells: Iterable[CellType]) -> list[Any]:
+    found = []
+    for cell in cells:
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a variable that has no value yet
+            continue
+    return found
+
+
+def _level(container: Any) -> tuple[list[Any], Any]:
+    """The children of a registered container, and the structure that puts them together."""
+    try:
+        return pytree.flatten(container, lambda part: part is not container)
+    except (TypeError, ValueError):  # keys that cannot be sorted
+        return [], None
+
+
+class TracedValues:
+    """The traced values of transformations still running that some objects hold.
+
+    `found` has them in the order of the search. The objects may be functions, containers of them,
+    or anything else.
+    """
+
+    __slots__ = ("_children", "_levels", "_parents", "_seen", "found")
+
+    def __init__(self) -> None:
+        self.found: list[Tracer] = []
+        # By identity; the objects are kept, since an identity is only good while they live.
+        self._seen: dict[int, Any] = {}
+        self._parents: dict[int, list[int]] = {}
+        self._levels: dict[int, tuple[list[Any], Any]] = {}
+
+    def search(self, value: Any) -> None:
+        """Adds what one more object holds."""
+        pending = [value]
+        while pending:
+            item = pending.pop()
+            if id(item) in self._seen:
+                continue
+            if isinstance(item, Tracer):
+                if item._trace.alive:
+                    self._seen[id(item)] = item
+                    self.found.append(item)
+                continue
+            children = self._parts(item)
+            if not children:
+                continue
+            self._seen[id(item)] = item
+            for child in children:
+                self._parents.setdefault(id(child), []).append(id(item))
+            pending.extend(reversed(children))
+
+    def _parts(self, item: Any) -> Sequence[Any]:
+        kind = type(item)
+        if kind is FunctionType:
+            return [
+                *_contents(item.__closure__ or ()),
+                *(item.__defaults__ or ()),
+                *(item.__kwdefaults__ or {}).values(),
+            ]
+        if kind is tuple or kind is list:
+            return item
+        if kind is dict:
+            return list(item.values())
+        if kind is MethodType:
+            return [item.__func__, item.__self__]
+        if kind is functools.partial:
+            return [item.func, item.args, item.keywords]
+        if kind in _holders:
+            return [getattr(item, name) for name in _holders[kind][0]]
+        if item is not None and pytree.is_node(kind):
+            level = self._levels[id(item)] = _level(item)
+            return level[0]
+        return ()
+
+    def replaced(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        """The searched objects, holding `values` where they hold the traced values.
+
+        What holds no traced value stays the same object.
+        """
+        if not self.found:
+            return list(objects)
+        affected: set[int] = set()
+        pending = [id(tracer) for tracer in self.found]
+        while pending:
+            item = pending.pop()
+            if item not in affected:
+                affected.add(item)
+                pending.extend(self._parents.get(item, ()))
+        made = {id(old): new for old, new in zip(self.found, values, strict=True)}
+        maker = _Maker(affected, made, self._levels)
+        return [maker.make(item) for item in objects]
+
+
+class _Maker:
+    """Makes objects again; `made` has the new one of each by the identity of the old one."""
+
+    __slots__ = ("affected", "cells", "levels", "made")
+
+    def __init__(
+        self, affected: set[int], made: dict[int, Any], levels: dict[int, tuple[list[Any], Any]]
+    ) -> None:
+        self.affected = affected
+        self.made = made
+        self.levels = levels
+        self.cells: dict[int, CellType] = {}
+
+    def make(self, item: Any) -> Any:
+        if id(item) not in self.affected:
+            return item
+        if id(item) not in self.made:
+            self.made[id(item)] = self._again(item)
+        return self.made[id(item)]
+
+    def _again(self, item: Any) -> Any:
+        kind = type(item)
+        if kind is FunctionType:
+            return self._function(item)
+        if kind is tuple:
+            return tuple([self.make(part) for part in item])
+        # What can be part of itself is known before its parts are made.
+        if kind is list:
+            new: Any = []
+            self.made[id(item)] = new
+            new.extend(self.make(part) for part in item)
+            return new
+        if kind is dict:
+            new = {}
+            self.made[id(item)] = new
+            new.update((key, self.make(part)) for key, part in item.items())
+            return new
+        if kind is MethodType:
+            return MethodType(self.make(item.__func__), self.make(item.__self__))
+        if kind is functools.partial:
+            args, keywords = self.make(item.args), self.make(item.keywords)
+            return functools.partial(self.make(item.func), *args, **keywords)
+        if kind in _holders:
+            attributes, copy = _holders[kind]
+            new = self.made[id(item)] = copy(item)
+            for name in attributes:
+                setattr(new, name, self.make(getattr(item, name)))
+            return new
+        parts, structure = self.levels[id(item)]
+        return structure.unflatten([self.make(part) for part in parts])
+
+    def _function(self, function: FunctionType) -> FunctionType:
+        cells = function.__closure__
+        fresh = None if cells is None else tuple([self._cell(cell) for cell in cells])
+        new = FunctionType(function.__code__, function.__globals__, function.__name__, None, fresh)
+        self.made[id(function)] = new
+        new.__qualname__ = function.__qualname__
+        new.__module__ = function.__module__
+        new.__dict__.update(function.__dict__)
+        for old, cell in zip(cells or (), fresh or (), strict=True):
+            if cell is not old and not _contents([cell]):
+                cell.cell_contents = self.make(old.cell_contents)
+        if function.__defaults__ is not None:
+            new.__defaults__ = tuple([self.make(x) for x in function.__defaults__])
+        if function.__kwdefaults__ is not None:
+            new.__kwdefaults__ = {k: self.make(x) for k, x in function.__kwdefaults__.items()}
+        return new
+
+    def _cell(self, cell: CellType) -> CellType:
+        """A fresh cell for one that holds what is made again; the others stay shared."""
+        contents = _contents([cell])
+        if not contents or id(contents[0]) not in self.affected:
+            return cell
+        if id(cell) not in self.cells:
+            self.cells[id(cell)] = CellType()
+        return self.cells[id(cell)]
+
+
+# ---- tracing functions that hold traced values -------------------------------------------------
+
+
+class ClosedOver(Typed):
+    """Stands for a traced value in the key of a function that closes over it: all that the program
+    depends on is its type."""
+
+    __slots__ = ("number", "type")
+
+    def __init__(self, number: int, type: ArrayType) -> None:
+        self.number = number
+        self.type = type
+
+
+register_parts(ClosedOver, lambda value: (value.number, value.type))
+
+T = TypeVar("T", bound=Traced)
+
+
+def trace_once(
+    cache: TraceCache,
+    function: Callable[..., Any],
+    parts: tuple[Hashable, ...],
+    trace: Callable[[TracedValues], T],
+    values: tuple[Any, ...] = (),
+) -> T:
+    """What `trace` gives, or gave before for an equal function, types of arguments and settings.
+
+    Traced values that the function and the further `values` hold (parameters that are being
+    differentiated) become operands behind the constants, so that the program is the same for the
+    next ones of the same types. A function that looks at the number behind one of them is traced
+    as it is.
+    """
+    closed = TracedValues()
+    if current_trace() is not bottom_trace():
+        for value in (function, *values):
+            closed.search(value)
+    if not closed.found:
+        return cached_trace(cache, function, parts, lambda: trace(closed), values)
+    types = tuple(x.type for x in closed.found)
+    try:
+        stand_ins = [ClosedOver(i, type) for i, type in enumerate(types)]
+        keyed, *others = closed.replaced([function, *values], stand_ins)
+    except Exception:  # noqa: BLE001 - a container of the user's may refuse stand-ins in any way
+        keyed = None
+    if keyed is not None:
+        try:
+            found: Any = cached_trace(
+                cache, keyed, (types, *parts), lambda: trace(closed), tuple(others)
+            )
+            with_values: T = dataclasses.replace(found, consts=[*found.consts, *closed.found])
+            return with_values
+        except ConcretizationError:
+            pass  # Outside of this block, so that an error of the second trace stands alone.
+    return trace(TracedValues())

@@ -1,0 +1,474 @@
+"""Why something was traced or compiled again: misses of the caches, explained.
+
+What a program depended on is noted at each miss in a light form that keeps no array alive. The next
+miss of the same function is compared with the earlier ones, and the one that it is most like says
+what changed. With the setting `explain_cache_misses` each miss is explained; without it, the third
+one of the same function at the same line is, once, since that is where a loop begins to lose time.
+
+Explanations are logged (`weft`, at the level WARNING) and are no Python warnings: those are turned
+into errors by many test suites, and a slow program is not a wrong one.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import dataclasses
+import functools
+import itertools
+import logging
+import re
+import sys
+import threading
+import types as python_types
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from weft import config
+from weft.base import source as sources
+from weft.base import timing
+from weft.base.program_caches import on_clear
+from weft.base.timing import Spent
+from weft.core.axes import axis_environment
+from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
+from weft.core.types import ArrayType
+from weft.function_keys import NamedPart, named_parts, short_text
+from weft.function_keys.code_reads import is_library_file
+from weft.interpreters.staging import StagingTrace
+from weft.sharding.current import in_force
+
+__all__ = ["Call", "Miss", "MissOfBody", "change", "forget", "static_parts", "traced_types"]
+
+_log = logging.getLogger("weft")
+
+# How many earlier misses of a function the next one is compared with, and of how many functions
+# and lines they are known.
+_REMEMBERED = 16
+_FUNCTIONS = 1024
+_LINES = 4096
+# Which miss of a function at a line is explained to those who did not ask.
+_UNASKED = 3
+
+
+class Call(NamedTuple):
+    """What a program depended on. `maker` tells one jitted function from another of the same
+    function; `names` are the leaves of the arguments, `places` where they lay."""
+
+    maker: int
+    parts: dict[str, NamedPart]
+    structure: str
+    names: tuple[str, ...]
+    types: tuple[ArrayType, ...]
+    places: tuple[str, ...]
+    settings: config.Settings
+    context: tuple[tuple[str, Any], ...]
+    closed: tuple[ArrayType, ...]
+
+
+# ---- what differs --------------------------------------------------------------------------------
+
+
+def _differences(new: Call, old: Call) -> list[str]:
+    """In what a call differs from an earlier one, the most likely cause first."""
+    found: list[str] = []
+    if new.structure != old.structure:
+        found += _other_structure(new, old)
+    then_by_name = dict(zip(old.names, zip(old.types, old.places, strict=True), strict=True))
+    for name, type, place in zip(new.names, new.types, new.places, strict=True):
+        type0, place0 = then_by_name.get(name, (type, place))
+        if type is not type0:
+            found.append(f"{name} is {type!r} instead of {type0!r}{_hint(type, type0)}")
+        elif place != place0:
+            found.append(f"{name} lies {place} instead of {place0}")
+    for field in dataclasses.fields(new.settings) if new.settings is not old.settings else ():
+        now, then = getattr(new.settings, field.name), getattr(old.settings, field.name)
+        if now != then:
+            found.append(f"the setting {field.name} is {now!r} instead of {then!r}")
+    for (what, now), (_, then) in zip(new.context, old.context, strict=True):
+        if now != then:
+            found.append(f"{what} {now} instead of {then}")
+    if new.closed != old.closed:
+        found.append(f"it closes over traced values {[*new.closed]} instead of {[*old.closed]}")
+    # A jitted function looks at what it closes over again only where that may be traced values.
+    again = new.maker != old.maker or new.closed or old.closed or not found
+    for label in dict.fromkeys([*old.parts, *new.parts]):
+        if again or label.startswith(_STATIC):
+            found += _other_part(new.parts.get(label), old.parts.get(label))
+    # Values without a key may be the same; they count where there is nothing else.
+    return found or [
+        f"{part.role} has no key by which equal functions are found: {part.reason}"
+        for part in new.parts.values()
+        if part.content is None
+    ]
+
+
+def _other_structure(new: Call, old: Call) -> Iterator[str]:
+    more = [name for name in new.names if name not in old.names]
+    fewer = [name for name in old.names if name not in new.names]
+    if more:
+        yield f"{_listed(more)} was not given before"
+    if fewer:
+        yield f"{_listed(fewer)} is not given now"
+    if not more and not fewer:
+        yield (
+            f"the arguments have the structure {new.structure:.200} instead of {old.structure:.200}"
+        )
+
+
+def _other_part(new: NamedPart | None, old: NamedPart | None) -> Iterator[str]:
+    if new is None or old is None:
+        part = new or old
+        assert part is not None
+        if _is_code(part):
+            return  # what the function refers to says which function is called instead
+        yield f"{part.role} is {part.text}" + (
+            ", and was not there before" if old is None else " before, and is not there now"
+        )
+    elif new.content != old.content:
+        if new.text == old.text:
+            what = new.text.removeprefix("an ").removeprefix("a ").removeprefix("that ")
+            yield f"{new.role} is another {what}"
+        else:
+            yield f"{new.role} is {new.text} instead of {old.text}"
+
+
+_CODE = "the code of "
+
+
+def _is_code(part: NamedPart) -> bool:
+    return part.role.startswith(_CODE)
+
+
+def _hint(new: ArrayType, old: ArrayType) -> str:
+    if new.shape == old.shape and new.weak_type != old.weak_type:
+        return " (~ marks a Python number, which yields to other dtypes)"
+    return ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _closest(call: Call, earlier: Sequence[Call]) -> list[str]:
+    """The differences to the call that it is most like; among equals to one of the same code, and
+    to the last of its own."""
+    compared = [
+        (
+            len(found := _differences(call, old)),
+            any(text.startswith(_CODE) for text in found),
+            old.maker != call.maker,
+            -i,
+            found,
+        )
+        for i, old in enumerate(earlier)
+    ]
+    # One without a difference was forgotten, or lost an array that it closed over.
+    compared = [item for item in compared if item[0]] or compared
+    return min(compared, key=lambda item: item[:4])[4] if compared else []
+
+
+def _in_words(found: Sequence[str]) -> str:
+    shown = "; ".join(found[:4])
+    return shown if len(found) <= 4 else f"{shown}; and {len(found) - 4} more differences"
+
+
+_NOTHING = (
+    "it closes over other values, or over values of an enclosing transformation that are held "
+    "where nobody looks for them"
+)
+
+
+def change(function: Any, options: Hashable, call: Call) -> str:
+    """In what a call differs from the one before that is most like it, for an error message."""
+    with _lock:
+        earlier = list(_histories.get((_identity(function), options), ()))
+    return _in_words(_closest(call, earlier)) or _NOTHING
+
+
+_STATIC = "the static argument "
+
+
+def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, NamedPart]:
+    """The parts of static arguments, given as places and values; of functions by what they use."""
+    found = {}
+    for (_, value), name in zip(static, names, strict=True):
+        label = f"{_STATIC}{name}"
+        inner = named_parts(value) if callable(value) and not isinstance(value, type) else {}
+        if inner:
+            found.update({f"{label} {key}": part for key, part in inner.items()})
+        else:
+            try:
+                content = hash((type(value).__name__, value))
+            except TypeError:
+                content = id(value)
+            found[label] = NamedPart(label, content, short_text(value))
+    return found
+
+
+# ---- what is remembered --------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_histories: collections.OrderedDict[Hashable, collections.deque[Call]] = collections.OrderedDict()
+# By line and function: how many misses, what they cost.
+_lines: collections.OrderedDict[Hashable, tuple[int, float]] = collections.OrderedDict()
+# Of functions that are no jitted ones each is told from all others.
+_numbers = itertools.count(-1, -1)
+
+
+@on_clear
+def _clear() -> None:
+    with _lock:
+        _histories.clear()
+
+
+def _identity(function: Any) -> Hashable:
+    """Which function something is, for all of its copies: where its code stands. Of what wraps
+    functions also which those are."""
+    places: list[tuple[str, str, int]] = []
+    pending = [function]
+    while pending and len(places) < 8:
+        function = pending.pop(0)
+        if isinstance(function, functools.partial):
+            pending.append(function.func)
+        elif isinstance(function, python_types.MethodType):
+            pending.append(function.__func__)
+        elif isinstance(function, python_types.FunctionType):
+            code = function.__code__
+            places.append((code.co_filename, code.co_qualname, hash(code)))
+            if is_library_file(code.co_filename):
+                held = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+                pending += [x for x in held if isinstance(x, _FUNCTIONS_OF_PYTHON)]
+        else:
+            file = getattr(sys.modules.get(type(function).__module__), "__file__", None)
+            places.append((str(file), type(function).__qualname__, 0))
+            pending += [x for x in (getattr(function, "__wrapped__", None),) if x is not None]
+    return tuple(places)
+
+
+_FUNCTIONS_OF_PYTHON = (python_types.FunctionType, python_types.MethodType, functools.partial)
+
+
+def _filled(cell: python_types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:  # a variable that has no value yet
+        return False
+
+
+def forget(function: Any, options: Hashable) -> None:
+    """Forgets the misses of a function."""
+    with _lock:
+        _histories.pop((_identity(function), options), None)
+
+
+def _remember(where: Hashable, call: Call) -> list[Call]:
+    """Adds a miss; the earlier ones."""
+    with _lock:
+        calls = _histories.pop(where, None)
+        if calls is None:
+            calls = collections.deque(maxlen=_REMEMBERED)
+            while len(_histories) >= _FUNCTIONS:
+                _histories.popitem(last=False)
+        _histories[where] = calls
+        earlier = list(calls)
+        calls.append(call)
+    return earlier
+
+
+def _count(line: Hashable, seconds: float) -> tuple[int, float]:
+    """Adds a miss at a line; how many there were, and what they cost."""
+    with _lock:
+        times, total = _lines.pop(line, (0, 0.0))
+        while len(_lines) >= _LINES:
+            _lines.popitem(last=False)
+        _lines[line] = times + 1, total + seconds
+        return _lines[line]
+
+
+# ---- misses --------------------------------------------------------------------------------------
+
+_active: contextvars.ContextVar[Miss | None] = contextvars.ContextVar("weft_miss", default=None)
+
+
+class Miss:
+    """`with Miss(...):` around what happens when a cache of a jitted function has no answer.
+
+    `function`, `options`: the function and what it was compiled with; `name` how messages call it;
+    `call`: makes the note of what the program depends on. It is made when the block ends, and only
+    if there was something to trace or to compile: an equal function may have been there before.
+    """
+
+    __slots__ = ("_around", "_before", "_source", "call", "closed", "function", "name",
+                 "options", "owner", "traced")  # fmt: skip
+    _tells_of_first = True
+
+    def __init__(
+        self,
+        owner: Any,
+        function: Any,
+        options: Hashable,
+        name: str,
+        call: Callable[[Miss], Call],
+    ) -> None:
+        self.owner = owner
+        self.function = function
+        self.options = options
+        self.name = name
+        self.call = call
+        self.traced = False
+        # Types of traced values that the function closes over.
+        self.closed: tuple[ArrayType, ...] = ()
+
+    def __enter__(self) -> Miss:
+        around = _active.get()
+        self._around: Any = None
+        if around is not None and around.owner is self.owner:
+            self._around = around  # A call and the trace that it needs are one miss.
+            return around
+        _active.set(self)
+        self._before = timing.spent()
+        self._source = sources.current()
+        self._around = around
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        around = self._around
+        if around is not None and around.owner is self.owner:
+            return
+        _active.set(around)
+        if failed is not None:
+            return
+        cost = timing.spent().since(self._before)
+        if self.traced or cost.compiled or cost.loaded:
+            try:
+                self.report(cost)
+            except Exception:  # noqa: BLE001 - looking at objects of the user's may fail in any way
+                _log.debug("the miss of %s could not be explained", self.name, exc_info=True)
+
+    def report(self, cost: Spent) -> None:
+        """Notes the miss, and explains it where that is wanted."""
+        call = self.call(self)
+        earlier = _remember((_identity(self.function), self.options), call)
+        times, total = 0, 0.0
+        place = sources.locate(self._source)
+        if place is not None and not _recording() and not _of_library(self.function):
+            # A helper that is called with other functions runs as many programs as there are
+            # functions; code does not change from call to call, so each of them counts for itself.
+            codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
+            line = (place.file, place.line, _identity(self.function), codes)
+            times, total = _count(line, cost.seconds)
+        asked = config.settings().explain_cache_misses and (earlier or self._tells_of_first)
+        if not asked and times != _UNASKED:
+            return
+        reason = _in_words(_closest(call, earlier)) if earlier else ""
+        if earlier and not reason:
+            reason = _NOTHING if self.traced else "what was compiled before is gone"
+        verb = "tracing" if self.traced else "compiling"
+        text = f"{verb} {self.name} {'again' if earlier else 'for the first time'}"
+        if reason:
+            text = f"{text}: {reason}"
+        where = f"{place.file}:{place.line} in {place.function}" if place else "an unknown line"
+        text = f"{text} (at {where}; {_cost(cost)})"
+        if not asked:
+            text = (
+                f"{text}. That is the third time at this line{self._in_all(total)}"
+                f"{_advice(reason)}. WEFT_EXPLAIN_CACHE_MISSES=1 explains each time"
+            )
+        _log.warning("%s", text)
+
+    def _in_all(self, seconds: float) -> str:
+        return f", {seconds * 1e3:.0f} ms in all"
+
+
+class MissOfBody(Miss):
+    """The same around the trace of a loop's body, a branch, or a checkpointed function."""
+
+    __slots__ = ()
+    # Most bodies are traced once, as a part of something else that is told of.
+    _tells_of_first = False
+
+    def __init__(self, what: str, function: Any, name: str, parts: Sequence[Any]) -> None:
+        closed: tuple[ArrayType, ...] = ()
+        if parts and type(parts[0]) is tuple and all(isinstance(x, ArrayType) for x in parts[0]):
+            closed, *parts = parts
+        types = tuple(part for part in parts if isinstance(part, ArrayType))
+        rest = tuple(part for part in parts if not isinstance(part, ArrayType))
+
+        number = next(_numbers)
+
+        def call(miss: Miss) -> Call:
+            return Call(
+                maker=number,
+                parts=named_parts(function),
+                structure=f"{len(types)}; {rest}",
+                names=tuple(f"operand {i}" for i in range(len(types))),
+                types=types,
+                places=("",) * len(types),
+                settings=config.settings(),
+                context=(
+                    ("bound axes", axis_environment()),
+                    ("the mesh in force", in_force()),
+                ),
+                closed=miss.closed,
+            )
+
+        super().__init__(object(), function, what, f"{name} for {what}", call)
+        self.traced = True
+        self.closed = closed
+
+    def _in_all(self, seconds: float) -> str:
+        return ""  # What it takes to compile the whole is not known yet.
+
+
+def _recording() -> bool:
+    """Whether a program is being recorded: what is traced within it is no loss of its own."""
+    trace: Trace | None = current_trace()
+    while trace is not None and trace is not bottom_trace():
+        if isinstance(trace, StagingTrace):
+            return True
+        trace = trace.parent
+    return False
+
+
+def _of_library(function: Any) -> bool:
+    places: Any = _identity(function)
+    return bool(places) and all(is_library_file(place[0]) for place in places)
+
+
+def traced_types(values: Sequence[Any]) -> tuple[ArrayType, ...]:
+    """The types of the values that are traced."""
+    return tuple(x.type for x in values if isinstance(x, Tracer))
+
+
+_SHAPES = re.compile(r" is \w+\[(.*?)\]\S* instead of \w+\[(.*?)\]")
+_VALUES = re.compile(
+    r"the global |argument \d+ of the partial is |[^ ]+, (a default of |which )[^ ]+"
+    r"( (closes over|partial binds|method reads|object that is called has))?, "
+)
+
+
+def _advice(reason: str) -> str:
+    """What helps against the most usual changes."""
+    if reason.startswith(_STATIC):
+        return "; a program is compiled for each value of a static argument"
+    if _VALUES.match(reason):
+        return "; what changes from call to call is better an argument"
+    shapes = _SHAPES.search(reason)
+    if shapes and shapes[1] != shapes[2]:
+        return "; a program is compiled for each shape and dtype: fill up to a few sizes"
+    return ""
+
+
+def _cost(cost: Spent) -> str:
+    parts = []
+    for what, seconds, times in (
+        ("tracing", cost.tracing, cost.traced),
+        ("lowering", cost.lowering, cost.lowered),
+        ("compiling", cost.compiling, cost.compiled),
+    ):
+        if what == "compiling" and cost.loaded >= cost.compiled > 0:
+            parts.append(f"loading it from the cache on disk {cost.loading * 1e3:.1f} ms")
+        elif times:
+            parts.append(f"{what} {seconds * 1e3:.1f} ms")
+    return ", ".join(parts) or "nothing was compiled yet"

@@ -1,0 +1,308 @@
+"""Remembers what tracing a function gave, also for the next function that computes the same.
+
+A loop body or a lambda is often made anew each time it is used. `cached_trace` finds the trace of
+an equal one: same code, equal values around it (`weft.function_keys`), same types of arguments.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from weft import config
+from weft.arrays.array import Array
+from weft.base.program_caches import holds_programs
+from weft.base.timing import charged
+from weft.core.axes import axis_environment
+from weft.core.jaxpr import Jaxpr, jaxprs_in
+from weft.core.rules import LinearOperand
+from weft.core.trace import Tracer
+from weft.function_keys import (
+    Key,
+    function_key,
+    identity_key,
+    register_by_identity,
+    register_uncacheable,
+)
+from weft.interpreters.staging import function_name
+from weft.sharding.current import in_force
+from weft.tracing.explain_misses import MissOfBody
+
+__all__ = ["Counts", "TraceCache", "TracedBody", "cached_trace"]
+
+register_by_identity(Array)
+register_uncacheable(Tracer, "a value of an enclosing transformation")
+register_uncacheable(LinearOperand)
+
+
+class Traced(Protocol):
+    """What is remembered: a dataclass with these fields, and others that do not change."""
+
+    @property
+    def jaxpr(self) -> Jaxpr: ...
+    @property
+    def consts(self) -> list[Any]: ...
+    @property
+    def out_tree(self) -> Any: ...
+
+
+T = TypeVar("T", bound=Traced)
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedBody:
+    """A traced function: its program, the closed-over values, and the tree of its results."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+
+
+class Counts(NamedTuple):
+    """How often a cache was asked: with success, without, and for functions without a key."""
+
+    hits: int = 0
+    misses: int = 0
+    uncacheable: int = 0
+
+
+class TraceKeys(NamedTuple):
+    """The keys of a function before and after it was traced, and that of the object itself."""
+
+    before: Key
+    after: Key | None
+    same: Key | None
+
+
+class _Entry:
+    """One remembered trace.
+
+    key: keeps the identities in it unique; witnesses: the objects that a function must share with
+    the one that was traced, None where equal content is enough; consts: the closed-over values, as
+    weak references where the key knows them; watches: tell the cache when an object dies by whose
+    identity the function is found.
+    """
+
+    __slots__ = ("consts", "key", "traced", "watches", "witnesses")
+
+    def __init__(self, key: Key, witnesses: tuple[Any, ...] | None, traced: Any) -> None:
+        guards = {id(guard) for guard in key.guards}
+        self.consts: list[Any] = []
+        for value in traced.consts:
+            reference = weakref.ref(value) if type(value) is Array else None
+            self.consts.append(reference if id(reference) in guards else value)
+        self.key = key
+        self.witnesses = witnesses
+        # Without the values, which its own list would keep alive.
+        self.traced = dataclasses.replace(traced, consts=[])
+        self.watches: tuple[Any, ...] = ()
+
+    def serves(self, key: Key) -> bool:
+        """Whether the trace serves a function with a key of these parts."""
+        return (
+            key.counters == self.key.counters
+            and key.digests == self.key.digests
+            and (self.witnesses is None or key.has_witnesses(self.witnesses))
+        )
+
+    def result(self) -> Any:
+        """The trace with its closed-over values; None where one of them is gone."""
+        consts = [x() if type(x) is weakref.ref else x for x in self.consts]
+        if any(x is None for x in consts):
+            return None
+        return dataclasses.replace(self.traced, consts=consts)
+
+
+class TraceCache:
+    """The last `limit` traces, by the keys of the traced functions and by further parts.
+
+    It can be used by several threads. It keeps no array alive that a traced function closed over:
+    when such an array dies, what was remembered with it is dropped.
+    """
+
+    def __init__(self, limit: int = 512, what: str = "") -> None:
+        self.limit = limit
+        # What the functions are traced for; misses are explained where it is said.
+        self.what = what
+        # From the least to the most recently used.
+        self._entries: dict[Hashable, _Entry] = {}
+        # Entries of which something died. Objects may die, and what they leave behind may run, at
+        # any time: also while this thread holds the lock. So the lock may be taken twice, entries
+        # are dropped after it is released, and every step below leaves the cache in order.
+        self._dead: collections.deque[tuple[Hashable, weakref.ref[Key]]] = collections.deque()
+        self._lock = threading.RLock()
+        self._hits = self._misses = self._uncacheable = 0
+        holds_programs(self)
+
+    def __len__(self) -> int:
+        self._bury()
+        return len(self._entries)
+
+    def counts(self) -> Counts:
+        """How often the cache was asked since it was made or cleared."""
+        return Counts(self._hits, self._misses, self._uncacheable)
+
+    def clear(self) -> None:
+        """Forgets everything, the counts too."""
+        with self._lock:
+            dropped, self._entries = self._entries, {}
+            self._hits = self._misses = self._uncacheable = 0
+        dropped.clear()
+
+    forget_programs = clear
+
+    def get(self, key: Key | None, parts: Hashable, again: bool = False) -> Any:
+        """What was remembered for functions of this key; None where there is nothing. `again` says
+        that it is looked for under another key, after a miss that was counted."""
+        self._bury()
+        with self._lock:
+            if key is None:
+                self._uncacheable += not again
+                return None
+            place = (key.parts, parts)
+            entry = self._entries.get(place)
+            found = entry.result() if entry is not None and entry.serves(key) else None
+            if entry is None or found is None:
+                self._misses += not again
+                return None
+            self._hits += 1
+            self._misses -= again
+            self._entries.pop(place, None)
+            self._entries[place] = entry
+            return found
+
+    def put(self, keys: TraceKeys, parts: Hashable, traced: Any) -> None:
+        """Remembers a trace of a function.
+
+        Where its keys before and after tracing differ, tracing changed something that it reads, and
+        tracing an equal function may give another program: the trace is remembered for this very
+        function object only. (What a function only counts up is no part of its key.) A function
+        that counts serves only functions with the same counters, since another would have its own
+        changed; a program that calls Python when it runs, only functions that refer to the very
+        same objects.
+        """
+        before, after, same = keys
+        if after is None or any(isinstance(value, Tracer) for value in traced.consts):
+            return
+        if before.same_content(after):
+            own = _calls_python(traced.jaxpr)
+            self._store(_Entry(before, before.witnesses if own else None, traced), parts)
+        elif same is not None:
+            self._store(_Entry(same, None, traced), parts)
+
+    def discard(self, traced: Iterable[Any]) -> None:
+        """Forgets these traces."""
+        programs = {id(found.jaxpr) for found in traced}
+        with self._lock:
+            entries = list(self._entries.items())
+            places = [place for place, e in entries if id(e.traced.jaxpr) in programs]
+            dropped = [self._entries.pop(place, None) for place in places]
+        dropped.clear()
+
+    def _store(self, entry: _Entry, parts: Hashable) -> None:
+        place = (entry.key.parts, parts)
+        tell = functools.partial(_died, weakref.ref(self), place, weakref.ref(entry.key))
+        living = {id(g): g() for g in entry.key.guards if type(g) is weakref.ref}
+        entry.watches = tuple(weakref.ref(x, tell) for x in living.values() if x is not None)
+        with self._lock:
+            dropped = [self._entries.pop(place, None)]
+            self._entries[place] = entry
+            for oldest in list(self._entries)[: max(0, len(self._entries) - self.limit)]:
+                dropped.append(self._entries.pop(oldest, None))
+        dropped.clear()
+
+    def _bury(self) -> None:
+        """Drops the entries of which something died."""
+        dropped = []
+        while self._dead:
+            with self._lock:
+                try:
+                    place, key = self._dead.popleft()
+                except IndexError:  # another thread was faster
+                    break
+                entry = self._entries.get(place)
+                # At the same place there may be a newer one by now.
+                if entry is not None and entry.key is key():
+                    dropped.append(self._entries.pop(place, None))
+
+
+def _calls_python(jaxpr: Jaxpr) -> bool:
+    """Whether a program holds functions of the user: callbacks, rules of custom derivatives."""
+    found: bool = jaxpr.derived("calls Python", lambda: _has_functions(jaxpr))
+    return found
+
+
+def _has_functions(jaxpr: Jaxpr) -> bool:
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.memoise:
+            continue
+        if not all(isinstance(value, _PLAIN) for value in eqn.params.values()):
+            return True
+        if any(map(_calls_python, jaxprs_in(eqn.params))):
+            return True
+    return False
+
+
+# What a primitive that holds programs has among its parameters besides functions.
+_PLAIN = (Jaxpr, tuple, str, int, bool, type(None))
+
+
+def _died(
+    cache: weakref.ref[TraceCache], place: Hashable, key: weakref.ref[Key], _: object
+) -> None:
+    found = cache()
+    if found is None:
+        return
+    found._dead.append((place, key))
+    # Another thread may hold the lock and wait for what this one holds: then it is done later.
+    if found._lock.acquire(blocking=False):
+        try:
+            found._bury()
+        finally:
+            found._lock.release()
+
+
+def cached_trace(
+    cache: TraceCache,
+    function: Callable[..., Any],
+    parts: tuple[Hashable, ...],
+    trace: Callable[[], T],
+    values: tuple[Any, ...] = (),
+) -> T:
+    """What `trace()` gives, or gave before for an equal function.
+
+    function: the user's, by whose key a trace is found; parts: what the trace depends on besides
+    (types and structure of the arguments), hashable; the settings, the
+    bound axes and the mesh in force are added.
+    values: further values that it depends on and that count as those in a closure do: other
+    functions, static arguments.
+    `trace` runs on a miss, and each time where the function has no key. It returns a dataclass with
+    the fields `jaxpr`, `consts` and `out_tree`. What is found has the same jaxpr, so that
+    what was derived from it and compiled is shared. A trace that closes over values of an
+    enclosing transformation is not remembered.
+    """
+    key = function_key(function, *values)
+    place = (config.settings(), axis_environment(), in_force(), *parts)
+    same = None
+    try:
+        found: T | None = cache.get(key, place)
+        if found is None and key is not None:
+            same = identity_key(function, *values)
+            found = cache.get(same, place, again=True)
+    except TypeError:  # A node of a tree may hold what cannot be hashed.
+        return trace()
+    if found is not None:
+        return found
+    if cache.what:
+        with MissOfBody(cache.what, function, function_name(function), parts), charged("tracing"):
+            traced = trace()
+    else:
+        traced = trace()
+    if key is not None:
+        cache.put(TraceKeys(key, function_key(function, *values), same), place, traced)
+    return traced
