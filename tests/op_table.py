@@ -1,6 +1,6 @@
 """The op table: one row per operation, and every property in `test_ops.py` is checked on every row.
 
-`OP_CHAPTERS=special,bits pytest tests/test_ops.py` runs the rows of some chapters only.
+`OP_CHAPTERS=special,bits pytest tests/ops/test_ops.py` runs the rows of some chapters only.
 
 A row is an `Op`. The rows of a chapter live in `tests/op_rows/<chapter>.py` as a list `ROWS`; files
 in that folder are found by themselves. A row of an elementwise operation is short:

@@ -37,7 +37,7 @@ DERIVATIVES: dict[str, dict[str, Any]] = {
     "reduce_precision": {"order": 0},  # that of the identity, whose value it rounds
     "stop_gradient": {"order": 0},
     "while": {"modes": ("fwd",)},
-    # Of a symmetric matrix, which only tests/test_ops.py moves within the symmetric ones.
+    # Of a symmetric matrix, which only tests/ops/test_ops.py moves within the symmetric ones.
     "cholesky": {"order": 0},
     "eigh": {"order": 0},
     "svd": {"order": 0},  # in complex numbers a phase of the vectors is free
@@ -46,7 +46,7 @@ DERIVATIVES: dict[str, dict[str, Any]] = {
     "tridiagonal": {"order": 0},
 }
 
-_MESH = "needs a mesh axis; tests/test_shard_map_matrix.py has all its rules"
+_MESH = "needs a mesh axis; tests/spmd/test_shard_map_matrix.py has all its rules"
 _AXIS = f"needs a named axis, and is an ordinary operation along one of vmap; {_MESH}"
 UNCHECKED = {
     "all_gather": _AXIS,
@@ -61,14 +61,14 @@ UNCHECKED = {
     "assume_invariant": _MESH,
     "pbroadcast": _MESH,
     "pscatter": _MESH,
-    "shard_map": "needs a mesh; tests/test_shard_map_composition.py has all its rules",
-    "sharding_constraint": "needs a mesh; tests/test_jit_shardings.py has all its rules",
-    "call_exported": "holds an exported program; tests/test_export.py has all its rules",
-    "ffi_call": "needs compiled code; tests/test_ffi.py has all its rules",
-    "constant": "has no operand, and holds an array; tests/test_custom_rules_with_programs.py",
+    "shard_map": "needs a mesh; tests/spmd/test_shard_map_composition.py has all its rules",
+    "sharding_constraint": "needs a mesh; tests/dispatch/test_jit_shardings.py has all its rules",
+    "call_exported": "holds an exported program; tests/export/test_export.py has all its rules",
+    "ffi_call": "needs compiled code; tests/ffi/test_ffi.py has all its rules",
+    "constant": "has no operand; tests/custom_derivatives/test_custom_rules_with_programs.py",
     "index_vector": "has no operand; made where the groups of a collective are looked up",
-    "clone_key": "stands in programs with debug_key_reuse only; tests/test_random_key_reuse.py",
-    "use_key": "stands in programs with debug_key_reuse only; tests/test_random_key_reuse.py",
+    "clone_key": "for debug_key_reuse only; tests/random/test_random_key_reuse.py",
+    "use_key": "for debug_key_reuse only; tests/random/test_random_key_reuse.py",
     "custom_vjp_tangents": "is made by linearizing a custom_vjp, which is checked",
 }
 

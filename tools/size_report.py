@@ -1,7 +1,7 @@
 """Prints how large the project is, folder by folder, and its longest files and functions.
 
-Size is looked at per folder and capped per file (tests/test_style.py), never in total: a total
-would reward dense code over clear code.
+Size is looked at per folder and capped per file (tests/project/test_style.py), never in total: a
+total would reward dense code over clear code.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows of `ops.densities`: probabilities of real counts, and densities, by SciPy's logarithms.
 
-The references cancel themselves for large parameters, which tests/test_deviances.py has.
+The references cancel themselves for large parameters, which tests/ops/test_deviances.py has.
 """
 
 from __future__ import annotations

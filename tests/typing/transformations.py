@@ -1,4 +1,4 @@
-"""What type checkers make of transformed functions; `tests/test_typing.py` reads the comments.
+"""What type checkers make of transformed functions; test_typing.py reads the comments.
 
 `# T:` stands for the type that is revealed, `# E:` for the errors of mypy and of pyright.
 """

@@ -8,7 +8,6 @@ import importlib.util
 import re
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +16,10 @@ import scipy.linalg
 
 import weft
 import weft.numpy as jnp
+from source_files import ROOT
 from weft import random
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 def loaded(name):

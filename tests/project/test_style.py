@@ -203,7 +203,14 @@ def test_no_file_names_a_package_registry():
 
 # Where users look functions up. A name that is not there yet is simply not looked at; test_surface
 # keeps the list of what is there.
-DOCUMENTED = ("weft.numpy", "weft.lax", "weft.api.jit", "weft.random", "weft.nn", "weft.numpy.linalg")
+DOCUMENTED = (
+    "weft.numpy",
+    "weft.lax",
+    "weft.api.jit",
+    "weft.random",
+    "weft.nn",
+    "weft.numpy.linalg",
+)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import pytest
 
 from source_files import ROOT
 
-FOLDER = pathlib.Path(__file__).with_name("typing")
+FOLDER = ROOT / "tests" / "typing"
 FILES = sorted(path.name for path in FOLDER.glob("*.py"))
 PROGRAMS = sorted(path.name for path in FOLDER.glob("program_*.py"))
 

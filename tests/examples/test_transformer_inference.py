@@ -7,17 +7,17 @@ import importlib.util
 import re
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from source_files import ROOT
 from weft import lax
 from weft.sharding import PartitionSpec as P
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "transformer_inference.py"
+EXAMPLE = ROOT / "examples" / "transformer_inference.py"
 BATCH, PROMPT, STEPS = 8, 3, 2
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
 import textwrap
@@ -13,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from source_files import ROOT
 from stablehlo_programs import Type, doubling, module_of, program, put, type_of
 from weft.errors import DeletedArrayError, WeftError, WeftTypeError, WeftValueError
 from weft.runtime import buffers, client, compile, stablehlo
@@ -20,8 +20,6 @@ from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.runtime.backends.pjrt import Distributed
 from weft.runtime.backends.xla_layouts import layout_mode
 from weft.runtime.stablehlo.attributes import integer, to_attribute
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def fresh(code, **environment):

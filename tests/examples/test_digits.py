@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weft
+from source_files import ROOT
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "digits.py"
+EXAMPLE = ROOT / "examples" / "digits.py"
 
 
 @pytest.fixture(scope="module")

@@ -29,12 +29,13 @@ from export_cases import (
     ring_reference,
     sharded_ring,
 )
+from source_files import ROOT
 from weft import dtypes, export, tree
 from weft.errors import TreeError, WeftValueError
 from weft.sharding import NamedSharding, P
 from weft.sharding.mesh import AbstractMesh
 
-RUNNER = pathlib.Path(__file__).with_name("export_runner.py")
+RUNNER = ROOT / "tests" / "export_runner.py"
 
 # ---- in another process ------------------------------------------------------------------------
 

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 
 from golden_programs import texts
+from source_files import ROOT
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
+GOLDEN = ROOT / "tests" / "golden"
 TEXTS = texts()
 
 

@@ -1,6 +1,6 @@
 """Every property of every operation: each test runs over all rows of the op table.
 
-`pytest tests/test_ops.py -k "sin-"` runs one row; rows are documented in `op_table`.
+`pytest tests/ops/test_ops.py -k "sin-"` runs one row; rows are documented in `op_table`.
 """
 
 from __future__ import annotations
@@ -271,17 +271,17 @@ def test_weak_types(row):
 EXEMPT = {
     "key_bits": "takes random keys, which have no swept dtype",
     "wrap_key_bits": "makes random keys, which have no reference",
-    "clone_key": "takes random keys; tests/test_random_key_reuse.py has all its rules",
-    "use_key": "takes random keys; tests/test_random_key_reuse.py has all its rules",
-    "pbroadcast": "changes how a value varies over a mesh axis; tests/test_collectives.py binds it",
-    "sharding_constraint": "needs a mesh; tests/test_jit_shardings.py has all its rules",
-    "all_gather_invariant": "needs a mesh; tests/test_shard_map_matrix.py has all its rules",
-    "pscatter": "needs a mesh; tests/test_shard_map_matrix.py has all its rules",
-    "assume_invariant": "needs a mesh; tests/test_shard_map_matrix.py runs it with check_vma=False",
-    "shard_map": "needs a mesh; tests/test_shard_map_composition.py has all its rules",
+    "clone_key": "takes random keys; tests/random/test_random_key_reuse.py has all its rules",
+    "use_key": "takes random keys; tests/random/test_random_key_reuse.py has all its rules",
+    "pbroadcast": "changes how a value varies; tests/ops/test_collectives.py binds it",
+    "sharding_constraint": "needs a mesh; tests/dispatch/test_jit_shardings.py has all its rules",
+    "all_gather_invariant": "needs a mesh; tests/spmd/test_shard_map_matrix.py has all its rules",
+    "pscatter": "needs a mesh; tests/spmd/test_shard_map_matrix.py has all its rules",
+    "assume_invariant": "needs a mesh; tests/spmd/test_shard_map_matrix.py has check_vma=False",
+    "shard_map": "needs a mesh; tests/spmd/test_shard_map_composition.py has all its rules",
     "constant": "made where a rule that closes over an array is traced, as in a row of custom_jvp",
-    "call_exported": "holds an exported program; tests/test_export.py has all its rules",
-    "ffi_call": "needs compiled code; tests/test_ffi.py has all its rules",
+    "call_exported": "holds an exported program; tests/export/test_export.py has all its rules",
+    "ffi_call": "needs compiled code; tests/ffi/test_ffi.py has all its rules",
     "custom_vjp_tangents": "made by linearizing a custom_vjp, whose row and matrix run it",
 }
 

@@ -11,10 +11,10 @@ import textwrap
 
 import numpy as np
 import pytest
+from test_runtime import put
 
 import weft
 from stablehlo_programs import type_of
-from test_runtime import put
 from weft import config
 from weft.errors import DeletedArrayError
 from weft.runtime import buffers, client, compile, stablehlo

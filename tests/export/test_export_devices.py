@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from export_cases import MESH, ON_MESH, F, S, exported, partitioned, random, ring_reference
+from source_files import ROOT
 from weft import export
 from weft.errors import WeftNotImplementedError, WeftValueError
 from weft.extend.core import Primitive
@@ -127,7 +127,7 @@ def test_too_few_devices_and_the_fix(tmp_path):
     (tmp_path / "sin.weft").write_bytes(made.serialize())
     (tmp_path / "sin.how").write_text("call")
     (tmp_path / "sin.in").write_bytes(Y.tobytes())
-    runner = pathlib.Path(__file__).with_name("export_runner.py")
+    runner = ROOT / "tests" / "export_runner.py"
 
     def run(count):
         environment = os.environ | {"WEFT_NUM_CPU_DEVICES": str(count)}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import pathlib
 
 import pytest
 
+from source_files import ROOT
+
 pytestmark = pytest.mark.fast
 
-FOLDER = pathlib.Path(__file__).parent / "bad_calls"
+FOLDER = ROOT / "tests" / "bad_calls"
 CHAPTERS = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 CALLS = [
     pytest.param(bad, id=f"{chapter}-{bad.name}-{number}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from test_shard_map_matrix import agree, named
 
 import weft
 from shard_map_cases import CASES, mesh
 from shard_map_uses import arrays, setting, uses_of
-from test_shard_map_matrix import agree, named
 
 
 @pytest.mark.parametrize("case", CASES, ids=named(CASES))

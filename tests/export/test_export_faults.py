@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pathlib
 import struct
 
 import hypothesis
@@ -19,6 +18,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from export_cases import MESH, F, Point, S, random
+from source_files import ROOT
 from weft import export
 from weft.errors import WeftTypeError, WeftValueError
 from weft.runtime.stablehlo import mlir, portable_artifact
@@ -26,7 +26,7 @@ from weft.sharding import NamedSharding, P
 
 pytestmark = pytest.mark.fast
 
-GOLDEN = pathlib.Path(__file__).with_name("golden") / "export_v1.weft"
+GOLDEN = ROOT / "tests" / "golden" / "export_v1.weft"
 START = 8 + 4 + 8
 
 

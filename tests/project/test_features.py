@@ -84,7 +84,7 @@ def test_a_row_claims_what_a_test_shows(rows, letter):
 
 
 def test_a_wrong_reference_is_found():
-    here = "tests/test_features.py"
+    here = "tests/project/test_features.py"
     assert not list(wrong_references(f"`{here}::test_every_row_is_there`, `{here}`"))
     assert list(wrong_references(f"`{here}::test_that_is_not_there`"))
     assert list(wrong_references("`tests/no_such_file.py`"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_runtime import fresh
 
 from stablehlo_programs import Type, doubling, type_of
-from test_runtime import fresh
 from weft.errors import DeletedArrayError
 from weft.runtime import buffers, client, compile, stablehlo
 from weft.runtime.backends.backend import CompileOptions

@@ -6,15 +6,16 @@ come after it shall not have it behind them.
 
 from __future__ import annotations
 
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
+from source_files import ROOT
+
 pytestmark = pytest.mark.fast
 
-FOLDER = pathlib.Path(__file__).parent
+FOLDER = ROOT / "tests"
 
 
 def test_the_profiler_in_a_process_of_its_own():
