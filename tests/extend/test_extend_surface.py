@@ -1,8 +1,8 @@
 """What weft's own operations and transformations are made of, packages outside it can import too.
 
 The names are collected from the source: everything that `ops/`, `interpreters/`, `control_flow/` …
-import from layers below theirs has to be an attribute of a public module. The other way round, everything
-in `weft.extend` is either such a name or stands in `FOR_OUTSIDE` with what it is for.
+import from layers below theirs has to be an attribute of a public module. The other way round,
+everything in `weft.extend` is either such a name or stands in `FOR_OUTSIDE` with what it is for.
 """
 
 from __future__ import annotations
