@@ -94,7 +94,7 @@ LAYER_OF = {
     "weft.ffi": "ffi",
     "weft.profiler": "profiler",
     "weft.testing": "testing",
-    "weft.extend.builtin": "builtin",
+    "weft.builtin_primitives": "builtin",
     # Facades: what users import; names only.
     "weft": "facade",
     "weft.lax": "facade",

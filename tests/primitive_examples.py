@@ -17,11 +17,11 @@ import numpy as np
 import op_table
 import weft
 from weft import random
+from weft.builtin_primitives import primitives
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.extend import Example
-from weft.extend.builtin import primitives
 from weft.testing import exact_array
 
 # Where derivatives do not exist, or weft does not claim to have them.

@@ -79,7 +79,7 @@ def test_only_public_names_are_imported(package):
     [
         "import weft.core.trace",
         "from weft.core.types import ArrayType",
-        "from weft.ops import shape",
+        "from weft.ops.structural import shape",
         "from weft.extend.core import no_such_name",
         "from weft import core",
     ],

@@ -36,17 +36,26 @@ from weft.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.fast
 
-MAKERS = (
-    "ops", "interpreters", "lowering", "tracing", "control_flow", "custom_derivatives", "callbacks",
-    "ffi", "spmd", "define", "dispatch",
-)  # fmt: skip
+# The packages that make primitives and transform them, by what they have in common: what one of a
+# group takes from another is no building block for others.
+MAKERS = {
+    **dict.fromkeys(("ops",), "operations"),
+    **dict.fromkeys(("interpreters", "lowering"), "transformations"),
+    **dict.fromkeys(
+        ("tracing", "control_flow", "custom_derivatives", "callbacks", "ffi", "spmd", "define",
+         "dispatch"),
+        "operations with functions inside",
+    ),
+}  # fmt: skip
 # Names or modules that stay inside, with the reason. A module stands for all of its names.
 INSIDE = {
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.check_marks": "how transformations of programs refuse marks that do not fit",
     "weft.core.rules.no_rule": "how registering refuses what is no function",
-    "weft.ops.structural.extended_dtypes.same_dim_vmap": "a rule that views of keys share",
-    "weft.ops.structural.extended_dtypes.view_lower": "a rule that views of keys share",
+    "weft.interpreters.function_results": "what a function under a transformation returned",
+    "weft.interpreters.symbolic_zeros": "lists of tangents of which some are known to be zero",
+    "weft.interpreters.linearize.depends_on_tangents": "how a jvp rule's answer is looked at",
+    "weft.ops.collectives.invariant.assume_invariant": "what `check_vma=False` does to results",
     "weft.lowering.executables.LITTLE": "up to how many elements is_brief holds",
     "weft.lowering.numpy_evaluation.program_on_host": "what NumPy runs before it is compiled",
     "weft.lowering.executables.is_brief": "which programs compile without optimization",
@@ -148,6 +157,8 @@ def names_from_below(tree, module, known):
             inner = f"{imported.module}.{name}"
             source = inner if inner in known else imported.module
             if layers.HEIGHT[layers.layer_of(source)] >= layers.HEIGHT[layers.layer_of(module)]:
+                continue
+            if MAKERS.get(package_of(source)) == MAKERS[package_of(module)]:
                 continue
             if inner not in known:
                 yield imported.module, name

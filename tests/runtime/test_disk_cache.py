@@ -285,7 +285,7 @@ def test_a_directory_that_can_only_be_read(cache, monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from weft.runtime.program_cache import ProgramCache
+from weft.runtime.backends.disk_cache import ProgramCache
 
 def killed(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -428,7 +428,7 @@ def test_a_stopped_process_holds_nobody_up_for_ever(cache, monkeypatch):
 
 FILLING = """
 import os, sys, time
-from weft.runtime.program_cache import ProgramCache
+from weft.runtime.backends.disk_cache import ProgramCache
 
 directory, number = sys.argv[1], int(sys.argv[2])
 cache = ProgramCache(directory, 1 << 24)

@@ -261,7 +261,7 @@ def test_a_processor_is_what_the_kernel_says_it_is():
 SCRIPT = """
     import json, os, sys
     import weft, weft.numpy as jnp, weft.lax as lax
-    from weft.runtime import program_cache
+    from weft.runtime.backends import disk_cache
     from weft.sharding import NamedSharding, PartitionSpec as P
 
     found = []
@@ -289,7 +289,7 @@ SCRIPT = """
     donating = weft.jit(lambda y: y + 1, donate_argnums=(0,))
     given = weft.device_put(jnp.zeros((8, 8)), NamedSharding(mesh, P("a", "b")))
     note(donating(given), given.is_deleted())
-    info = program_cache.program_cache_info()
+    info = disk_cache.program_cache_info()
     names = sorted(os.listdir(info.directory))
     print(json.dumps([found, names, info.hits, info.misses]))
 """

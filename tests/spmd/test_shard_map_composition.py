@@ -300,11 +300,11 @@ def test_casts_are_listed_with_their_lines(mesh):
         return lax.psum(scaled + w, "i")
 
     f = shard_map(body, mesh=mesh, in_specs=(P("i"), P()), out_specs=P())
-    (cast,) = weft.debug.list_casts(f)(X, W)
+    (cast,) = weft.debug.casts(f)(X, W)
     assert (str(cast.type), cast.axes) == ("f32[6]", ("i",))
     assert "test_shard_map_composition.py" in cast.line
     f = shard_map(lambda x: x, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
-    assert weft.debug.list_casts(f)(X) == []
+    assert weft.debug.casts(f)(X) == []
 
 
 def test_what_is_broadcast_is_summed_before_it_is_communicated(mesh):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 import primitive_examples
+from weft.builtin_primitives import primitives
 from weft.extend import check_primitive
-from weft.extend.builtin import primitives
 
 # One of each family, and what has rules of its own that are easily wrong.
 QUICK = (

@@ -38,7 +38,7 @@ def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((4,), ("i",))
     >>> f = weft.shard_map(lambda w, x: w * x, mesh=mesh, in_specs=(P(), P("i")), out_specs=P("i"))
-    >>> [cast] = weft.debug.list_casts(f)(wnp.ones(2), wnp.ones(8))
+    >>> [cast] = weft.debug.casts(f)(wnp.ones(2), wnp.ones(8))
     >>> cast.type, cast.axes, cast.needed_by
     (f32[2], ('i',), 'mul')
     """

@@ -1,8 +1,8 @@
 """Calling a program that was exported: a primitive that holds StableHLO instead of a jaxpr.
 
 Lowered, its functions become private functions of the module around it. Nothing is known of what is
-inside, so there is no derivative but one that was exported beside it (`export/producing.py` makes it
-the rule of a `custom_vjp`), and under `vmap` the program runs once per element, in a loop.
+inside, so there is no derivative but one that was exported beside it (`export/producing.py` makes
+it the rule of a `custom_vjp`), and under `vmap` the program runs once per element, in a loop.
 """
 
 from __future__ import annotations

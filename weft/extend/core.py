@@ -1,5 +1,6 @@
 """Primitives, types, programs and traces, for those who add to weft."""
 
+from weft.builtin_primitives import BuiltinPrimitives, primitives
 from weft.core.array_value import ArrayValue, register_array_value
 from weft.core.axes import (
     BoundAxis,
@@ -52,7 +53,6 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, Typed, register_type_of, type_of, user_value
 from weft.core.types import ArrayType as ShapedArray
 from weft.define.define_primitive import define_primitive
-from weft.extend.builtin import BuiltinPrimitives, primitives
 from weft.interpreters.staging import (
     StagingTrace,
     StagingTracer,
