@@ -333,16 +333,16 @@ REGISTERED_BY = {
     "partial_eval": partial_eval.register,
     "dce": partial_eval.register_dce,
     "stage": partial_eval.register_stage,
-    "steps": partial_eval.register_steps,
+    "stepwise": partial_eval.register_steps,
     "retype": partial_eval.register_retype,
-    "again": partial_eval.register_again,
+    "rebind": partial_eval.register_again,
     "effects": partial_eval.register_effects,
     "layout": layout_rules.register_layout,
-    "reads": layout_rules.register_reads,
-    "moves": layout_rules.register_moves,
+    "access_pattern": layout_rules.register_reads,
+    "data_movement": layout_rules.register_moves,
     "keep_layouts": layout_rules.register_keep_layouts,
     "lower": mlir.register_lowering,
-    "on_host": mlir.register_on_host,
+    "numpy_impl": mlir.register_on_host,
 }
 
 

@@ -21,10 +21,10 @@ from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import marked, stacked_type
 from weft.control_flow.scan import scan_p
 from weft.core import rules
+from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, WeftTypeError, WeftValueError, api_boundary
@@ -152,7 +152,7 @@ def remat_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
     return run_compiled(remat_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
 
 
-def remat_steps(
+def remat_stepwise(
     *args: Any, jaxpr: Jaxpr, again: bool, **params: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     second = ", computed again" if again else ""
@@ -420,9 +420,9 @@ rules.transpose.register(remat_p, remat_transpose)
 rules.vmap.register(remat_p, remat_vmap)
 rules.partial_eval.register(remat_p, remat_partial_eval)
 rules.layout.register(remat_p, whole_sources)
-rules.reads.register(remat_p, reads_of_program)
-rules.moves.register(remat_p, moves_of_program)
+rules.access_pattern.register(remat_p, reads_of_program)
+rules.data_movement.register(remat_p, moves_of_program)
 rules.keep_layouts.register(remat_p, keep_in_program)
 rules.dce.register(remat_p, remat_dce)
 rules.lower.register(remat_p, remat_lower)
-rules.steps.register(remat_p, remat_steps)
+rules.stepwise.register(remat_p, remat_stepwise)

@@ -317,11 +317,11 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
             f"the program takes {jaxpr.num_consts} and {len(jaxpr.inputs) - jaxpr.num_consts}"
         )
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
-    again = rules.again
+    rebind = rules.rebind
     dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(jaxpr.eqns, dead, strict=True):
         args_in = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
-        apply = again.get(eqn.primitive) or eqn.primitive.bind
+        apply = rebind.get(eqn.primitive) or eqn.primitive.bind
         with sources.override(eqn.source):
             out = apply(*args_in, **eqn.params)
         if eqn.primitive.multiple_results:

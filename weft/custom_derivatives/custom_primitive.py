@@ -14,9 +14,9 @@ from typing import Any
 
 from weft.arrays.array import as_array
 from weft.core import rules
+from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, WeftTypeError
@@ -139,7 +139,7 @@ def custom_impl(*operands: Any, **params: Any) -> list[Any]:
     return [as_array(x) for x in body_of(params)(*operands)]
 
 
-def custom_steps(
+def custom_stepwise(
     primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the {primitive.name} of {name}", jaxpr, operands
@@ -272,9 +272,9 @@ def custom_primitive(name: str) -> Primitive:
     rules.transpose.register(made, custom_transpose)
     rules.vmap.register(made, functools.partial(custom_vmap, made))
     rules.layout.register(made, whole_sources)
-    rules.reads.register(made, reads_of_program)
-    rules.moves.register(made, moves_of_program)
+    rules.access_pattern.register(made, reads_of_program)
+    rules.data_movement.register(made, moves_of_program)
     rules.keep_layouts.register(made, keep_in_program)
     rules.lower.register(made, custom_lower)
-    rules.steps.register(made, functools.partial(custom_steps, made))
+    rules.stepwise.register(made, functools.partial(custom_stepwise, made))
     return made

@@ -1,10 +1,11 @@
 """Which order in memory suits each argument of a program, from how its jaxpr reads them.
 
-Reads are followed backward from the results: an elementwise operation reads of its operands what is
-read of its result, a slice a part, a loop as often as it runs (`core.reads`). What is computed is
-computed once, so reads of a computed value become one of each kind. An order costs the bytes that
-reading moves where memory comes in lines of 64 bytes. The cheapest order wins if it saves a clear
-share of what row-major costs, since bringing an array into another order costs as well.
+Reads are followed backward from the results, by the `access_pattern` rules: an elementwise
+operation reads of its operands what is read of its result, a slice a part, a loop as often as it
+runs. What is computed is computed once, so reads of a computed value become one of each kind. An
+order costs the bytes that reading moves where memory comes in lines of 64 bytes. The cheapest order
+wins if it saves a clear share of what row-major costs, since bringing an array into another order
+costs as well.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple
 
 from weft.base import source as sources
 from weft.core import rules
+from weft.core.access_pattern import Read, Reads, full_read, whole_reads
 from weft.core.jaxpr import Equation, Jaxpr, Var
-from weft.core.reads import Read, Reads, full_read, whole_reads
 from weft.core.types import ArrayType
 
 __all__ = ["Candidate", "explain", "infer_layouts", "read_cost", "reads_of"]
@@ -158,7 +159,7 @@ class _Follower:
         return [tuple(totals[var].values()) for var in jaxpr.inputs]
 
     def _operands(self, eqn: Equation, demands: Sequence[Reads]) -> Sequence[Reads]:
-        rule: Callable[..., Any] = rules.reads.get(eqn.primitive) or whole_reads
+        rule: Callable[..., Any] = rules.access_pattern.get(eqn.primitive) or whole_reads
         found: Sequence[Reads] = rule(eqn, demands, self.reads)
         return found
 
@@ -259,7 +260,7 @@ def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
         if atom in inputs:
             return inputs[atom], dims
         eqn, number = made[atom]
-        rule = rules.moves.get(eqn.primitive)
+        rule = rules.data_movement.get(eqn.primitive)
         moved = rule(eqn, number) if rule is not None else None
         if moved is not None and isinstance(moved[0], Jaxpr):
             moved = _moved_from(*moved)

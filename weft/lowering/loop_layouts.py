@@ -54,7 +54,7 @@ def _results(eqn: Equation, layouts: Layouts) -> Iterator[tuple[Var, Layout]]:
     """The layouts of results that are an operand, or elements moved from one, which makes them
     row-major."""
     sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
-    moves = rules.moves.get(eqn.primitive)
+    moves = rules.data_movement.get(eqn.primitive)
     for i, var in enumerate(eqn.outputs):
         if sources is not None:
             if type(sources[i]) is int and layouts[sources[i]] is not None:

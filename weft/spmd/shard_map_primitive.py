@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import rules
+from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.trace import Tracer, using_trace
 from weft.core.types import ArrayType, type_of
@@ -632,8 +632,8 @@ def shard_map_keep_layouts(
 
 
 rules.layout.register(shard_map_p, whole_sources)
-rules.reads.register(shard_map_p, reads_of_program)
-rules.moves.register(shard_map_p, moves_of_program)
+rules.access_pattern.register(shard_map_p, reads_of_program)
+rules.data_movement.register(shard_map_p, moves_of_program)
 rules.keep_layouts.register(shard_map_p, shard_map_keep_layouts)
 rules.stage.register(shard_map_p, shard_map_stage)
 rules.type_rule.register(shard_map_p, shard_map_type)
