@@ -49,6 +49,7 @@ INSIDE = {
     "weft.ops.structural.extended_dtypes.view_lower": "a rule that views of keys share",
     "weft.lowering.executables.LITTLE": "up to how many elements is_brief holds",
     "weft.lowering.numpy_evaluation.program_on_host": "what NumPy runs before it is compiled",
+    "weft.lowering.loop_layouts.register_jaxpr_layouts": "four registrations, each of them public",
     "weft.lowering.executables.is_brief": "which programs compile without optimization",
     "weft.core.rule_results": "the checks that registering a rule puts around it",
     "weft.core.parameter_keys": "how the memos of primitives from outside tell parameters apart",

@@ -21,7 +21,6 @@ from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import marked, stacked_type
 from weft.control_flow.scan import scan_p
 from weft.core import rules
-from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -37,8 +36,7 @@ from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import keep_in_program
-from weft.lowering.result_layouts import whole_sources
+from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
@@ -419,10 +417,7 @@ rules.linearize.register(remat_p, remat_linearize)
 rules.transpose.register(remat_p, remat_transpose)
 rules.vmap.register(remat_p, remat_vmap)
 rules.partial_eval.register(remat_p, remat_partial_eval)
-rules.layout.register(remat_p, whole_sources)
-rules.access_pattern.register(remat_p, reads_of_program)
-rules.data_movement.register(remat_p, moves_of_program)
-rules.keep_layouts.register(remat_p, keep_in_program)
+register_jaxpr_layouts(remat_p)
 rules.dce.register(remat_p, remat_dce)
 rules.lower.register(remat_p, remat_lower)
 rules.stepwise.register(remat_p, remat_stepwise)

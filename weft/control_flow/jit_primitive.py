@@ -13,7 +13,6 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array, as_array
 from weft.core import rules
-from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -36,10 +35,10 @@ from weft.lowering.executables import (
     is_brief,
     run_program,
 )
-from weft.lowering.loop_layouts import keep_in_program
+from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.placement import operand_place, operand_shardings
-from weft.lowering.result_layouts import operand_layouts, whole_sources
+from weft.lowering.result_layouts import operand_layouts
 
 __all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
 
@@ -271,7 +270,4 @@ rules.partial_eval.register(jit_p, jit_partial_eval)
 rules.dce.register(jit_p, jit_dce)
 rules.lower.register(jit_p, jit_lower)
 rules.stepwise.register(jit_p, jit_stepwise)
-rules.layout.register(jit_p, whole_sources)
-rules.access_pattern.register(jit_p, reads_of_program)
-rules.data_movement.register(jit_p, moves_of_program)
-rules.keep_layouts.register(jit_p, keep_in_program)
+register_jaxpr_layouts(jit_p)

@@ -14,7 +14,6 @@ from typing import Any
 
 from weft.arrays.array import as_array
 from weft.core import rules
-from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
@@ -27,8 +26,7 @@ from weft.interpreters.staging import trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import place_cotangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
-from weft.lowering.loop_layouts import keep_in_program
-from weft.lowering.result_layouts import whole_sources
+from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents
 
@@ -271,10 +269,7 @@ def custom_primitive(name: str) -> Primitive:
     rules.linearize.register(made, functools.partial(custom_derivative, made, False))
     rules.transpose.register(made, custom_transpose)
     rules.vmap.register(made, functools.partial(custom_vmap, made))
-    rules.layout.register(made, whole_sources)
-    rules.access_pattern.register(made, reads_of_program)
-    rules.data_movement.register(made, moves_of_program)
-    rules.keep_layouts.register(made, keep_in_program)
+    register_jaxpr_layouts(made)
     rules.lower.register(made, custom_lower)
     rules.stepwise.register(made, functools.partial(custom_stepwise, made))
     return made

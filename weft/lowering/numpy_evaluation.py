@@ -1,13 +1,14 @@
 """Small arrays on the CPU are reshaped, cut and joined by NumPy.
 
-Compiling a program takes XLA ten milliseconds. To run one that moves a few elements takes six
-microseconds; NumPy, which needs no program, takes eight, and there is nothing that it could round
+Compiling a module takes XLA ten milliseconds. To run one that moves a few elements takes six
+microseconds; NumPy, which needs no module, takes eight, and there is nothing that it could round
 otherwise. So a script that moves small arrays a few times, or a loop over `x[:i]` in which every
-shape is a new one, would spend all its time on compiling. What only applies primitives with an
-`numpy_impl` rule to small arrays is therefore compiled when it has run often enough to gain by that.
+shape is a new one, would spend all its time on compiling. A jaxpr that only applies primitives with
+a `numpy_impl` rule to small arrays is therefore compiled when it has run often enough to gain by
+that.
 
-Nothing is lost by it: operands lie in the memory of a CPU row by row and were put nowhere on
-purpose, and where one is still being computed nobody waits for it: then a program is compiled.
+Nothing is lost by it: operands lie in the memory of a CPU row by row and are not committed, and
+where one is still being computed nothing waits for it: then the jaxpr is compiled at once.
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ def _is_key(type: ArrayType) -> bool:
     return isinstance(type.dtype, KeyDType)
 
 
-# Operations that move elements without a `data_movement` rule: of several operands, or repeating them.
+# Operations that move elements of several operands, or repeat them, which no `data_movement` rule
+# can say.
 _MOVING = (broadcast_in_dim_p, concatenate_p)
 
 
