@@ -21,6 +21,7 @@ from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     Module,
     context,
+    defined_in,
     fill,
     ir,
     op,
@@ -219,14 +220,6 @@ def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
     return op1("sdy.sharding_constraint", (x,), x.type, {"sharding": how})
 
 
-def same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:
-    """What an operation carries whose one result is split as its one operand is."""
-    with context():
-        dims = [sdy.DimMappingAttr.get([axis]) for axis in range(len(shape))]
-        tensor = sdy.TensorMappingAttr.get(dims)
-        return sdy.OpShardingRuleAttr.get(list(shape), [tensor], [tensor])
-
-
 def manual_computation(
     operands: Sequence[ir.Value],
     in_shardings: Sequence[ir.Attribute],
@@ -253,3 +246,6 @@ def manual_computation(
     )
     fill(made.regions[0], argument_types, body, "sdy.return")
     return list(made.results)
+
+
+__all__ = defined_in(globals())
