@@ -122,7 +122,7 @@ def same_dims(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Rea
 
 
 def same_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
-    """The data-movement rule of primitives whose results have the dimensions of their first operand."""
+    """The data-movement rule of primitives whose results have the first operand's dimensions."""
     return 0, tuple(range(eqn.inputs[0].type.ndim))
 
 

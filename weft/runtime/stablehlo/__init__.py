@@ -16,7 +16,7 @@ operation classes, for rules written outside.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.runtime.stablehlo import collectives, elementwise, numerical, regions, structural
@@ -47,30 +47,34 @@ from weft.runtime.stablehlo.structural import *  # noqa: F403
 chlo: Any = LazyModule("jaxlib.mlir.dialects.chlo")
 hlo: Any = LazyModule("jaxlib.mlir.dialects.stablehlo")
 
-__all__ = [
-    "Function",
-    "Module",
-    "array_type_to_ir",
-    "boolean",
-    "chlo",
-    "context",
-    "dtype_of",
-    "element_type",
-    "hlo",
-    "integers",
-    "ir",
-    "location",
-    "op",
-    "op1",
-    "parse",
-    "ranked",
-    "tensor_type",
-    "to_attribute",
-    "unknown_location",
-    "verify",
-    *collectives.__all__,
-    *elementwise.__all__,
-    *numerical.__all__,
-    *regions.__all__,
-    *structural.__all__,
-]
+_MODULES = (collectives, elementwise, numerical, regions, structural)
+
+if not TYPE_CHECKING:  # A type checker takes a list that is computed for an empty one.
+    __all__ = [
+        "Function",
+        "Module",
+        "array_type_to_ir",
+        "boolean",
+        "chlo",
+        "context",
+        "dtype_of",
+        "element_type",
+        "hlo",
+        "integers",
+        "ir",
+        "location",
+        "op",
+        "op1",
+        "parse",
+        "ranked",
+        "tensor_type",
+        "to_attribute",
+        "unknown_location",
+        "verify",
+        *(
+            name
+            for module in _MODULES
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        ),
+    ]

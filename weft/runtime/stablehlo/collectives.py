@@ -21,7 +21,6 @@ from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     Module,
     context,
-    defined_in,
     fill,
     ir,
     op,
@@ -246,6 +245,3 @@ def manual_computation(
     )
     fill(made.regions[0], argument_types, body, "sdy.return")
     return list(made.results)
-
-
-__all__ = defined_in(globals())

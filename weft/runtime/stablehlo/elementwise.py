@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.mlir import defined_in, dtype_of, element_type, ir, op1, ranked, refused
+from weft.runtime.stablehlo.mlir import dtype_of, element_type, ir, op1, ranked, refused
 
 Unary = Callable[[ir.Value], ir.Value]
 Binary = Callable[[ir.Value, ir.Value], ir.Value]
@@ -175,6 +175,3 @@ def select(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Val
 def clamp(low: ir.Value, x: ir.Value, high: ir.Value) -> ir.Value:
     """x kept between two bounds, which may be scalars."""
     return op1("stablehlo.clamp", (low, x, high), x.type)
-
-
-__all__ = defined_in(globals())

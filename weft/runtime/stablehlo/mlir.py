@@ -43,7 +43,6 @@ __all__ = [
     "bytecode",
     "bytecode_without_locations",
     "context",
-    "defined_in",
     "dtype_of",
     "element_type",
     "fill",
@@ -502,14 +501,3 @@ _SYMBOL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 def _symbol_text(name: str) -> str:
     legal = "".join(c if c in _SYMBOL_CHARACTERS else "_" for c in name)
     return legal if legal and not legal[0].isdigit() else f"_{legal}"
-
-
-def defined_in(namespace: Mapping[str, Any]) -> list[str]:
-    """The names of the functions and classes that a module of builders defines, for its `__all__`:
-    all of them but those with an underscore, and none that it imports."""
-    own = namespace["__name__"]
-    return [
-        name
-        for name, value in namespace.items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == own
-    ]

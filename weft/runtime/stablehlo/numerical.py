@@ -19,7 +19,6 @@ from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     attribute,
     context,
-    defined_in,
     element_type,
     ir,
     op,
@@ -301,6 +300,3 @@ def _layout(minor_to_major: tuple[int, ...]) -> ir.Attribute:
         return attribute("dense<> : tensor<0xindex>")
     entries = [ir.IntegerAttr.get(index, axis) for axis in minor_to_major]
     return ir.DenseElementsAttr.get(entries, kind)
-
-
-__all__ = defined_in(globals())

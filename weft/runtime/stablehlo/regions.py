@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from weft.runtime.stablehlo import attributes as attrs
 from weft.runtime.stablehlo.dialects import stablehlo as hlo
-from weft.runtime.stablehlo.mlir import context, defined_in, ir, op, ranked
+from weft.runtime.stablehlo.mlir import context, ir, op, ranked
 
 Values = Sequence[ir.Value]
 Combine = Callable[[list[ir.Value], list[ir.Value]], Values]
@@ -211,6 +211,3 @@ def while_(
     types = [value.type for value in operands]
     regions = [(types, lambda state: [condition(state)]), (types, body)]
     return op("stablehlo.while", operands, types, None, regions)
-
-
-__all__ = defined_in(globals())

@@ -17,7 +17,6 @@ from weft.runtime.stablehlo import attributes as attrs
 from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     context,
-    defined_in,
     dtype_of,
     element_type,
     ir,
@@ -213,6 +212,3 @@ def gather(
     }
     made = ranked(shape, operand.type.element_type)
     return op1("stablehlo.gather", (operand, start_indices), made, config)
-
-
-__all__ = defined_in(globals())
