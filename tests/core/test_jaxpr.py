@@ -10,8 +10,16 @@ import weft.numpy as jnp
 from weft import lax
 from weft.base import source as sources
 from weft.core.check import check_jaxpr
-from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
-from weft.core.show import show_jaxpr
+from weft.core.jaxpr import (
+    ClosedJaxpr,
+    Equation,
+    Jaxpr,
+    Literal,
+    Var,
+    eval_jaxpr,
+    jaxprs_in,
+    show_jaxpr,
+)
 from weft.core.types import ArrayType
 from weft.errors import JaxprError
 from weft.extend.core import Primitive

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import weft
 import weft.numpy as wnp
 from weft import lax
+from weft.core.access_pattern import Read, Step, full_read, regrouped
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
-from weft.core.reads import Read, Step, full_read, regrouped
 from weft.core.types import ArrayType
 from weft.lowering.layout_inference import (
     MARGIN,

@@ -25,7 +25,7 @@ from weft.errors import (
 )
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
-from weft.lowering.known_shardings import known_formats
+from weft.lowering.result_layouts import known_formats
 from weft.runtime import buffers
 
 __all__ = [

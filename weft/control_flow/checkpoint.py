@@ -24,7 +24,6 @@ from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, WeftTypeError, WeftValueError, api_boundary
@@ -37,8 +36,7 @@ from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import keep_in_program
-from weft.lowering.result_layouts import whole_sources
+from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
@@ -152,7 +150,7 @@ def remat_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
     return run_compiled(remat_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
 
 
-def remat_steps(
+def remat_stepwise(
     *args: Any, jaxpr: Jaxpr, again: bool, **params: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     second = ", computed again" if again else ""
@@ -419,10 +417,7 @@ rules.linearize.register(remat_p, remat_linearize)
 rules.transpose.register(remat_p, remat_transpose)
 rules.vmap.register(remat_p, remat_vmap)
 rules.partial_eval.register(remat_p, remat_partial_eval)
-rules.layout.register(remat_p, whole_sources)
-rules.reads.register(remat_p, reads_of_program)
-rules.moves.register(remat_p, moves_of_program)
-rules.keep_layouts.register(remat_p, keep_in_program)
+register_jaxpr_layouts(remat_p)
 rules.dce.register(remat_p, remat_dce)
 rules.lower.register(remat_p, remat_lower)
-rules.steps.register(remat_p, remat_steps)
+rules.stepwise.register(remat_p, remat_stepwise)

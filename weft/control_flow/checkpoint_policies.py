@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from weft import tree
 from weft.control_flow.scan import scan_p
+from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError

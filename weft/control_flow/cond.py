@@ -21,10 +21,10 @@ from weft.control_flow.body_tracing import rebuild, trace_body
 from weft.control_flow.branch_residuals import Places
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
+from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -276,7 +276,7 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
     ]
 
 
-def cond_steps(
+def cond_stepwise(
     index: Any, *operands: Any, branches: Branches
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     chosen = min(max(int(index), 0), len(branches) - 1)
@@ -557,7 +557,7 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     return [True, *reads], made
 
 
-def cond_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def cond_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """One of the branches is taken, each as often as the others: the mean of what they read."""
     branches: Branches = eqn.params["branches"]
     found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
@@ -615,6 +615,6 @@ rules.vmap.register(cond_p, cond_vmap)
 rules.partial_eval.register(cond_p, cond_partial_eval)
 rules.dce.register(cond_p, cond_dce)
 rules.lower.register(cond_p, cond_lower)
-rules.steps.register(cond_p, cond_steps)
-rules.reads.register(cond_p, cond_reads)
+rules.stepwise.register(cond_p, cond_stepwise)
+rules.access_pattern.register(cond_p, cond_access_pattern)
 rules.keep_layouts.register(cond_p, cond_keep_layouts)

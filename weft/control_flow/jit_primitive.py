@@ -15,7 +15,6 @@ from weft.arrays.array import Array, as_array
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType
 from weft.errors import JaxprError
@@ -36,10 +35,10 @@ from weft.lowering.executables import (
     is_brief,
     run_program,
 )
-from weft.lowering.loop_layouts import keep_in_program
+from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.placement import operand_place, operand_shardings
-from weft.lowering.result_layouts import operand_layouts, whole_sources
+from weft.lowering.result_layouts import operand_layouts
 
 __all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
 
@@ -147,7 +146,7 @@ def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> 
     return list(run_program(jit_program(jaxpr, name, donated, arrays), arrays))
 
 
-def jit_steps(
+def jit_stepwise(
     *args: Any, jaxpr: Jaxpr, name: str, donated: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the jit of {name}", jaxpr, args
@@ -270,8 +269,5 @@ rules.vmap.register(jit_p, jit_vmap)
 rules.partial_eval.register(jit_p, jit_partial_eval)
 rules.dce.register(jit_p, jit_dce)
 rules.lower.register(jit_p, jit_lower)
-rules.steps.register(jit_p, jit_steps)
-rules.layout.register(jit_p, whole_sources)
-rules.reads.register(jit_p, reads_of_program)
-rules.moves.register(jit_p, moves_of_program)
-rules.keep_layouts.register(jit_p, keep_in_program)
+rules.stepwise.register(jit_p, jit_stepwise)
+register_jaxpr_layouts(jit_p)

@@ -307,7 +307,7 @@ def linear_solve_impl(*args: Any, **params: Any) -> list[Any]:
     return run_compiled(linear_solve_p, args, params, params["jaxprs"][2])
 
 
-def linear_solve_steps(
+def linear_solve_stepwise(
     *args: Any, jaxprs: Any, num_consts: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     solve, b = unbind(args, jaxprs, num_consts)
@@ -431,4 +431,4 @@ rules.jvp.register(linear_solve_p, linear_solve_jvp)
 rules.transpose.register(linear_solve_p, linear_solve_transpose)
 rules.vmap.register(linear_solve_p, linear_solve_vmap)
 rules.lower.register(linear_solve_p, linear_solve_lower)
-rules.steps.register(linear_solve_p, linear_solve_steps)
+rules.stepwise.register(linear_solve_p, linear_solve_stepwise)

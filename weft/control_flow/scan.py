@@ -27,10 +27,10 @@ from weft.control_flow.loop_parts import (
     stacked_type,
 )
 from weft.core import rules
+from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Read, Reads, Step, full_read
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
@@ -73,7 +73,7 @@ def scan_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
     return run_compiled(scan_p, args, {"jaxpr": jaxpr, **params}, jaxpr)
 
 
-def scan_steps(
+def scan_stepwise(
     *args: Any, jaxpr: Jaxpr, **params: Any
 ) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
     loop = Loop(**params)
@@ -514,7 +514,7 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def scan_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read as often as the loop runs, scanned arrays element by element; carried and
     stacked values are made as a whole."""
     params = dict(eqn.params)
@@ -637,6 +637,6 @@ rules.vmap.register(scan_p, scan_vmap)
 rules.partial_eval.register(scan_p, scan_partial_eval)
 rules.dce.register(scan_p, scan_dce)
 rules.lower.register(scan_p, scan_lower)
-rules.steps.register(scan_p, scan_steps)
-rules.reads.register(scan_p, scan_reads)
+rules.stepwise.register(scan_p, scan_stepwise)
+rules.access_pattern.register(scan_p, scan_access_pattern)
 rules.keep_layouts.register(scan_p, scan_keep_layouts)

@@ -30,10 +30,10 @@ from weft.control_flow.loops import check_function, leaf_types, run_loop
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.control_flow.scan import same_array
 from weft.core import rules
+from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -321,7 +321,7 @@ def while_impl(*args: Any, **params: Any) -> list[Any]:
     return run_compiled(while_p, args, params, params["body_jaxpr"])
 
 
-def while_steps(
+def while_stepwise(
     *args: Any, **params: Any
 ) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
     cond_consts, body_consts, carry = parts(args, params)
@@ -602,7 +602,7 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
 STEPS = 10
 
 
-def while_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def while_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read at every step; carried values are made as a whole."""
     found: list[Reads] = []
     of_cond, of_body, carry = parts(eqn.inputs, eqn.params)
@@ -676,6 +676,6 @@ rules.vmap.register(while_p, while_vmap)
 rules.partial_eval.register(while_p, while_partial_eval)
 rules.dce.register(while_p, while_dce)
 rules.lower.register(while_p, while_lower)
-rules.steps.register(while_p, while_steps)
-rules.reads.register(while_p, while_reads)
+rules.stepwise.register(while_p, while_stepwise)
+rules.access_pattern.register(while_p, while_access_pattern)
 rules.keep_layouts.register(while_p, while_keep_layouts)

@@ -16,30 +16,31 @@ Signatures (params are keyword arguments in every rule):
 - `lower(context, *values, **params) -> value or list of values` in StableHLO.
 - `stage(args, params) -> (args, params)`: for primitives that hold Python functions. Called before
   an application is recorded: it traces the functions, whose closed-over values become operands.
-- `steps(*args, **params)`: for primitives that hold jaxprs, a generator that says how to evaluate
-  an application program by program. It yields (label, jaxpr, inputs), is sent the results of each,
-  and labels them for people: "iteration 7 of the scan", "branch 1 of the cond".
+- `stepwise(*args, **params)`: for primitives that hold jaxprs, a generator that says how to
+  evaluate an application jaxpr by jaxpr. It yields (label, jaxpr, inputs), is sent the results of
+  each, and labels them for people: "iteration 7 of the scan", "branch 1 of the cond".
 - `retype(types, params) -> (types, params)`: for primitives that hold jaxprs. The operands have
-  `types`, which may vary along more mesh axes than the programs say, or along fewer: the types that
-  the operands are to be cast to, and the parameters with programs that take them.
-- `again(*args, **params)`: for primitives that take operands of certain types only. Applies the
-  primitive in a recorded program that is evaluated again, for operands that may vary more.
+  `types`, which may vary along more mesh axes than the jaxprs say, or along fewer: the types that
+  the operands are to be cast to, and the parameters with jaxprs that take them.
+- `rebind(*args, **params)`: for primitives that take operands of certain types only. Stands for
+  `bind` where a jaxpr is evaluated again, for operands that may vary along more mesh axes.
 - `layout(params) -> one entry per result`: what decides on the layout of a result: the number of
   the operand whose value it is, unchanged; a Layout that was asked for; or None. Primitives without
   a rule compute something.
-- `reads(equation, demands, inner) -> one tuple of Reads per operand` (see `core.reads`): in which
-  order the elements of the operands are looked at, given the same for the results; `inner` answers
-  for a program. Primitives without a rule go over their operands once, row by row.
-- `moves(equation, result) -> (operand, dims)`: for primitives that only move elements. Of which
-  operand they are, and for each dimension of the result the operand's, or -1 for one of length 1
-  that is new; or (program, result), for primitives that hold programs; or None.
-- `on_host(*values, **params) -> NumPy array, or a list of them`: for primitives that only move
-  elements, the same from NumPy arrays, which are not to be written to. It may answer with views.
-- `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold programs.
-  What computes the same where operands have these layouts (None: not known), and reads them so in
-  the programs; `partitioned`: where the compiler splits the program over devices.
+- `access_pattern(equation, demands, inner) -> one tuple of Reads per operand` (see
+  `core.access_pattern`): in which order the elements of the operands are read, given the same for
+  the results; `inner` returns the reads of a jaxpr's inputs. Primitives without a rule go over
+  their operands once, row by row.
+- `data_movement(equation, result) -> (operand, dims)`: for primitives that only move elements. Of
+  which operand they are, and for each dimension of the result the operand's, or -1 for one of
+  length 1 that is new; or (jaxpr, result), for primitives that hold jaxprs; or None.
+- `numpy_impl(*values, **params) -> NumPy array, or a list of them`: for primitives that only move
+  elements, the same from NumPy arrays, which are not to be written to. It may return views.
+- `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold jaxprs.
+  Equations that compute the same where operands have these layouts (None: not known), and read them
+  so in the jaxprs; `partitioned`: where the compiler splits the module over devices.
 - `effects(params) -> frozenset`: what an application does besides computing its results. The
-  effects of programs among the parameters are added by themselves.
+  effects of jaxprs among the parameters are added by themselves.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ __all__ = [
     "LinearOperand",
     "Table",
     "Zero",
-    "again",
+    "access_pattern",
+    "data_movement",
     "dce",
     "effects",
     "impl",
@@ -65,15 +67,14 @@ __all__ = [
     "linearize",
     "lower",
     "lower_for_platform",
-    "moves",
     "not_linear",
-    "on_host",
+    "numpy_impl",
     "partial_eval",
-    "reads",
+    "rebind",
     "registered_twice",
     "retype",
     "stage",
-    "steps",
+    "stepwise",
     "transpose",
     "type_rule",
     "vmap",
@@ -166,20 +167,22 @@ dce = Table(
 lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering(primitive, rule)")
 # Looked up with `get`: only primitives that turn `memoise` off can have one.
 stage = Table("staging", "weft.extend.interpreters.partial_eval.register_stage(primitive, rule)")
-steps = Table(
+stepwise = Table(
     "stepwise evaluation", "weft.extend.interpreters.partial_eval.register_steps(primitive, rule)"
 )
 retype = Table("retyping", "weft.extend.interpreters.partial_eval.register_retype(primitive, rule)")
-again = Table(
+rebind = Table(
     "repeated evaluation", "weft.extend.interpreters.partial_eval.register_again(primitive, rule)"
 )
 layout = Table("layout", "weft.extend.interpreters.layouts.register_layout(primitive, rule)")
-reads = Table("reading", "weft.extend.interpreters.layouts.register_reads(primitive, rule)")
+access_pattern = Table(
+    "reading", "weft.extend.interpreters.layouts.register_reads(primitive, rule)"
+)
 keep_layouts = Table(
     "layout-keeping", "weft.extend.interpreters.layouts.register_keep_layouts(primitive, rule)"
 )
-moves = Table("moving", "weft.extend.interpreters.layouts.register_moves(primitive, rule)")
-on_host = Table("host", "weft.extend.interpreters.mlir.register_on_host(primitive, rule)")
+data_movement = Table("moving", "weft.extend.interpreters.layouts.register_moves(primitive, rule)")
+numpy_impl = Table("host", "weft.extend.interpreters.mlir.register_on_host(primitive, rule)")
 effects = Table(
     "effects", "weft.extend.interpreters.partial_eval.register_effects(primitive, rule)"
 )

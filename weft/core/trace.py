@@ -29,9 +29,11 @@ from weft.errors import (
 __all__ = [
     "Trace",
     "Tracer",
+    "bottom_trace",
     "check_alive",
     "current_trace",
     "leaked",
+    "set_bottom",
     "set_current",
     "trace_of",
     "using_trace",
@@ -107,12 +109,16 @@ def function_as_parameter(
 
 
 current_variable: contextvars.ContextVar[Trace] = contextvars.ContextVar("weft_trace")
-_bottom: list[Trace] = []
+_bottom: Trace
 
 
 def set_bottom(trace: Trace) -> None:
-    """Sets the trace that evaluates, used where no transformation is active (done once)."""
-    _bottom[:] = [trace]
+    """Sets the trace that evaluates, which is current where no transformation is active.
+
+    The module that defines it calls this once: evaluating needs XLA, of which `core` knows nothing.
+    """
+    global _bottom
+    _bottom = trace
 
 
 def current_trace() -> Trace:
@@ -122,12 +128,12 @@ def current_trace() -> Trace:
     >>> weft.jit(lambda x: print(current_trace().name))(1.0)
     jit
     """
-    return current_variable.get(None) or _bottom[0]
+    return current_variable.get(None) or _bottom
 
 
 def bottom_trace() -> Trace:
     """The trace that evaluates."""
-    return _bottom[0]
+    return _bottom
 
 
 set_current = current_variable.set

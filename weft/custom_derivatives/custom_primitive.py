@@ -16,7 +16,6 @@ from weft.arrays.array import as_array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, WeftTypeError
@@ -27,8 +26,7 @@ from weft.interpreters.staging import trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import place_cotangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
-from weft.lowering.loop_layouts import keep_in_program
-from weft.lowering.result_layouts import whole_sources
+from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents
 
@@ -139,7 +137,7 @@ def custom_impl(*operands: Any, **params: Any) -> list[Any]:
     return [as_array(x) for x in body_of(params)(*operands)]
 
 
-def custom_steps(
+def custom_stepwise(
     primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the {primitive.name} of {name}", jaxpr, operands
@@ -271,10 +269,7 @@ def custom_primitive(name: str) -> Primitive:
     rules.linearize.register(made, functools.partial(custom_derivative, made, False))
     rules.transpose.register(made, custom_transpose)
     rules.vmap.register(made, functools.partial(custom_vmap, made))
-    rules.layout.register(made, whole_sources)
-    rules.reads.register(made, reads_of_program)
-    rules.moves.register(made, moves_of_program)
-    rules.keep_layouts.register(made, keep_in_program)
+    register_jaxpr_layouts(made)
     rules.lower.register(made, custom_lower)
-    rules.steps.register(made, functools.partial(custom_steps, made))
+    rules.stepwise.register(made, functools.partial(custom_stepwise, made))
     return made

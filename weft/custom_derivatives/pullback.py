@@ -178,7 +178,7 @@ def tangents_impl(*operands: Any, **params: Any) -> list[Any]:
     return eval_jaxpr(forward_program([x.type for x in arrays], **params), (), *arrays)
 
 
-def tangents_steps(
+def tangents_stepwise(
     *operands: Any, pullback: Pullback, **params: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     program = forward_program([type_of(x) for x in operands], pullback, **params)
@@ -245,4 +245,4 @@ rules.linearize.register(custom_vjp_tangents_p, functools.partial(tangents_deriv
 rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
 rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)
 rules.lower.register(custom_vjp_tangents_p, tangents_lower)
-rules.steps.register(custom_vjp_tangents_p, tangents_steps)
+rules.stepwise.register(custom_vjp_tangents_p, tangents_stepwise)

@@ -226,7 +226,7 @@ def register_steps(primitive: Primitive, rule: Rule) -> Rule:
     The label is for people: "iteration 7 of the scan". Raises WeftValueError where there is such a
     rule already.
     """
-    return rules.steps.register(primitive, rule)
+    return rules.stepwise.register(primitive, rule)
 
 
 def register_retype(primitive: Primitive, rule: Rule) -> Rule:
@@ -248,7 +248,7 @@ def register_again(primitive: Primitive, rule: Rule) -> Rule:
     For a primitive that takes operands of certain types only. Raises WeftValueError where there is
     such a rule already.
     """
-    return rules.again.register(primitive, rule)
+    return rules.rebind.register(primitive, rule)
 
 
 def register_effects(primitive: Primitive, rule: Rule) -> Rule:
@@ -291,7 +291,7 @@ def register_reads(primitive: Primitive, rule: Rule) -> Rule:
     go over their operands once, row by row. Raises WeftValueError where there is such a rule
     already.
     """
-    return rules.reads.register(primitive, rule)
+    return rules.access_pattern.register(primitive, rule)
 
 
 def register_moves(primitive: Primitive, rule: Rule) -> Rule:
@@ -301,7 +301,7 @@ def register_moves(primitive: Primitive, rule: Rule) -> Rule:
     operand's, or -1 for one of length 1 that is new; or (program, number of its result); or None.
     Raises WeftValueError where there is such a rule already.
     """
-    return rules.moves.register(primitive, rule)
+    return rules.data_movement.register(primitive, rule)
 
 
 def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
@@ -321,7 +321,7 @@ def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
     Array([[1],
            [2]], dtype=int32)
     """
-    return rules.on_host.register(primitive, rule)
+    return rules.numpy_impl.register(primitive, rule)
 
 
 def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:

@@ -18,7 +18,7 @@ from weft.dispatch.donation import result_names
 from weft.dispatch.jitted import Jitted
 from weft.dispatch.specialization import TracedCall
 from weft.errors import Fix, WeftTypeError
-from weft.lowering.known_shardings import known_formats
+from weft.lowering.result_layouts import known_formats
 from weft.sharding import Format, Layout
 from weft.tracing.argument_names import argument_names
 

@@ -29,13 +29,13 @@ from weft.core.jaxpr import (
     jaxprs_in,
     last_uses,
     map_jaxprs,
+    show_jaxpr,
 )
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Table, Zero, registered_twice
 from weft.core.rules import impl as impl_rules
 from weft.core.rules import type_rule as type_rules
 from weft.core.shape_struct import ShapeDtypeStruct
-from weft.core.show import show_jaxpr
 from weft.core.trace import (
     Trace,
     Tracer,

@@ -10,7 +10,6 @@ from weft.lowering.executables import (
     lower_program,
     run_program,
 )
-from weft.lowering.known_shardings import known_formats
 from weft.lowering.placement import (
     joint_place,
     operand_place,
@@ -18,6 +17,7 @@ from weft.lowering.placement import (
     outside_mesh,
     same_devices,
 )
+from weft.lowering.result_layouts import known_formats
 
 __all__ = [
     "LoweredProgram",

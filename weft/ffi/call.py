@@ -17,10 +17,10 @@ from weft import dtypes, tree
 from weft.callbacks.primitives import VMAP_METHODS, promised_type, run_once
 from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
+from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.effects import IO
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
@@ -395,7 +395,7 @@ def _full(orders: Sequence[Order], types: Sequence[Any]) -> list[tuple[int, ...]
     ]
 
 
-def ffi_call_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def ffi_call_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Each operand is read as a whole, in the order that the handler takes it in."""
     found: list[Reads] = []
     for atom, order in zip(eqn.inputs, eqn.params["in_orders"], strict=True):
@@ -417,5 +417,5 @@ rules.jvp.register(ffi_call_p, ffi_call_jvp)
 rules.transpose.register(ffi_call_p, ffi_call_transpose)
 rules.vmap.register(ffi_call_p, ffi_call_vmap)
 rules.lower.register(ffi_call_p, ffi_call_lower)
-rules.reads.register(ffi_call_p, ffi_call_reads)
+rules.access_pattern.register(ffi_call_p, ffi_call_access_pattern)
 rules.effects.register(ffi_call_p, ffi_call_effects)

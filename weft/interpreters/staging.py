@@ -16,10 +16,7 @@ from weft import dtypes
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.base.util import collection_paused
-from weft.core import (
-    rules,
-    show,  # noqa: F401  (gives programs their text)
-)
+from weft.core import rules
 from weft.core.array_value import array_of_value, array_values
 from weft.core.axes import mesh_axes
 from weft.core.check import checked, equally_varying, result_types

@@ -1,10 +1,11 @@
 """Which order in memory suits each argument of a program, from how its jaxpr reads them.
 
-Reads are followed backward from the results: an elementwise operation reads of its operands what is
-read of its result, a slice a part, a loop as often as it runs (`core.reads`). What is computed is
-computed once, so reads of a computed value become one of each kind. An order costs the bytes that
-reading moves where memory comes in lines of 64 bytes. The cheapest order wins if it saves a clear
-share of what row-major costs, since bringing an array into another order costs as well.
+Reads are followed backward from the results, by the `access_pattern` rules: an elementwise
+operation reads of its operands what is read of its result, a slice a part, a loop as often as it
+runs. What is computed is computed once, so reads of a computed value become one of each kind. An
+order costs the bytes that reading moves where memory comes in lines of 64 bytes. The cheapest order
+wins if it saves a clear share of what row-major costs, since bringing an array into another order
+costs as well.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any, NamedTuple
 
 from weft.base import source as sources
 from weft.core import rules
+from weft.core.access_pattern import Read, Reads, full_read, whole_reads
 from weft.core.jaxpr import Equation, Jaxpr, Var
-from weft.core.reads import Read, Reads, full_read, whole_reads
 from weft.core.types import ArrayType
 
-__all__ = ["Candidate", "explain", "infer_layouts", "read_cost", "reads_of"]
+__all__ = ["Candidate", "explain", "infer_layouts", "makers", "read_cost", "reads_of"]
 
 Order = tuple[int, ...]
 
@@ -55,19 +56,15 @@ def infer_layouts(
     devices (`partitioned`), loops and branches take everything row by row (see `keep_layouts`), so
     reads in them speak for nothing.
     """
-    sources_of = [
-        _moved_from(jaxpr, i) if order is None else None for i, order in enumerate(outputs)
-    ]
     found = [
         _best(candidates(var.type, tuple(r for r in reads if not (partitioned and r.carried))))
         if order is None
         else tuple(order)
-        for var, order, reads in zip(
-            jaxpr.inputs, inputs, _input_reads(jaxpr, outputs, sources_of), strict=True
-        )
+        for var, order, reads in zip(jaxpr.inputs, inputs, reads_of(jaxpr, outputs), strict=True)
     ]
     results = []
-    for atom, order, source in zip(jaxpr.outputs, outputs, sources_of, strict=True):
+    for i, (atom, order) in enumerate(zip(jaxpr.outputs, outputs, strict=True)):
+        source = _moved_from(jaxpr, i) if order is None else None
         if order is not None:
             results.append(tuple(order))
         elif source is None:
@@ -79,9 +76,16 @@ def infer_layouts(
 
 def reads_of(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> list[Reads]:
     """For each input the different reads of it; `outputs` as in `infer_layouts`."""
-    orders = (None,) * len(jaxpr.outputs) if outputs is None else outputs
-    moved = [_moved_from(jaxpr, i) if o is None else None for i, o in enumerate(orders)]
-    return _input_reads(jaxpr, orders, moved)
+    demands: list[Reads] = []
+    for i, atom in enumerate(jaxpr.outputs):
+        walk = full_read(atom.type).walk
+        order = None if outputs is None else outputs[i]
+        if order is not None:
+            walk = tuple(sorted(walk, key=lambda s: order.index(s.dim)))
+        # A result that is moved there takes the order of the input that it is moved from.
+        free = order is None and _moved_from(jaxpr, i) is not None
+        demands.append((Read(walk, free=free, written=True),))
+    return _Follower().reads(jaxpr, demands)
 
 
 def explain(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> str:
@@ -99,19 +103,6 @@ def explain(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> str:
 
 
 # ---- following reads backward ----------------------------------------------------------------
-
-
-def _input_reads(
-    jaxpr: Jaxpr, outputs: Sequence[Order | None], moved: Sequence[Any]
-) -> list[Reads]:
-    demands: list[Reads] = []
-    for atom, order, source in zip(jaxpr.outputs, outputs, moved, strict=True):
-        walk = full_read(atom.type).walk
-        if order is not None:
-            walk = tuple(sorted(walk, key=lambda s: order.index(s.dim)))
-        # A result that is moved there takes the order of what it is moved from.
-        demands.append((Read(walk, free=source is not None, written=True),))
-    return _Follower().reads(jaxpr, demands)
 
 
 class _Follower:
@@ -158,7 +149,7 @@ class _Follower:
         return [tuple(totals[var].values()) for var in jaxpr.inputs]
 
     def _operands(self, eqn: Equation, demands: Sequence[Reads]) -> Sequence[Reads]:
-        rule: Callable[..., Any] = rules.reads.get(eqn.primitive) or whole_reads
+        rule: Callable[..., Any] = rules.access_pattern.get(eqn.primitive) or whole_reads
         found: Sequence[Reads] = rule(eqn, demands, self.reads)
         return found
 
@@ -251,7 +242,7 @@ def _bytes(loops: Sequence[tuple[int, int]], itemsize: int) -> int:
 def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
     """The input of which a result has elements that were only moved, and for each dimension of the
     result the input's; None where there is none."""
-    made = jaxpr.derived("makers", lambda: _makers(jaxpr))
+    made = jaxpr.derived("makers", lambda: makers(jaxpr))
     inputs = jaxpr.derived("input numbers", lambda: {v: i for i, v in enumerate(jaxpr.inputs)})
     atom = jaxpr.outputs[result]
     dims = tuple(range(atom.type.ndim))
@@ -259,7 +250,7 @@ def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
         if atom in inputs:
             return inputs[atom], dims
         eqn, number = made[atom]
-        rule = rules.moves.get(eqn.primitive)
+        rule = rules.data_movement.get(eqn.primitive)
         moved = rule(eqn, number) if rule is not None else None
         if moved is not None and isinstance(moved[0], Jaxpr):
             moved = _moved_from(*moved)
@@ -271,7 +262,8 @@ def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
     return None
 
 
-def _makers(jaxpr: Jaxpr) -> dict[Any, tuple[Equation, int]]:
+def makers(jaxpr: Jaxpr) -> dict[Any, tuple[Equation, int]]:
+    """For each variable the equation that computes it, and which of its results it is."""
     return {var: (eqn, i) for eqn in jaxpr.eqns for i, var in enumerate(eqn.outputs)}
 
 

@@ -9,15 +9,18 @@ compiled programs need this, so it is done to a program before it is lowered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.core import rules
+from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.primitive import Primitive
+from weft.lowering.result_layouts import whole_sources
 from weft.sharding import Layout
 
-__all__ = ["keep_in_program", "keep_layouts"]
+__all__ = ["keep_in_program", "keep_layouts", "register_jaxpr_layouts"]
 
 Layouts = Sequence[Any]
 
@@ -54,7 +57,7 @@ def _results(eqn: Equation, layouts: Layouts) -> Iterator[tuple[Var, Layout]]:
     """The layouts of results that are an operand, or elements moved from one, which makes them
     row-major."""
     sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
-    moves = rules.moves.get(eqn.primitive)
+    moves = rules.data_movement.get(eqn.primitive)
     for i, var in enumerate(eqn.outputs):
         if sources is not None:
             if type(sources[i]) is int and layouts[sources[i]] is not None:
@@ -67,3 +70,14 @@ def keep_in_program(eqn: Equation, layouts: Layouts, partitioned: bool) -> list[
     """The rule of primitives that run the program `jaxpr` once on their operands."""
     jaxpr = keep_layouts(eqn.params["jaxpr"], layouts, partitioned)
     return [eqn.replace(params=eqn.params | {"jaxpr": jaxpr})]
+
+
+def register_jaxpr_layouts(
+    primitive: Primitive, keep: Callable[..., Any] = keep_in_program
+) -> None:
+    """Registers the layout rules of a primitive that runs its `jaxpr` once on its operands: what
+    they say of an application is what they say of the jaxpr."""
+    rules.layout.register(primitive, whole_sources)
+    rules.access_pattern.register(primitive, reads_of_program)
+    rules.data_movement.register(primitive, moves_of_program)
+    rules.keep_layouts.register(primitive, keep)

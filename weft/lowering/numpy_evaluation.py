@@ -1,13 +1,14 @@
 """Small arrays on the CPU are reshaped, cut and joined by NumPy.
 
-Compiling a program takes XLA ten milliseconds. To run one that moves a few elements takes six
-microseconds; NumPy, which needs no program, takes eight, and there is nothing that it could round
+Compiling a module takes XLA ten milliseconds. To run one that moves a few elements takes six
+microseconds; NumPy, which needs no module, takes eight, and there is nothing that it could round
 otherwise. So a script that moves small arrays a few times, or a loop over `x[:i]` in which every
-shape is a new one, would spend all its time on compiling. What only applies primitives with an
-`on_host` rule to small arrays is therefore compiled when it has run often enough to gain by that.
+shape is a new one, would spend all its time on compiling. A jaxpr that only applies primitives with
+a `numpy_impl` rule to small arrays is therefore compiled when it has run often enough to gain by
+that.
 
-Nothing is lost by it: operands lie in the memory of a CPU row by row and were put nowhere on
-purpose, and where one is still being computed nobody waits for it: then a program is compiled.
+Nothing is lost by it: operands lie in the memory of a CPU row by row and are not committed, and
+where one is still being computed nothing waits for it: then the jaxpr is compiled at once.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class MovingExecutable:
         known: dict[Any, Any] = dict(zip(self.jaxpr.inputs, values, strict=True))
         for eqn in self.jaxpr.eqns:
             operands = [_value(known, x) for x in eqn.inputs]
-            out = rules.on_host[eqn.primitive](*operands, **eqn.params)
+            out = rules.numpy_impl[eqn.primitive](*operands, **eqn.params)
             outs = out if eqn.primitive.multiple_results else [out]
             known.update(zip(eqn.outputs, outs, strict=True))
         return [_value(known, x) for x in self.jaxpr.outputs]
@@ -105,7 +106,7 @@ def program_on_host(
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()
     if (
-        not all(eqn.primitive in rules.on_host for eqn in jaxpr.eqns)
+        not all(eqn.primitive in rules.numpy_impl for eqn in jaxpr.eqns)
         or backend.platform != "cpu"
         or sum(type.size for type in types) > LITTLE
         or not all(isinstance(type.dtype, np.dtype) for type in types)

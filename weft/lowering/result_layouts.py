@@ -1,9 +1,9 @@
-"""The layouts of a compiled program's operands and results.
+"""The layouts of a compiled program's operands and results, and the results' shardings.
 
-Operands come in the layouts that they have. A result has the one that was asked for, where
-somebody asked (by `out_shardings`, or by a constraint in the program); that of the operand whose
-value it is, unchanged; and is row-major otherwise. `Layout.AUTO` leaves a layout to the compiler,
-and on the CPU, where the compiler does not care, to `layout_inference`.
+Operands come in the layouts that they have. A result has the one that was asked for, by
+`out_shardings` or by a constraint in the program; that of the operand whose value it is,
+unchanged; and is row-major otherwise. `Layout.AUTO` leaves a layout to the compiler, and on the
+CPU, where the compiler does not care, to `layout_inference`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Var
 from weft.core.types import ArrayType
-from weft.lowering.layout_inference import infer_layouts
-from weft.sharding import Layout
+from weft.lowering.layout_inference import infer_layouts, makers
+from weft.ops.structural.layout_constraint import layout_constraint_p
+from weft.ops.structural.sharding_constraint import sharding_constraint_p
+from weft.sharding import Format, Layout, PartitionSpec
 from weft.sharding.layout import unless_row_major
 
-__all__ = ["operand_layouts", "result_sources", "settled_layouts", "whole_sources"]
+__all__ = [
+    "known_formats",
+    "known_shardings",
+    "operand_layouts",
+    "result_sources",
+    "settled_layouts",
+    "whole_sources",
+]
 
 Layouts = tuple[Any, ...]
 
@@ -40,37 +49,25 @@ def result_sources(jaxpr: Jaxpr) -> Layouts:
     it is, a Layout that the program asks for, or None."""
 
     def make() -> Layouts:
-        return tuple(map(_Sources(jaxpr).of, jaxpr.outputs))
+        inputs = {var: i for i, var in enumerate(jaxpr.inputs)}
+        made = makers(jaxpr)
+
+        def source(atom: Any) -> Any:
+            while type(atom) is Var:
+                if atom in inputs:
+                    return inputs[atom]
+                eqn, i = made[atom]
+                rule = rules.layout.get(eqn.primitive)
+                found = None if rule is None else rule(eqn.params)[i]
+                if type(found) is not int:
+                    return found
+                atom = eqn.inputs[found]
+            return None
+
+        return tuple(map(source, jaxpr.outputs))
 
     found: Layouts = jaxpr.derived("layout sources", make)
     return found
-
-
-class _Sources:
-    """Finds what decides on the layouts of a program's values."""
-
-    def __init__(self, jaxpr: Jaxpr) -> None:
-        self.inputs = {var: i for i, var in enumerate(jaxpr.inputs)}
-        self.made = {
-            var: (eqn, i)
-            for eqn in jaxpr.eqns
-            if eqn.primitive in rules.layout
-            for i, var in enumerate(eqn.outputs)
-        }
-
-    def of(self, atom: Any) -> Any:
-        """The number of an input, a Layout, or None."""
-        while type(atom) is Var:
-            if atom in self.inputs:
-                return self.inputs[atom]
-            if atom not in self.made:
-                return None
-            eqn, i = self.made[atom]
-            source = rules.layout[eqn.primitive](eqn.params)[i]
-            if type(source) is not int:
-                return source
-            atom = eqn.inputs[source]
-        return None
 
 
 def whole_sources(params: dict[str, Any]) -> Layouts:
@@ -122,3 +119,49 @@ def _inferred(
     found = infer_layouts(jaxpr, *given, partitioned)
     inputs, outputs = ([Layout(order) for order in side] for side in found)
     return inputs, outputs
+
+
+# ---- before compiling ------------------------------------------------------------------------
+
+
+def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
+    """The sharding of each result: that of a constraint in the program, or in one that it calls,
+    or of the input whose value it is. None where only the compiler knows.
+
+    `places` has the shardings of the inputs; None for those that are not known.
+    """
+    made = makers(jaxpr)
+    given = dict(zip(jaxpr.inputs, places, strict=True))
+
+    def of(atom: Any) -> Any:
+        if type(atom) is not Var:
+            return None
+        if atom in given:
+            return given[atom]
+        eqn, i = made[atom]
+        if eqn.primitive is sharding_constraint_p:
+            sharding = eqn.params["sharding"]
+            spec = getattr(sharding, "spec", PartitionSpec())
+            return None if any(spec.is_open(k) for k in range(len(spec))) else sharding
+        if eqn.primitive is layout_constraint_p:
+            return of(eqn.inputs[0])
+        # A primitive from outside may have the same name: the rule says what its program means.
+        if eqn.primitive.name == "jit" and rules.layout.get(eqn.primitive) is whole_sources:
+            return known_shardings(eqn.params["jaxpr"], [of(x) for x in eqn.inputs])[i]
+        return None
+
+    return [of(atom) for atom in jaxpr.outputs]
+
+
+def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
+    """The sharding of each result, as far as the program itself says, with its layout where that is
+    known too: that of a constraint in the program, or of the input whose value it is.
+
+    `places` and `layouts` have those of the inputs; None for what is not known.
+    """
+    found = known_shardings(jaxpr, places)
+    for i, source in enumerate(result_sources(jaxpr)):
+        layout = layouts[source] if type(source) is int else source
+        if isinstance(layout, Layout) and found[i] is not None:
+            found[i] = Format(layout, found[i])
+    return found

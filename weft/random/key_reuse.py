@@ -114,7 +114,8 @@ def _is_key(type: ArrayType) -> bool:
     return isinstance(type.dtype, KeyDType)
 
 
-# Operations that move elements without a `moves` rule: of several operands, or repeating them.
+# Operations that move elements of several operands, or repeat them, which no `data_movement` rule
+# can say.
 _MOVING = (broadcast_in_dim_p, concatenate_p)
 
 
@@ -192,7 +193,9 @@ class Reader:
             found = rule(self, operands, source, **params)
         elif jaxprs_in(params):
             found = self.other(params, operands, source) or [None] * len(types)
-        elif len(types) == 1 and (applied in rules.moves or applied in _MOVING) and operands:
+        elif (
+            len(types) == 1 and (applied in rules.data_movement or applied in _MOVING) and operands
+        ):
             found = [_moved(applied, params, operands)]
         else:
             found = [None] * len(types)

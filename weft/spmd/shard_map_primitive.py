@@ -20,7 +20,6 @@ from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.trace import Tracer, using_trace
 from weft.core.types import ArrayType, type_of
@@ -34,9 +33,8 @@ from weft.interpreters.staging import trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter
 from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import vmap_flat
-from weft.lowering.loop_layouts import keep_in_program
+from weft.lowering.loop_layouts import keep_in_program, register_jaxpr_layouts
 from weft.lowering.module import ManualMesh
-from weft.lowering.result_layouts import whole_sources
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.constants import embedded
 from weft.ops.structural.extended_dtypes import physical_type
@@ -631,10 +629,7 @@ def shard_map_keep_layouts(
     return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
 
 
-rules.layout.register(shard_map_p, whole_sources)
-rules.reads.register(shard_map_p, reads_of_program)
-rules.moves.register(shard_map_p, moves_of_program)
-rules.keep_layouts.register(shard_map_p, shard_map_keep_layouts)
+register_jaxpr_layouts(shard_map_p, shard_map_keep_layouts)
 rules.stage.register(shard_map_p, shard_map_stage)
 rules.type_rule.register(shard_map_p, shard_map_type)
 rules.retype.register(shard_map_p, shard_map_retype)

@@ -1,6 +1,6 @@
 """Layouts: in which order memory is read, what settles a result's layout; and the rules for it."""
 
-from weft.core.reads import (
+from weft.core.access_pattern import (
     Inner,
     Read,
     Reads,
@@ -14,10 +14,10 @@ from weft.core.reads import (
     same_moves,
     whole_reads,
 )
+from weft.core.rules import access_pattern as reads_rules
+from weft.core.rules import data_movement as moves_rules
 from weft.core.rules import keep_layouts as keep_layouts_rules
 from weft.core.rules import layout as layout_rules
-from weft.core.rules import moves as moves_rules
-from weft.core.rules import reads as reads_rules
 from weft.define.registration import (
     register_keep_layouts,
     register_layout,

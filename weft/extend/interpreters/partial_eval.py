@@ -1,12 +1,12 @@
 """Programs as data: partial evaluation, dead code, staging, typing again; and their rules."""
 
-from weft.core.rules import again as again_rules
 from weft.core.rules import dce as dce_rules
 from weft.core.rules import effects as effects_rules
 from weft.core.rules import partial_eval as partial_eval_rules
+from weft.core.rules import rebind as again_rules
 from weft.core.rules import retype as retype_rules
 from weft.core.rules import stage as stage_rules
-from weft.core.rules import steps as steps_rules
+from weft.core.rules import stepwise as steps_rules
 from weft.define.registration import (
     register_again,
     register_dce,

@@ -19,9 +19,9 @@ import numpy as np
 from weft import dtypes, tree
 from weft.arrays.array import Array
 from weft.core import rules
+from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
-from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, WeftValueError
@@ -320,7 +320,7 @@ def pbroadcast_lower(context: Any, x: Any, **params: Any) -> Any:
     return x
 
 
-def pbroadcast_again(x: Any, *, axis_name: Names) -> Any:
+def pbroadcast_rebind(x: Any, *, axis_name: Names) -> Any:
     return vary(x, axis_name)
 
 
@@ -333,9 +333,9 @@ pbroadcast_p = primitive(
     lower=pbroadcast_lower,
 )
 rules.layout.register(pbroadcast_p, lambda params: (0,))
-rules.reads.register(pbroadcast_p, same_dims)
-rules.moves.register(pbroadcast_p, same_moves)
-rules.again.register(pbroadcast_p, pbroadcast_again)
+rules.access_pattern.register(pbroadcast_p, same_dims)
+rules.data_movement.register(pbroadcast_p, same_moves)
+rules.rebind.register(pbroadcast_p, pbroadcast_rebind)
 
 
 # ---- pmax, pmin ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.arrays.array import Array
-from weft.core.reads import elementwise_reads
+from weft.core.access_pattern import elementwise_reads
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError

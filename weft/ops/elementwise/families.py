@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
-from weft.core.reads import elementwise_reads
 from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError

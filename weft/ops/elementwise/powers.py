@@ -6,7 +6,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.reads import elementwise_reads
+from weft.core.access_pattern import elementwise_reads
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError

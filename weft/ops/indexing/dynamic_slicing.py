@@ -14,7 +14,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.reads import same_dims, same_moves
+from weft.core.access_pattern import same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftIndexError
@@ -260,7 +260,7 @@ def _window(
     return tuple(window)
 
 
-def dynamic_slice_on_host(
+def dynamic_slice_numpy_impl(
     operand: np.ndarray[Any, Any], *starts: np.ndarray[Any, Any], slice_sizes: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
     return operand[_window(operand.shape, starts, slice_sizes)]
@@ -274,7 +274,7 @@ dynamic_slice_p = primitive(
     vmap=dynamic_slice_vmap,
     reads=same_dims,
     moves=same_moves,
-    on_host=dynamic_slice_on_host,
+    on_host=dynamic_slice_numpy_impl,
     lower=dynamic_slice_lower,
 )
 
@@ -392,7 +392,7 @@ def dynamic_update_slice_lower(context: Any, operand: Any, update: Any, *starts:
     return stablehlo.dynamic_update_slice(operand, update, positions) if positions else update
 
 
-def dynamic_update_slice_on_host(
+def dynamic_update_slice_numpy_impl(
     operand: np.ndarray[Any, Any], update: np.ndarray[Any, Any], *starts: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
     out = operand.copy()
@@ -406,7 +406,7 @@ dynamic_update_slice_p = primitive(
     jvp=dynamic_update_slice_jvp,
     transpose=dynamic_update_slice_transpose,
     vmap=dynamic_update_slice_vmap,
-    on_host=dynamic_update_slice_on_host,
+    on_host=dynamic_update_slice_numpy_impl,
     lower=dynamic_update_slice_lower,
 )
 

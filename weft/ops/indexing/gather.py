@@ -19,8 +19,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.access_pattern import Inner, Reads, Step, full_read
 from weft.core.jaxpr import Equation
-from weft.core.reads import Inner, Reads, Step, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -422,7 +422,7 @@ def _blocks_inside(indices: Any, shape: tuple[int, ...], last: Any, dtype: Any) 
     )[0]
 
 
-def gather_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Within a block a result walks along the operand; from block to block it jumps, within a
     dimension where the positions are numbers, and anywhere where they are vectors."""
     operand, indices = (x.type for x in eqn.inputs)
@@ -463,6 +463,6 @@ gather_p = primitive(
     type_rule=gather_type,
     jvp=gather_jvp,
     vmap=gather_vmap,
-    reads=gather_reads,
+    reads=gather_access_pattern,
     lower=gather_lower,
 )

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
+from weft.core.access_pattern import Inner, Reads, same_dims, same_moves
 from weft.core.jaxpr import Equation
-from weft.core.reads import Inner, Reads, same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError, WeftTypeError
@@ -135,7 +135,7 @@ def slice_vmap(
     return out, dim
 
 
-def slice_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def slice_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     strides = eqn.params["strides"]
     return [
         tuple(
@@ -161,7 +161,7 @@ def slice_lower(
     return stablehlo.slice_(x, start_indices, limit_indices, strides)
 
 
-def slice_on_host(
+def slice_numpy_impl(
     x: np.ndarray[Any, Any],
     *,
     start_indices: tuple[int, ...],
@@ -178,9 +178,9 @@ slice_p = primitive(
     jvp=linear_jvp(slice),
     transpose=slice_transpose,
     vmap=slice_vmap,
-    reads=slice_reads,
+    reads=slice_access_pattern,
     moves=same_moves,
-    on_host=slice_on_host,
+    on_host=slice_numpy_impl,
     lower=slice_lower,
 )
 
@@ -286,7 +286,7 @@ def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> An
     return stablehlo.pad(x, value, low, high, inner)
 
 
-def pad_on_host(
+def pad_numpy_impl(
     x: np.ndarray[Any, Any], value: np.ndarray[Any, Any], *, padding_config: Config
 ) -> np.ndarray[Any, Any]:
     shape, sources, targets = [], [], []
@@ -313,6 +313,6 @@ pad_p = primitive(
     transpose=pad_transpose,
     vmap=pad_vmap,
     reads=same_dims,
-    on_host=pad_on_host,
+    on_host=pad_numpy_impl,
     lower=pad_lower,
 )

@@ -14,9 +14,9 @@ from typing import Any
 
 from weft import config, dtypes
 from weft.arrays.array import Array
+from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
@@ -391,7 +391,9 @@ def dot_general_lower(
     return stablehlo.convert(found, out.dtype)
 
 
-def dot_general_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def dot_general_access_pattern(
+    eqn: Equation, demands: Sequence[Reads], inner: Inner
+) -> list[Reads]:
     """XLA takes a product apart row by row. Beside a vector a transposed matrix is one that is
     stored by columns; beside a matrix it is no slower as it was."""
     (contracting, batch) = eqn.params["dimension_numbers"]
@@ -410,7 +412,7 @@ primitive(
     jvp=dot_general_jvp,
     transpose=dot_general_transpose,
     vmap=dot_general_vmap,
-    reads=dot_general_reads,
+    reads=dot_general_access_pattern,
     lower=dot_general_lower,
 )
 

@@ -19,7 +19,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
-from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reduction_reads
+from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reduction_access_pattern
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -109,7 +109,7 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         return stablehlo.convert(found, index_dtype)
 
     return primitive(
-        made, type_rule=type_rule, jvp=jvp, vmap=vmap, reads=reduction_reads, lower=lower
+        made, type_rule=type_rule, jvp=jvp, vmap=vmap, reads=reduction_access_pattern, lower=lower
     )
 
 

@@ -29,7 +29,7 @@ from weft.ops.structural.shape import (
     reduce_sum,
     reduce_vmap_axes,
     reduced_shape,
-    reduction_reads,
+    reduction_access_pattern,
     reshape,
     transpose,
 )
@@ -146,7 +146,7 @@ def reduction(
         type_rule=type_rule,
         jvp=reduction_jvp,
         vmap=vmap,
-        reads=reduction_reads,
+        reads=reduction_access_pattern,
         lower=lower,
     )
 

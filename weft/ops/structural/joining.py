@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
+from weft.core.access_pattern import Inner, Reads, same_dims, same_moves
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Reads, same_dims, same_moves
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
@@ -132,7 +132,9 @@ def concatenate_vmap(
     return concatenate_p.bind(*values, dimension=dimension + (target <= dimension)), target
 
 
-def concatenate_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def concatenate_access_pattern(
+    eqn: Equation, demands: Sequence[Reads], inner: Inner
+) -> list[Reads]:
     return [same_dims(eqn.replace(inputs=[x]), demands, inner)[0] for x in eqn.inputs]
 
 
@@ -146,7 +148,7 @@ concatenate_p = primitive(
     jvp=concatenate_jvp,
     transpose=concatenate_transpose,
     vmap=concatenate_vmap,
-    reads=concatenate_reads,
+    reads=concatenate_access_pattern,
     on_host=lambda *values, dimension: np.concatenate(values, dimension),
     lower=concatenate_lower,
 )

@@ -13,9 +13,9 @@ from weft import tree
 from weft.arrays.array import Array, as_array, to_layout
 from weft.arrays.relayout import stored_layout
 from weft.core import rules
+from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Atom, Equation, Var
 from weft.core.primitive import Primitive
-from weft.core.reads import Inner, Reads, full_read
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
@@ -168,7 +168,9 @@ def layout_constraint_lower(context: Any, x: Any, *, layout: Layout) -> Any:
     return layouts.layout_constraint(x, order, split and not manual and bool(order))
 
 
-def layout_constraint_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def layout_constraint_access_pattern(
+    eqn: Equation, demands: Sequence[Reads], inner: Inner
+) -> list[Reads]:
     """The operand is brought into the layout as a whole."""
     order = eqn.params["layout"].major_to_minor
     read = full_read(eqn.inputs[0].type)
@@ -184,7 +186,7 @@ primitive(
     jvp=linear_jvp(lambda x, **params: layout_constraint_p.bind(x, **params)),
     transpose=layout_constraint_transpose,
     vmap=layout_constraint_vmap,
-    reads=layout_constraint_reads,
+    reads=layout_constraint_access_pattern,
 )
 rules.impl.register(layout_constraint_p, layout_constraint_impl)
 rules.layout.register(layout_constraint_p, lambda params: (params["layout"],))

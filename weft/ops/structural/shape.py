@@ -14,8 +14,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
-from weft.core.reads import Inner, Reads, full_read, regrouped
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
@@ -164,7 +164,9 @@ def broadcast_in_dim_vmap(
     return broadcast_in_dim(x, (axis.size, *shape), moved), 0
 
 
-def broadcast_in_dim_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def broadcast_in_dim_access_pattern(
+    eqn: Equation, demands: Sequence[Reads], inner: Inner
+) -> list[Reads]:
     shape = eqn.inputs[0].type.shape
     dims = [-1] * len(eqn.params["shape"])
     for i, d in enumerate(eqn.params["broadcast_dimensions"]):
@@ -181,7 +183,7 @@ def broadcast_in_dim_lower(
 # ---- reshape ---------------------------------------------------------------------------------
 
 
-def broadcast_in_dim_on_host(
+def broadcast_in_dim_numpy_impl(
     x: np.ndarray[Any, Any], *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
     lengths = [1] * len(shape)
@@ -265,12 +267,12 @@ def reshape_vmap(
     return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
 
 
-def reshape_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def reshape_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     return [tuple(r._replace(walk=tuple(regrouped(r.walk, new, old))) for r in demands[0])]
 
 
-def reshape_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]] | None:
+def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]] | None:
     """Where only dimensions of length 1 come and go, the others stay what they are."""
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
@@ -333,11 +335,11 @@ def transpose_vmap(
     return transpose(args[0], (dim, *(d + (d >= dim) for d in permutation))), 0
 
 
-def transpose_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def transpose_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     return [tuple(read.along(eqn.params["permutation"]) for read in demands[0])]
 
 
-def transpose_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
+def transpose_data_movement(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
     return 0, eqn.params["permutation"]
 
 
@@ -415,7 +417,7 @@ def reduce_sum_vmap(
     return reduce_sum_p.bind(args[0], axes=moved), dim
 
 
-def reduction_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def reduction_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """XLA reduces an array as it comes, whichever axes go, and a transposed one as the other."""
     return [(full_read(x.type, folds=True),) for x in eqn.inputs]
 
@@ -432,8 +434,8 @@ broadcast_in_dim_p = primitive(
     jvp=linear_jvp(broadcast_in_dim),
     transpose=broadcast_in_dim_transpose,
     vmap=broadcast_in_dim_vmap,
-    reads=broadcast_in_dim_reads,
-    on_host=broadcast_in_dim_on_host,
+    reads=broadcast_in_dim_access_pattern,
+    on_host=broadcast_in_dim_numpy_impl,
     lower=broadcast_in_dim_lower,
 )
 reshape_p = primitive(
@@ -442,8 +444,8 @@ reshape_p = primitive(
     jvp=linear_jvp(reshape),
     transpose=reshape_transpose,
     vmap=reshape_vmap,
-    reads=reshape_reads,
-    moves=reshape_moves,
+    reads=reshape_access_pattern,
+    moves=reshape_data_movement,
     on_host=lambda x, shape: x.reshape(shape),
     lower=reshape_lower,
 )
@@ -453,8 +455,8 @@ transpose_p = primitive(
     jvp=linear_jvp(transpose),
     transpose=transpose_transpose,
     vmap=transpose_vmap,
-    reads=transpose_reads,
-    moves=transpose_moves,
+    reads=transpose_access_pattern,
+    moves=transpose_data_movement,
     on_host=lambda x, permutation: x.transpose(permutation),
     lower=transpose_lower,
 )
@@ -464,6 +466,6 @@ reduce_sum_p = primitive(
     jvp=linear_jvp(reduce_sum),
     transpose=reduce_sum_transpose,
     vmap=reduce_sum_vmap,
-    reads=reduction_reads,
+    reads=reduction_access_pattern,
     lower=reduce_sum_lower,
 )

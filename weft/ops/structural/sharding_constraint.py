@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from weft import tree
 from weft.arrays.array import Array, as_array, to_place
 from weft.core import rules
+from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import mesh_axes, over_mesh_in_force
 from weft.core.primitive import Primitive
-from weft.core.reads import same_dims, same_moves
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
@@ -317,5 +317,5 @@ primitive(
 )
 rules.impl.register(sharding_constraint_p, constraint_impl)
 rules.layout.register(sharding_constraint_p, lambda params: (0,))
-rules.reads.register(sharding_constraint_p, same_dims)
-rules.moves.register(sharding_constraint_p, same_moves)
+rules.access_pattern.register(sharding_constraint_p, same_dims)
+rules.data_movement.register(sharding_constraint_p, same_moves)

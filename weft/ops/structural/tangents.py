@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.core.reads import elementwise_reads
+from weft.core.access_pattern import elementwise_reads
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType
 from weft.errors import WeftTypeError

@@ -14,8 +14,8 @@ from typing import Any
 from weft.runtime.backends.backend import DeviceLayout
 from weft.runtime.jaxlib.native import extension
 from weft.runtime.stablehlo.attributes import string
-from weft.runtime.stablehlo.collectives import same_sharding_rule
-from weft.runtime.stablehlo.mlir import Module, ir, tensor_type
+from weft.runtime.stablehlo.dialects import sdy
+from weft.runtime.stablehlo.mlir import Module, context, ir, tensor_type
 from weft.runtime.stablehlo.numerical import custom_call
 
 __all__ = ["device_layout", "layout_constraint", "layout_mode", "register_partitioner"]
@@ -41,10 +41,18 @@ def layout_constraint(
     if partitioned:
         config = ",".join(map(str, order))
         (found,) = custom_call(_PARTITIONED, [x], [x.type], backend_config=config)
-        found.owner.attributes["sdy.sharding_rule"] = same_sharding_rule(x.type.shape)
+        found.owner.attributes["sdy.sharding_rule"] = _same_sharding_rule(x.type.shape)
         return found
     (found,) = custom_call(_KNOWN, [x], [x.type], operand_layouts=[order], result_layouts=[order])
     return found
+
+
+def _same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:
+    """What an operation carries whose one result is split as its one operand is."""
+    with context():
+        dims = [sdy.DimMappingAttr.get([axis]) for axis in range(len(shape))]
+        tensor = sdy.TensorMappingAttr.get(dims)
+        return sdy.OpShardingRuleAttr.get(list(shape), [tensor], [tensor])
 
 
 @functools.cache

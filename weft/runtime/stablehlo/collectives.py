@@ -219,14 +219,6 @@ def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
     return op1("sdy.sharding_constraint", (x,), x.type, {"sharding": how})
 
 
-def same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:
-    """What an operation carries whose one result is split as its one operand is."""
-    with context():
-        dims = [sdy.DimMappingAttr.get([axis]) for axis in range(len(shape))]
-        tensor = sdy.TensorMappingAttr.get(dims)
-        return sdy.OpShardingRuleAttr.get(list(shape), [tensor], [tensor])
-
-
 def manual_computation(
     operands: Sequence[ir.Value],
     in_shardings: Sequence[ir.Attribute],

@@ -22,12 +22,13 @@ Binary = Callable[[ir.Value, ir.Value], ir.Value]
 _create = ir.Operation.create
 
 
-def _unary(name: str) -> Unary:
-    """An operation whose result has the type of its operand."""
+def _unary(name: str, result_type: Callable[[ir.Type], ir.Type] | None = None) -> Unary:
+    """An operation whose result has the type of its operand, or the one computed from that."""
 
     def emit(x: ir.Value) -> ir.Value:
         try:
-            return _create(name, (x.type,), (x,)).result
+            kind = x.type if result_type is None else result_type(x.type)
+            return _create(name, (kind,), (x,)).result
         except (AttributeError, TypeError) as error:
             raise refused(name, (x,), error) from None
 
@@ -46,44 +47,25 @@ def _binary(name: str) -> Binary:
     return _named(emit, name)
 
 
-def _predicate(name: str) -> Unary:
-    """An operation whose result is boolean, in the shape of its operand."""
-
-    def emit(x: ir.Value) -> ir.Value:
-        try:
-            return _create(name, (ranked(x.type.shape, element_type(np.bool_)),), (x,)).result
-        except (AttributeError, TypeError) as error:
-            raise refused(name, (x,), error) from None
-
-    return _named(emit, name)
-
-
-def _real_part(name: str) -> Unary:
-    """An operation whose result has the real type that belongs to its operand's type."""
-
-    def emit(x: ir.Value) -> ir.Value:
-        try:
-            return _create(name, (_real_type(x.type),), (x,)).result
-        except (AttributeError, TypeError) as error:
-            raise refused(name, (x,), error) from None
-
-    return _named(emit, name)
-
-
 def _named(function: Callable[..., ir.Value], name: str) -> Callable[..., ir.Value]:
     function.__name__ = function.__qualname__ = name.partition(".")[2]
     function.__doc__ = f"Emits `{name}`."
     return function
 
 
-def _real_type(of: ir.Type) -> ir.Type:
-    element = of.element_type
+def _real(kind: ir.Type) -> ir.Type:
+    """The type of the parts of a complex number, in the shape of `kind`."""
+    element = kind.element_type
     if isinstance(element, ir.ComplexType):
-        return ranked(of.shape, element.element_type)
-    return of
+        return ranked(kind.shape, element.element_type)
+    return kind
 
 
-abs_ = _real_part("stablehlo.abs")
+def _boolean(kind: ir.Type) -> ir.Type:
+    return ranked(kind.shape, element_type(np.bool_))
+
+
+abs_ = _unary("stablehlo.abs", _real)
 add = _binary("stablehlo.add")
 and_ = _binary("stablehlo.and")
 atan2 = _binary("stablehlo.atan2")
@@ -95,8 +77,8 @@ divide = _binary("stablehlo.divide")
 exponential = _unary("stablehlo.exponential")
 exponential_minus_one = _unary("stablehlo.exponential_minus_one")
 floor = _unary("stablehlo.floor")
-imag = _real_part("stablehlo.imag")
-is_finite = _predicate("stablehlo.is_finite")
+imag = _unary("stablehlo.imag", _real)
+is_finite = _unary("stablehlo.is_finite", _boolean)
 log = _unary("stablehlo.log")
 log_plus_one = _unary("stablehlo.log_plus_one")
 logistic = _unary("stablehlo.logistic")
@@ -108,7 +90,7 @@ not_ = _unary("stablehlo.not")
 or_ = _binary("stablehlo.or")
 popcnt = _unary("stablehlo.popcnt")
 power = _binary("stablehlo.power")
-real = _real_part("stablehlo.real")
+real = _unary("stablehlo.real", _real)
 remainder = _binary("stablehlo.remainder")
 round_nearest_afz = _unary("stablehlo.round_nearest_afz")
 round_nearest_even = _unary("stablehlo.round_nearest_even")
@@ -137,9 +119,9 @@ digamma = _unary("chlo.digamma")
 erf = _unary("chlo.erf")
 erf_inv = _unary("chlo.erf_inv")
 erfc = _unary("chlo.erfc")
-is_inf = _predicate("chlo.is_inf")
-is_neg_inf = _predicate("chlo.is_neg_inf")
-is_pos_inf = _predicate("chlo.is_pos_inf")
+is_inf = _unary("chlo.is_inf", _boolean)
+is_neg_inf = _unary("chlo.is_neg_inf", _boolean)
+is_pos_inf = _unary("chlo.is_pos_inf", _boolean)
 lgamma = _unary("chlo.lgamma")
 next_after = _binary("chlo.next_after")
 polygamma = _binary("chlo.polygamma")
@@ -176,8 +158,7 @@ def compare(x: ir.Value, y: ir.Value, direction: str, kind: str | None = None) -
     """Elementwise EQ, NE, LT, LE, GT or GE; `kind` TOTALORDER orders NaN and signed zeros too."""
     both = x.type
     attributes = _comparison(direction, kind or _comparison_kind(both.element_type))
-    made = ranked(both.shape, element_type(np.bool_))
-    return op1("stablehlo.compare", (x, y), made, attributes)
+    return op1("stablehlo.compare", (x, y), _boolean(both), attributes)
 
 
 @functools.cache

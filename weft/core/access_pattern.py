@@ -1,8 +1,8 @@
-"""How a program walks over the elements of its values: what decides which order in memory is best.
+"""In which order a jaxpr reads the elements of its values, which decides the best memory layout.
 
-A `Read` says in which order elements are looked at, whoever does it. The `reads` rule of a
-primitive turns the reads of its results into reads of its operands, back to the arguments. Figures
-behind the rules stand in docs/layouts.md.
+A `Read` is one walk over the elements of an array. The `access_pattern` rule of a primitive turns
+the reads of its results into reads of its operands, back to the arguments; its `data_movement` rule
+says which operand's elements a result has. Figures behind the rules stand in docs/layouts.md.
 """
 
 from __future__ import annotations
@@ -122,17 +122,17 @@ def same_dims(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Rea
 
 
 def same_moves(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]]:
-    """The `moves` rule of primitives whose results have the dimensions of their first operand."""
+    """The data-movement rule of primitives whose results have the first operand's dimensions."""
     return 0, tuple(range(eqn.inputs[0].type.ndim))
 
 
 def reads_of_program(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """The rule of primitives that run the program `jaxpr` once on their operands."""
+    """The rule of primitives that run their `jaxpr` once on their operands."""
     return inner(eqn.params["jaxpr"], demands)
 
 
 def moves_of_program(eqn: Equation, result: int) -> Any:
-    """The `moves` rule of primitives that run the program `jaxpr` once on their operands."""
+    """The data-movement rule of primitives that run their `jaxpr` once on their operands."""
     return eqn.params["jaxpr"], result
 
 
