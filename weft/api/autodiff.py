@@ -37,6 +37,7 @@ from weft.api.gradient_arguments import (
     vector,
     yields_to,
 )
+from weft.argument_errors import not_a_function
 from weft.arrays.array import Array, as_array
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
@@ -143,7 +144,7 @@ def jvp(
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     if not callable(fun):
-        raise WeftTypeError(f"jvp takes a function first, not {type(fun).__name__}")
+        raise not_a_function("jvp", fun)
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
             raise WeftTypeError(
@@ -426,9 +427,7 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     if not callable(fun):
-        raise WeftTypeError(
-            f"grad takes a function first, not {type(fun).__name__}", operation="grad"
-        )
+        raise not_a_function("grad", fun)
     numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     name = function_name(fun)
 

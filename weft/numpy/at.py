@@ -14,9 +14,10 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
@@ -191,13 +192,9 @@ def update_window(
 
 def _check_mode(mode: Any, operation: str) -> None:
     if mode not in _MODES:
-        raise WeftValueError(
-            f".at[...].{operation}: there is no mode {mode!r}",
-            operation=f".at[...].{operation}",
-            got=f"mode={mode!r}",
-            wanted="None, 'drop', 'fill', 'clip' or 'promise_in_bounds'",
-            fix=Fix("mode", "leave the mode out: what is out of bounds is dropped", {}),
-        )
+        fix = Fix("mode", "leave the mode out: what is out of bounds is dropped", {})
+        wanted = "None, 'drop', 'fill', 'clip' or 'promise_in_bounds'"
+        raise unknown_option(f".at[...].{operation}", "mode", mode, wanted, fix=fix)
 
 
 def _check_flags(operation: str, are_sorted: Any, unique: Any, wrap: Any) -> None:
