@@ -7,20 +7,37 @@ leaf, and hands flat lists to the transformations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 import numpy as np
 
 from weft import dtypes, tree
 from weft.api.gradient_arguments import (
-    argument_places,
+    Argnums,
+    Aux,
+    Both,
+    First,
+    No,
+    OfFirst,
+    OfTwo,
+    P,
+    R,
+    Reverse,
+    S,
+    Second,
+    T,
+    Yes,
+    argument_indices,
     check_grad_inputs,
     check_grad_result,
     like,
     operands,
     partial_function,
+    tangent_leaves,
     vector,
+    yields_to,
 )
+from weft.argument_errors import not_a_function
 from weft.arrays.array import Array, as_array
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
@@ -54,13 +71,6 @@ __all__ = [
     "vjp",
 ]
 
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Aux = TypeVar("Aux")
-# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
-T = TypeVar("T", bound=Any)
-S = TypeVar("S", bound=Any)
 Tree = TypeVar("Tree", bound=TreeOfArrays)
 Tree2 = TypeVar("Tree2", bound=TreeOfArrays)
 
@@ -113,17 +123,11 @@ def primal_of(value: Any) -> Any:
 
 @overload
 def jvp(
-    fun: Callable[..., R],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    has_aux: Literal[False] = False,
+    fun: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: No = False
 ) -> tuple[R, R]: ...
 @overload
 def jvp(
-    fun: Callable[..., tuple[R, Aux]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    has_aux: Literal[True],
+    fun: Callable[..., tuple[R, Aux]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Yes
 ) -> tuple[R, R, Aux]: ...
 @api_boundary
 def jvp(
@@ -140,7 +144,7 @@ def jvp(
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
     if not callable(fun):
-        raise WeftTypeError(f"jvp takes a function first, not {type(fun).__name__}")
+        raise not_a_function("jvp", fun)
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
             raise WeftTypeError(
@@ -245,22 +249,9 @@ class LinearFunction(Generic[R]):
 
     def __call__(self, *tangents: Any) -> R:
         what = self.__name__
-        leaves, structure = tree.flatten(tangents)
-        if structure != self._in_tree:
-            raise TreeError(
-                f"{what}: the tangents have another structure than the arguments",
-                operation="linearize",
-                got=str(structure),
-                wanted=str(self._in_tree),
-            )
-        values = []
-        for (path, leaf), wanted in zip(
-            tree.leaves_with_path(tangents), self._in_types, strict=True
-        ):
-            if wanted.tangent().dtype != dtypes.float0:
-                leaf = vector(leaf, wanted.tangent(), what, path)
-                leaf = fitted(leaf, wanted.tangent(), f"{what}, tangent{tree.keystr(path)}")
-                values.append(leaf)
+        types = [type.tangent() for type in self._in_types]
+        leaves = tangent_leaves(tangents, self._in_tree, types, what, "linearize", "tangent")
+        values = [x for x, type in zip(leaves, types, strict=True) if type.dtype != dtypes.float0]
         found = iter(eval_jaxpr(self.jaxpr, self.residuals, *values))
         outs = [
             next(found) if flag else instantiate(Zero(type.tangent()))
@@ -273,38 +264,9 @@ class LinearFunction(Generic[R]):
         return f"<{self.__name__}>\n{self.jaxpr}"
 
 
-def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a tangent is a Python number that may take the wanted dtype."""
-    real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
-    return got.weak_type and got.dtype in dtypes.INEXACT and real
-
-
-def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
-    """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
-
-    Raises ShapeError or DTypeError for any other.
-    """
-    got = type_of(value)
-    if got.shape != wanted.shape:
-        raise ShapeError(
-            f"{what} has another shape", got=str(got), wanted=str(wanted), operation=what
-        )
-    if got.dtype == wanted.dtype:
-        return value
-    if yields_to(got, wanted):
-        return convert_element_type(value, wanted.dtype)
-    raise DTypeError(
-        f"{what} has another dtype",
-        got=str(got),
-        wanted=str(wanted),
-        operation=what,
-        fix=Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype}),
-    )
-
-
 @overload
 def linearize(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
-    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Yes
 ) -> tuple[R, LinearFunction[R], Aux]: ...
 @overload
 def linearize(
@@ -348,7 +310,7 @@ def vjp(
 ) -> tuple[R, Callable[[Any], tuple[Tree, Tree2]]]: ...
 @overload
 def vjp(  # type: ignore[overload-overlap]  # that of a parameter has_aux of `fun`
-    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True]
+    fun: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Yes
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
 @overload
 def vjp(
@@ -384,7 +346,7 @@ def vjp_with_aux(
     )
     out_tree, aux = store
     in_types = [type_of(x) for x in leaves]
-    out_types = [type_of(x) for x in outs]
+    out_types = [type_of(x).tangent() for x in outs]
 
     outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
     variables = [var for var, _ in linear.consts.values()]
@@ -393,22 +355,8 @@ def vjp_with_aux(
     @api_boundary
     def pullback(residuals: list[Any], cotangent: Any) -> Any:
         """The cotangents of the primals, given that of the result."""
-        given, structure = tree.flatten(cotangent)
-        if structure != out_tree:
-            raise TreeError(
-                f"{what}: the cotangent has another structure than the result",
-                operation="vjp",
-                got=str(structure),
-                wanted=str(out_tree),
-            )
-        cts = []
-        paths = tree.leaves_with_path(cotangent)
-        for (path, leaf), wanted, tangent in zip(paths, out_types, tangents, strict=True):
-            if wanted.tangent().dtype != dtypes.float0:
-                leaf = vector(leaf, wanted.tangent(), what, path)
-                leaf = fitted(leaf, wanted.tangent(), f"{what}, cotangent{tree.keystr(path)}")
-            if type(tangent) is not Zero:
-                cts.append(leaf)
+        leaves = tangent_leaves(cotangent, out_tree, out_types, what, "vjp", "cotangent")
+        cts = [x for x, t in zip(leaves, tangents, strict=True) if type(t) is not Zero]
         known = dict(zip(variables, residuals, strict=True))
         found = iter(backward_pass(linear.eqns, linear.inputs, known, outputs, cts))
         results = [
@@ -430,56 +378,32 @@ def vjp_with_aux(
 
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # a ufunc is a function, too
-    fun: UnaryUfunc,
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
 ) -> Callable[[ArrayLike], tuple[Array, Array]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
-    fun: Callable[Concatenate[T, P], R],
-    argnums: Literal[0] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[T, P], tuple[R, T]]: ...
+    fun: OfFirst[T, P, R], argnums: First = 0, has_aux: bool = False, **how: Unpack[Reverse]
+) -> OfFirst[T, P, tuple[R, T]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # with a function of any arguments
-    fun: Callable[Concatenate[S, T, P], R],
-    argnums: Literal[1],
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[S, T, P], tuple[R, T]]: ...
+    fun: OfTwo[S, T, P, R], argnums: Second, has_aux: bool = False, **how: Unpack[Reverse]
+) -> OfTwo[S, T, P, tuple[R, T]]: ...
 @overload
 def value_and_grad(  # type: ignore[overload-overlap]  # pairs are sequences, too
-    fun: Callable[Concatenate[S, T, P], R],
-    argnums: tuple[Literal[0], Literal[1]],
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[S, T, P], tuple[R, tuple[S, T]]]: ...
+    fun: OfTwo[S, T, P, R], argnums: Both, has_aux: bool = False, **how: Unpack[Reverse]
+) -> OfTwo[S, T, P, tuple[R, tuple[S, T]]]: ...
 @overload
 def value_and_grad(
-    fun: Callable[P, R],
-    argnums: int | Sequence[int],
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[P, R], argnums: Argnums, has_aux: bool = False, **how: Unpack[Reverse]
 ) -> Callable[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(
-    fun: Callable[..., R],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[..., R], argnums: Argnums = 0, has_aux: bool = False, **how: Unpack[Reverse]
 ) -> Callable[..., tuple[R, Any]]: ...
 @overload
 def value_and_grad(
     fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
@@ -503,19 +427,17 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     if not callable(fun):
-        raise WeftTypeError(
-            f"grad takes a function first, not {type(fun).__name__}", operation="grad"
-        )
+        raise not_a_function("grad", fun)
     numbers = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     name = function_name(fun)
 
     @api_boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        places = argument_places(numbers, args, name)
-        chosen = tuple(args[i] for i in places)
-        check_grad_inputs(chosen, places, name, holomorphic, allow_int)
+        indices = argument_indices(numbers, args, name)
+        chosen = tuple(args[i] for i in indices)
+        check_grad_inputs(chosen, indices, name, holomorphic, allow_int)
 
-        partial = partial_function(fun, args, kwargs, places)
+        partial = partial_function(fun, args, kwargs, indices)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         check_grad_result(value, name, holomorphic)
         of = type_of(value)
@@ -529,57 +451,32 @@ def value_and_grad(
 
 @overload
 def grad(
-    fun: UnaryUfunc,
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
 ) -> Callable[[ArrayLike], Array]: ...
 @overload
 def grad(
-    fun: Callable[Concatenate[T, P], Any],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[T, P], T]: ...
+    fun: OfFirst[T, P, Any], argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfFirst[T, P, T]: ...
 @overload
 def grad(
-    fun: Callable[Concatenate[S, T, P], Any],
-    argnums: Literal[1],
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[S, T, P], T]: ...
+    fun: OfTwo[S, T, P, Any], argnums: Second, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfTwo[S, T, P, T]: ...
 @overload
 def grad(
-    fun: Callable[Concatenate[S, T, P], Any],
-    argnums: tuple[Literal[0], Literal[1]],
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+    fun: OfTwo[S, T, P, Any], argnums: Both, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfTwo[S, T, P, tuple[S, T]]: ...
 @overload
 def grad(
-    fun: Callable[Concatenate[T, P], tuple[Any, Aux]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+    fun: OfFirst[T, P, tuple[Any, Aux]], argnums: First = 0, *, has_aux: Yes, **how: Unpack[Reverse]
+) -> OfFirst[T, P, tuple[T, Aux]]: ...
 @overload
 def grad(
-    fun: Callable[P, Any],
-    argnums: int | Sequence[int],
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[P, Any], argnums: Argnums, has_aux: bool = False, **how: Unpack[Reverse]
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
     fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
@@ -632,30 +529,19 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
     (Array(6., dtype=float32, weak_type=True),)
     """
     name = function_name(fun)
+    what = f"linear_transpose of {name}"
     leaves, in_tree = tree.flatten(primals)
     in_types = [type_of(x).tangent() for x in leaves]
-    flat, store = flat_function(fun, in_tree, f"linear_transpose of {name}")
+    flat, store = flat_function(fun, in_tree, what)
     jaxpr, consts = trace_to_jaxpr(flat, in_types, transformation="linear_transpose", name=name)
     out_tree = store[0]
 
     @api_boundary
     def transposed(cotangent: Any) -> Any:
         """The cotangents of the arguments, given that of the result."""
-        given, structure = tree.flatten(cotangent)
-        if structure != out_tree:
-            raise TreeError(
-                f"linear_transpose of {name}: the cotangent has another structure than the result",
-                operation="linear_transpose",
-                got=str(structure),
-                wanted=str(out_tree),
-            )
-        cts = []
-        for (path, leaf), wanted in zip(
-            tree.leaves_with_path(cotangent), jaxpr.out_types, strict=True
-        ):
-            leaf = vector(leaf, wanted, f"linear_transpose of {name}", path)
-            what = f"linear_transpose of {name}, cotangent{tree.keystr(path)}"
-            cts.append(fitted(leaf, wanted, what))
+        cts = tangent_leaves(
+            cotangent, out_tree, jaxpr.out_types, what, "linear_transpose", "cotangent"
+        )
         n = len(consts)
         known = dict(zip(jaxpr.inputs[:n], consts, strict=True))
         found = backward_pass(jaxpr.eqns, jaxpr.inputs[n:], known, jaxpr.outputs, cts)

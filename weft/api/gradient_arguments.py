@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
@@ -12,19 +12,71 @@ from weft import dtypes, tree
 from weft.arrays.array import Array, as_array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, WeftValueError
 from weft.interpreters.staging import function_name
+from weft.ops.elementwise.convert import convert_element_type
 
 __all__ = [
-    "argument_places",
+    "Argnums",
+    "Aux",
+    "Both",
+    "First",
+    "Forward",
+    "No",
+    "OfFirst",
+    "OfTwo",
+    "P",
+    "R",
+    "Reverse",
+    "S",
+    "Second",
+    "T",
+    "Yes",
+    "argument_indices",
     "check_grad_inputs",
     "check_grad_result",
+    "fitted",
     "like",
     "operand",
     "operands",
     "partial_function",
+    "tangent_leaves",
     "vector",
+    "yields_to",
 ]
+
+# ---- for the signatures of transformations ----------------------------------------------------
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
+T = TypeVar("T", bound=Any)
+S = TypeVar("S", bound=Any)
+# Functions by their first positional arguments, the others and the result.
+OfFirst: TypeAlias = Callable[Concatenate[T, P], R]
+OfTwo: TypeAlias = Callable[Concatenate[S, T, P], R]
+Yes: TypeAlias = Literal[True]
+No: TypeAlias = Literal[False]
+First: TypeAlias = Literal[0]
+Second: TypeAlias = Literal[1]
+Both: TypeAlias = tuple[First, Second]
+Argnums: TypeAlias = int | Sequence[int]
+
+
+class Forward(TypedDict, total=False):
+    """Options that are given by name."""
+
+    holomorphic: bool
+
+
+class Reverse(Forward, total=False):
+    """Options of reverse mode that are given by name."""
+
+    allow_int: bool
+
+
+# ---- leaves ------------------------------------------------------------------------------------
 
 
 def operand(value: Any, what: str, path: Any = ()) -> Any:
@@ -64,17 +116,73 @@ def operands(values: Any, what: str) -> tuple[list[Any], Any]:
     return [x if isinstance(x, (Array, Tracer)) else as_array(x) for x in found], structure
 
 
+def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
+    """Whether a tangent is a Python number that may take the wanted dtype."""
+    real = got.dtype in dtypes.FLOATING or wanted.dtype in dtypes.COMPLEX
+    return got.weak_type and got.dtype in dtypes.INEXACT and real
+
+
+def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
+    """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
+
+    Raises ShapeError or DTypeError for any other.
+    """
+    got = type_of(value)
+    if got.shape != wanted.shape:
+        raise ShapeError(
+            f"{what} has another shape", got=str(got), wanted=str(wanted), operation=what
+        )
+    if got.dtype == wanted.dtype:
+        return value
+    if yields_to(got, wanted):
+        return convert_element_type(value, wanted.dtype)
+    raise DTypeError(
+        f"{what} has another dtype",
+        got=str(got),
+        wanted=str(wanted),
+        operation=what,
+        fix=Fix("convert", f"convert it to {wanted.dtype}", {"dtype": wanted.dtype}),
+    )
+
+
+def tangent_leaves(
+    given: Any, structure: Any, types: Sequence[ArrayType], what: str, operation: str, noun: str
+) -> list[Any]:
+    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type; of a leaf
+    of dtype float0 nothing is asked.
+
+    Raises TreeError where the structure is another one.
+    """
+    leaves = tree.leaves_with_path(given)
+    if (found := tree.structure(given)) != structure:
+        many = noun == "tangent"
+        raise TreeError(
+            f"{what}: the {noun}{'s have' if many else ' has'} another structure than the "
+            f"{'arguments' if many else 'result'}",
+            operation=operation,
+            got=str(found),
+            wanted=str(structure),
+        )
+    out = []
+    for (path, leaf), wanted in zip(leaves, types, strict=True):
+        if wanted.dtype != dtypes.float0:
+            leaf = vector(leaf, wanted, what, path)
+            leaf = fitted(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}")
+        out.append(leaf)
+    return out
+
+
 # ---- which arguments, and what must hold of them ---------------------------------------------
 
 
 def partial_function(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], places: list[int]
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], indices: list[int]
 ) -> Callable[..., Any]:
     """The function of some positional arguments, the others being fixed."""
 
     def partial(*values: Any) -> Any:
         full = list(args)
-        for i, value in zip(places, values, strict=True):
+        for i, value in zip(indices, values, strict=True):
             full[i] = value
         return fun(*full, **kwargs)
 
@@ -87,9 +195,9 @@ def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any
     return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
-def argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
-    """The places of `argnums` in a call, counted from 0. Raises WeftValueError for one beyond."""
-    places = []
+def argument_indices(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
+    """The indices of `argnums` in a call, counted from 0. Raises WeftValueError for one beyond."""
+    indices = []
     for i in numbers:
         if not -len(args) <= i < len(args):
             raise WeftValueError(
@@ -99,14 +207,14 @@ def argument_places(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) 
                 wanted=f"a number from 0 to {len(args) - 1}; "
                 "keyword arguments are not differentiated",
             )
-        places.append(int(i) % len(args))
-    return places
+        indices.append(int(i) % len(args))
+    return indices
 
 
 def check_grad_inputs(
-    chosen: tuple[Any, ...], places: list[int], name: str, holomorphic: bool, allow_int: bool
+    chosen: tuple[Any, ...], indices: list[int], name: str, holomorphic: bool, allow_int: bool
 ) -> None:
-    for number, value in zip(places, chosen, strict=True):
+    for number, value in zip(indices, chosen, strict=True):
         for path, leaf in tree.leaves_with_path(value):
             dtype = type_of(operand(leaf, f"grad of {name}", path)).dtype
             where = f"argument {number}{tree.keystr(path)}"

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Literal, Never, ParamSpec, TypeVar, overload
+from typing import Any, Never, Unpack, overload
 
 import numpy as np
 
 from weft import dtypes, tree
 from weft.api.autodiff import flat_function, vjp_with_aux
-from weft.api.gradient_arguments import argument_places, like, operands, partial_function
+from weft.api.gradient_arguments import (
+    Argnums,
+    Aux,
+    Both,
+    First,
+    Forward,
+    No,
+    OfFirst,
+    OfTwo,
+    P,
+    R,
+    Reverse,
+    S,
+    Second,
+    T,
+    Yes,
+    argument_indices,
+    like,
+    operands,
+    partial_function,
+)
 from weft.arrays.array import Array, put
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
@@ -24,13 +44,6 @@ from weft.ops.structural.tangents import instantiate
 from weft.typing import ArrayLike
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Aux = TypeVar("Aux")
-# The bound lets a type checker take the argument of a lambda for anything, not for an `object`.
-T = TypeVar("T", bound=Any)
-S = TypeVar("S", bound=Any)
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
@@ -91,67 +104,43 @@ def _check_jacobian(
 # Jacobian of a lambda, where it finds several that match, and not that it calls what has no types.
 @overload
 def jacfwd(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
-    fun: UnaryUfunc,
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Forward]
 ) -> Callable[[ArrayLike], Array]: ...
 @overload
 def jacfwd(
-    fun: Callable[Concatenate[T, P], Never],
-    argnums: Literal[0] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[T, P], Any]: ...
+    fun: OfFirst[T, P, Never], argnums: First = 0, has_aux: bool = False, **how: Unpack[Forward]
+) -> OfFirst[T, P, Any]: ...
 @overload
 def jacfwd(
-    fun: Callable[Concatenate[T, P], Array],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[T, P], T]: ...
+    fun: OfFirst[T, P, Array], argnums: First = 0, has_aux: No = False, **how: Unpack[Forward]
+) -> OfFirst[T, P, T]: ...
 @overload
 def jacfwd(
-    fun: Callable[Concatenate[Array, P], R],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[Array, P], R]: ...
+    fun: OfFirst[Array, P, R], argnums: First = 0, has_aux: No = False, **how: Unpack[Forward]
+) -> OfFirst[Array, P, R]: ...
 @overload
 def jacfwd(
-    fun: Callable[Concatenate[S, T, P], Array],
-    argnums: Literal[1],
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[S, T, P], T]: ...
+    fun: OfTwo[S, T, P, Array], argnums: Second, has_aux: No = False, **how: Unpack[Forward]
+) -> OfTwo[S, T, P, T]: ...
 @overload
 def jacfwd(
-    fun: Callable[Concatenate[S, T, P], Array],
-    argnums: tuple[Literal[0], Literal[1]],
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+    fun: OfTwo[S, T, P, Array], argnums: Both, has_aux: No = False, **how: Unpack[Forward]
+) -> OfTwo[S, T, P, tuple[S, T]]: ...
 @overload
 def jacfwd(
-    fun: Callable[Concatenate[T, P], tuple[Array, Aux]],
-    argnums: Literal[0] = 0,
+    fun: OfFirst[T, P, tuple[Array, Aux]],
+    argnums: First = 0,
     *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+    has_aux: Yes,
+    **how: Unpack[Forward],
+) -> OfFirst[T, P, tuple[T, Aux]]: ...
 @overload
 def jacfwd(
-    fun: Callable[P, Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, **how: Unpack[Forward]
 ) -> Callable[P, Any]: ...
 @overload
-def jacfwd(  # type: ignore[overload-cannot-match]  # for lambdas
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
+def jacfwd(  # for lambdas
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Any: ...
 def jacfwd(
     fun: Callable[..., Any],
@@ -174,12 +163,12 @@ def jacfwd(
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        places = argument_places(numbers, args, name)
-        chosen = tuple(args[i] for i in places)
+        indices = argument_indices(numbers, args, name)
+        chosen = tuple(args[i] for i in indices)
         leaves, in_tree = operands(chosen, f"jacfwd of {name}")
         _check_jacobian("jacfwd", leaves, holomorphic)
         flat, store = flat_function(
-            partial_function(fun, args, kwargs, places), in_tree, f"jacfwd of {name}", has_aux
+            partial_function(fun, args, kwargs, indices), in_tree, f"jacfwd of {name}", has_aux
         )
 
         def columns(*tangents: Any) -> list[Any]:
@@ -222,73 +211,44 @@ def _pick(trees: tuple[Any, ...], argnums: Any) -> Any:
 
 @overload
 def jacrev(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
-    fun: UnaryUfunc,
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
 ) -> Callable[[ArrayLike], Array]: ...
 @overload
 def jacrev(
-    fun: Callable[Concatenate[T, P], Never],
-    argnums: Literal[0] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[T, P], Any]: ...
+    fun: OfFirst[T, P, Never], argnums: First = 0, has_aux: bool = False, **how: Unpack[Reverse]
+) -> OfFirst[T, P, Any]: ...
 @overload
 def jacrev(
-    fun: Callable[Concatenate[T, P], Array],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[T, P], T]: ...
+    fun: OfFirst[T, P, Array], argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfFirst[T, P, T]: ...
 @overload
 def jacrev(
-    fun: Callable[Concatenate[Array, P], R],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[Array, P], R]: ...
+    fun: OfFirst[Array, P, R], argnums: First = 0, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfFirst[Array, P, R]: ...
 @overload
 def jacrev(
-    fun: Callable[Concatenate[S, T, P], Array],
-    argnums: Literal[1],
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[S, T, P], T]: ...
+    fun: OfTwo[S, T, P, Array], argnums: Second, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfTwo[S, T, P, T]: ...
 @overload
 def jacrev(
-    fun: Callable[Concatenate[S, T, P], Array],
-    argnums: tuple[Literal[0], Literal[1]],
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[S, T, P], tuple[S, T]]: ...
+    fun: OfTwo[S, T, P, Array], argnums: Both, has_aux: No = False, **how: Unpack[Reverse]
+) -> OfTwo[S, T, P, tuple[S, T]]: ...
 @overload
 def jacrev(
-    fun: Callable[Concatenate[T, P], tuple[Array, Aux]],
-    argnums: Literal[0] = 0,
+    fun: OfFirst[T, P, tuple[Array, Aux]],
+    argnums: First = 0,
     *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[T, P], tuple[T, Aux]]: ...
+    has_aux: Yes,
+    **how: Unpack[Reverse],
+) -> OfFirst[T, P, tuple[T, Aux]]: ...
 @overload
 def jacrev(
-    fun: Callable[P, Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, **how: Unpack[Reverse]
 ) -> Callable[P, Any]: ...
 @overload
-def jacrev(  # type: ignore[overload-cannot-match]  # for lambdas
+def jacrev(  # for lambdas
     fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
@@ -314,11 +274,11 @@ def jacrev(
 
     @api_boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        places = argument_places(numbers, args, name)
-        chosen = tuple(args[i] for i in places)
+        indices = argument_indices(numbers, args, name)
+        chosen = tuple(args[i] for i in indices)
         leaves, in_tree = operands(chosen, f"jacrev of {name}")
         _check_jacobian("jacrev", leaves, holomorphic, allow_int)
-        partial = partial_function(fun, args, kwargs, places)
+        partial = partial_function(fun, args, kwargs, indices)
         value, pullback, aux = vjp_with_aux(partial, chosen, "jacrev", has_aux)
         outs, out_tree = tree.flatten(value)
         _check_jacobian("jacrev", outs, holomorphic)
@@ -345,38 +305,23 @@ jacobian = jacrev
 
 @overload
 def hessian(  # type: ignore[overload-overlap]  # a ufunc is a function of arrays, too
-    fun: UnaryUfunc,
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
+    fun: UnaryUfunc, argnums: First = 0, has_aux: No = False, **how: Unpack[Forward]
 ) -> Callable[[ArrayLike], Array]: ...
 @overload
 def hessian(
-    fun: Callable[Concatenate[T, P], Never],
-    argnums: Literal[0] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[T, P], Any]: ...
+    fun: OfFirst[T, P, Never], argnums: First = 0, has_aux: bool = False, **how: Unpack[Forward]
+) -> OfFirst[T, P, Any]: ...
 @overload
 def hessian(
-    fun: Callable[Concatenate[Array, P], R],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-) -> Callable[Concatenate[Array, P], R]: ...
+    fun: OfFirst[Array, P, R], argnums: First = 0, has_aux: No = False, **how: Unpack[Forward]
+) -> OfFirst[Array, P, R]: ...
 @overload
 def hessian(
-    fun: Callable[P, Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, **how: Unpack[Forward]
 ) -> Callable[P, Any]: ...
 @overload
-def hessian(  # type: ignore[overload-cannot-match]  # for lambdas
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
+def hessian(  # for lambdas
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Any: ...
 def hessian(
     fun: Callable[..., Any],

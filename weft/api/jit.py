@@ -10,6 +10,7 @@ from typing import Any, Literal, Never, ParamSpec, TypeVar, overload
 import numpy as np
 
 from weft import tree
+from weft.argument_errors import not_a_function, wrong_value
 from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
@@ -135,12 +136,7 @@ def _options(
 ) -> Options:
     """What `jit` was told, checked, with argument numbers and names completed by each other."""
     if not callable(fun):
-        raise WeftTypeError(
-            f"jit takes a function first, not {type(fun).__name__}",
-            operation="jit",
-            got=f"{fun!r:.100}",
-            wanted="a callable",
-        )
+        raise not_a_function("jit", fun, "a callable")
     static, donated = (
         _both_forms(
             fun,
@@ -151,13 +147,10 @@ def _options(
         for what, (numbers, names) in (("static", static_given), ("donate", donate_given))
     )
     if relayout not in ("error", "auto", "warn"):
-        raise WeftValueError(
-            "jit: relayout says what happens to arguments that have another layout",
-            operation="jit",
-            got=f"relayout={relayout!r:.100}",
-            wanted="'error', 'auto' or 'warn'",
-            fix=Fix("relayout", "pass relayout='auto'", {"relayout": "auto"}),
-        )
+        message = "jit: relayout says what happens to arguments that have another layout"
+        fix = Fix("relayout", "pass relayout='auto'", {"relayout": "auto"})
+        wanted = "'error', 'auto' or 'warn'"
+        raise wrong_value(message, "jit", "relayout", relayout, wanted, fix=fix)
     both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
     if both:
         raise WeftValueError(

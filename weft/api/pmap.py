@@ -17,6 +17,7 @@ from weft import tree
 from weft.api.device_put import device_put
 from weft.api.jit import jit
 from weft.api.vmap import argument_axes, check_axes, common_length, result_axes
+from weft.argument_errors import not_a_function, wrong_type
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
@@ -79,13 +80,8 @@ def pmap(
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
     if not callable(f):
-        raise WeftTypeError(
-            f"pmap takes a function first, not {type(f).__name__}",
-            operation="pmap",
-            got=f"{f!r:.100}",
-            wanted="a function of slices",
-            fix=Fix("function", "write pmap(f, axis_name='i')", {}),
-        )
+        fix = Fix("function", "write pmap(f, axis_name='i')", {})
+        raise not_a_function("pmap", f, "a function of slices", fix)
     call = _Mapped(f, axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size)
     call.donated = _numbers(donate_argnums, "donate_argnums")
     named = functools.wraps(f) if hasattr(f, "__name__") else _unchanged
@@ -357,13 +353,9 @@ def _length(axis_size: Any) -> int:
     except TypeError:
         found = 0
     if found < 1 or isinstance(axis_size, bool):
-        raise WeftTypeError(
-            "pmap takes a whole number from 1 up as axis_size",
-            operation="pmap",
-            got=f"axis_size={axis_size!r:.100}",
-            wanted="the number of slices",
-            fix=Fix("axis_size", "leave axis_size out where an argument is mapped", {}),
-        )
+        message = "pmap takes a whole number from 1 up as axis_size"
+        fix = Fix("axis_size", "leave axis_size out where an argument is mapped", {})
+        raise wrong_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
+from weft.argument_errors import not_a_function, wrong_value
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -47,7 +48,7 @@ def vmap(
     Array([2., 2., 2.], dtype=float32)
     """
     if not callable(fun):
-        raise WeftTypeError(f"vmap takes a function first, not {type(fun).__name__}")
+        raise not_a_function("vmap", fun)
     check_axes("vmap", "in_axes", in_axes)
     check_axes("vmap", "out_axes", out_axes)
     name = function_name(fun)
@@ -108,14 +109,13 @@ def argument_axes(
     """The mapped dimension of every leaf of (args, kwargs)."""
     operation = f"{transformation} of {name}"
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise WeftValueError(
+        message = (
             f"{operation}: in_axes has {len(in_axes)} entries and the call has {len(args)} "
-            "positional arguments",
-            operation=transformation,
-            got=f"in_axes={in_axes!r}",
-            wanted="one entry per positional argument, or one int for all",
-            fix=Fix("in_axes", f"give in_axes {len(args)} entries", {"count": len(args)}),
+            "positional arguments"
         )
+        fix = Fix("in_axes", f"give in_axes {len(args)} entries", {"count": len(args)})
+        wanted = "one entry per positional argument, or one int for all"
+        raise wrong_value(message, transformation, "in_axes", in_axes, wanted, fix=fix)
     dims = tree.prefix_leaves(f"{operation}: in_axes", in_axes, args, is_leaf=_is_axis)
     return [*dims, *[0] * len(tree.leaves(kwargs))]
 

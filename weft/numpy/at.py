@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
@@ -155,17 +156,16 @@ def update_by_plan(
     """An update carried out in `dtype`, as one program; the result has the dtype of `x`."""
     of = type_of(x)
     value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
-    if of.dtype != dtype:
-        x = convert(x, dtype)
+    x = _converted(x, dtype)
     if operation == "set" and not plan.indexed and 0 not in plan.index_shape:
         part = reshape(value, plan.sliced_shape())
     else:
         part = scatter_by(take_static(x, plan), plan, arrays, value, operation, **options)
-    out = write_static(x, plan, part)
-    return out if of.dtype == dtype else convert(out, of.dtype)
+    return _converted(write_static(x, plan, part), of.dtype)
 
 
 def _converted(value: Any, dtype: Any) -> Any:
+    """The value in a dtype; one that has it stays as it is, weakly typed or not."""
     if type_of(value).dtype == dtype:
         return value
     return convert(value, dtype)
@@ -182,24 +182,19 @@ def update_window(
         begin[dim] = start
     value = broadcasted(_converted(value, dtype), shape, f".at[...].{operation}")
     value = reshape(value, sizes)
-    if of.dtype != dtype:
-        x = convert(x, dtype)
+    x = _converted(x, dtype)
     if operation != "set":
         old = dynamic_slice(x, begin, sizes, allow_negative_indices=False)
         value = _OPERATIONS[operation][0](old, value)
     out = dynamic_update_slice(x, value, begin, allow_negative_indices=False)
-    return out if of.dtype == dtype else convert(out, of.dtype)
+    return _converted(out, of.dtype)
 
 
 def _check_mode(mode: Any, operation: str) -> None:
     if mode not in _MODES:
-        raise WeftValueError(
-            f".at[...].{operation}: there is no mode {mode!r}",
-            operation=f".at[...].{operation}",
-            got=f"mode={mode!r}",
-            wanted="None, 'drop', 'fill', 'clip' or 'promise_in_bounds'",
-            fix=Fix("mode", "leave the mode out: what is out of bounds is dropped", {}),
-        )
+        fix = Fix("mode", "leave the mode out: what is out of bounds is dropped", {})
+        wanted = "None, 'drop', 'fill', 'clip' or 'promise_in_bounds'"
+        raise unknown_option(f".at[...].{operation}", "mode", mode, wanted, fix=fix)
 
 
 def _check_flags(operation: str, are_sorted: Any, unique: Any, wrap: Any) -> None:
@@ -209,11 +204,15 @@ def _check_flags(operation: str, are_sorted: Any, unique: Any, wrap: Any) -> Non
         check_flag(wrap, f".at[...].{operation}", "wrap_negative_indices")
 
 
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    lead = len(to) - len(shape)
+    return lead >= 0 and all(a in (1, b) for a, b in zip(shape, to[lead:], strict=True))
+
+
 def _check_shape(value: Any, plan: Plan, operation: str) -> None:
     """Raises ShapeError where a value does not broadcast to what the index selects."""
     shape = type_of(value).shape
-    lead = len(plan.shape) - len(shape)
-    if lead < 0 or any(a not in (1, b) for a, b in zip(shape, plan.shape[lead:], strict=True)):
+    if not _broadcasts(shape, plan.shape):
         raise ShapeError(
             f".at[...].{operation}: a value of shape {shape} does not broadcast to the elements "
             f"that the index selects, of shape {plan.shape}",
@@ -251,11 +250,11 @@ def update(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | None = None,
-    wrap: bool = True,
+    wrap_negative_indices: bool = True,
 ) -> Any:
     """The array with the elements at an index set to, or combined with, a value."""
     _check_mode(mode, operation)
-    _check_flags(operation, indices_are_sorted, unique_indices, wrap)
+    _check_flags(operation, indices_are_sorted, unique_indices, wrap_negative_indices)
     check_arrays(f".at[...].{operation}", value)
     of = type_of(x)
     value, dtype = _prepared(x, value, operation)
@@ -291,7 +290,7 @@ def update(
         mode=mode,
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
-        wrap=bool(wrap),
+        wrap=bool(wrap_negative_indices),
     )
 
 
@@ -301,9 +300,8 @@ def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) 
     of = type_of(x)
     mask = broadcast_in_dim(mask, of.shape, tuple(range(type_of(mask).ndim)))
     value = broadcasted(_converted(value, dtype), of.shape)
-    old = convert(x, dtype) if of.dtype != dtype else x
-    new = select(mask, _OPERATIONS[operation][0](old, value), old)
-    return new if of.dtype == dtype else convert(new, of.dtype)
+    old = _converted(x, dtype)
+    return _converted(select(mask, _OPERATIONS[operation][0](old, value), old), of.dtype)
 
 
 def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
@@ -318,15 +316,21 @@ def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
     mask, of, given = type_of(index), type_of(x), type_of(value).shape
     if mask.dtype != dtypes.bool_ or not mask.ndim or of.shape[: mask.ndim] != mask.shape:
         return None
-    rest = of.shape[mask.ndim :]
-    if len(given) > len(rest) or any(
-        a not in (1, b) for a, b in zip(given, rest[len(rest) - len(given) :], strict=True)
-    ):
+    if not _broadcasts(given, of.shape[mask.ndim :]):
         return None
     return update_masked(x, index, value, operation=operation, dtype=dtype)
 
 
 # ---- the public form ---------------------------------------------------------------------------
+
+
+class UpdateOptions(TypedDict, total=False):
+    """Keywords of every update; `AtIndex` says what they mean."""
+
+    indices_are_sorted: bool
+    unique_indices: bool
+    mode: str | None
+    wrap_negative_indices: bool
 
 
 class At:
@@ -375,114 +379,37 @@ class AtIndex:
     def __repr__(self) -> str:
         return f"AtIndex({self.array!r}, {self.index!r})"
 
-    def _update(
-        self,
-        values: Any,
-        operation: str,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-        mode: str | None,
-        wrap_negative_indices: bool,
-    ) -> Any:
-        return update(
-            self.array,
-            self.index,
-            values,
-            operation,
-            indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices,
-            mode=mode,
-            wrap=wrap_negative_indices,
-        )
+    def _update(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
+        return update(self.array, self.index, values, operation, **options)
 
-    def set(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def set(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with the selected elements replaced: `x[index] = values`."""
-        return self._update(
-            values, "set", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._update(values, "set", **options)
 
-    def add(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def add(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with values added: `x[index] += values`, repeated entries counted."""
-        return self._update(
-            values, "add", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._update(values, "add", **options)
 
-    def subtract(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def subtract(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with values subtracted: `x[index] -= values`, repeated entries counted."""
         values = convert_for(values, self.array)
-        return self._update(
-            neg(values), "add", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._update(neg(values), "add", **options)
 
-    def multiply(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def multiply(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with elements multiplied: `x[index] *= values`, repeated entries counted."""
-        return self._update(
-            values, "multiply", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._update(values, "multiply", **options)
 
     mul = multiply
 
-    def divide(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def divide(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with elements divided: `x[index] /= values`, repeated entries counted."""
-        return self._through_ones(
-            values, "divide", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._through_ones(values, "divide", **options)
 
-    def power(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def power(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with elements raised: `x[index] **= values`, repeated entries counted."""
-        return self._through_ones(
-            values, "power", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._through_ones(values, "power", **options)
 
-    def _through_ones(self, values: Any, operation: str, *options: Any) -> Any:
+    def _through_ones(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
         """Division and power: by the product of all that falls on an element."""
         check_arrays(f".at[...].{operation}", self.array, values)
         x, y = promoted(operation, *meeting(f".at[...].{operation}", self.array, values))
@@ -491,55 +418,26 @@ class AtIndex:
         if operation == "divide" and dtype not in dtypes.INEXACT:
             dtype = dtypes.default_float()
         ones = broadcast_in_dim(dtype.type(1), of.shape, ())
-        factors = AtIndex(ones, self.index)._update(y, "multiply", *options)
+        factors = AtIndex(ones, self.index)._update(y, "multiply", **options)
         function = div if operation == "divide" else power
         return convert(function(convert(x, dtype), factors), of.dtype)
 
-    def min(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def min(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with the smaller of element and value: `minimum(x[index], values)`."""
-        return self._update(
-            values, "min", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._update(values, "min", **options)
 
-    def max(
-        self,
-        values: Any,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def max(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with the larger of element and value: `maximum(x[index], values)`."""
-        return self._update(
-            values, "max", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        return self._update(values, "max", **options)
 
-    def apply(
-        self,
-        func: Callable[[Any], Any],
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: str | None = None,
-        wrap_negative_indices: bool = True,
-    ) -> Any:
+    def apply(self, func: Callable[[Any], Any], **options: Unpack[UpdateOptions]) -> Any:
         """The array with a function applied to the selected elements, once to each element.
 
         `func` is elementwise: it maps an array to an array of the same shape.
         """
-        old = self.get(mode="clip", wrap_negative_indices=wrap_negative_indices)
-        return self._update(
-            func(old), "set", indices_are_sorted, unique_indices, mode, wrap_negative_indices
-        )
+        wrap = options.get("wrap_negative_indices", True)
+        old = self.get(mode="clip", wrap_negative_indices=wrap)
+        return self._update(func(old), "set", **options)
 
     def get(
         self,

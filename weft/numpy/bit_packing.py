@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -26,13 +27,10 @@ __all__ = ["packbits", "unpackbits"]
 def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[Any, int]:
     """The array and its axis; without one, the flattened array."""
     if bitorder not in ("big", "little"):
-        raise WeftValueError(
-            f"{operation}: bitorder is 'big' or 'little'",
-            operation=operation,
-            got=f"bitorder={bitorder!r}",
-            wanted="'big' (the first bit counts 128) or 'little' (it counts 1)",
-            fix=Fix("argument", "use bitorder='big' or bitorder='little'", {}),
-        )
+        message = f"{operation}: bitorder is 'big' or 'little'"
+        fix = Fix("argument", "use bitorder='big' or bitorder='little'", {})
+        wanted = "'big' (the first bit counts 128) or 'little' (it counts 1)"
+        raise wrong_value(message, operation, "bitorder", bitorder, wanted, fix=fix)
     a = asarray(a) if isinstance(a, (list, tuple)) else a
     a = operand(operation, a)
     if axis is None:

@@ -22,6 +22,7 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_arrays,
+    check_choice,
     check_fill,
     check_fits,
     check_number,
@@ -403,10 +404,8 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
                 got=f"{number.min()} to {number.max()}",
                 wanted=f"0 to {len(values) - 1}",
             )
-    elif mode not in ("clip", "wrap"):
-        raise WeftValueError(
-            "choose: mode is 'raise', 'clip' or 'wrap'", operation="choose", got=f"mode={mode!r}"
-        )
+    else:
+        check_choice(mode, ("raise", "clip", "wrap"), "choose", "mode")
     return _choose(a, *values, mode="clip" if mode == "raise" else mode)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import wrong_value
 from weft.arrays.array import Array, as_array, put, signature_of, to_format
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
@@ -82,13 +83,9 @@ def array(
     Array([1. , 2.5], dtype=float16)
     """
     if order not in ("K", "C", "A", None):
-        raise WeftValueError(
-            "array: arrays are in row-major order",
-            operation="array",
-            got=f"order={order!r}",
-            wanted="'K', 'A' or 'C'",
-            fix=Fix("transpose", "transpose the array instead", {}),
-        )
+        message = "array: arrays are in row-major order"
+        fix = Fix("transpose", "transpose the array instead", {})
+        raise wrong_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
     check_flag(copy, "array", "copy", none=True)
     wanted = None if dtype is None else dtypes.parse(dtype)
     found = _make(object, wanted)

@@ -16,6 +16,7 @@ from weft.numpy.arguments import (
     broadcast_shape,
     broadcasted,
     check_arrays,
+    check_choice,
     convert,
     inexact,
     integer_of,
@@ -357,10 +358,7 @@ def _line(name: str, a: Any, v: Any, mode: str, precision: Any, preferred_elemen
             operation=name,
             got=f"{left} and {right}",
         )
-    if mode not in ("full", "same", "valid"):
-        raise WeftValueError(
-            f"{name}: mode is 'full', 'same' or 'valid'", operation=name, got=f"mode={mode!r}"
-        )
+    check_choice(mode, ("full", "same", "valid"), name, "mode")
     if dtypes.bool_ in (left.dtype, right.dtype):
         raise DTypeError(
             f"{name} takes numbers",

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import check_flag, not_taken, shape_of
+from weft.errors import ShapeError
+from weft.numpy.arguments import check_choice, check_flag, not_taken, shape_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.indexing.creation import broadcasted_iota
@@ -34,13 +34,7 @@ def meshgrid(
     """
     check_flag(sparse, "meshgrid", "sparse")
     check_flag(copy, "meshgrid", "copy")
-    if indexing not in ("xy", "ij"):
-        raise WeftValueError(
-            "meshgrid: indexing is 'xy' or 'ij'",
-            operation="meshgrid",
-            got=f"indexing={indexing!r}",
-            wanted="'xy' or 'ij'",
-        )
+    check_choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
     if not copy:
         why = "arrays do not share memory"
         fix = "leave it out; sparse=True makes arrays that are as small as views"

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors import Fix, ShapeError
 from weft.numpy.arguments import (
     axes_of,
     axis_of,
@@ -404,9 +405,7 @@ def tensordot(
     left, right = type_of(a), type_of(b)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
-            raise WeftValueError(
-                "tensordot: axes is a number or a pair", operation="tensordot", got=f"axes={axes!r}"
-            )
+            raise wrong_value("tensordot: axes is a number or a pair", "tensordot", "axes", axes)
         one = axes_of(_sequence(axes[0]), left.ndim, "tensordot")
         two = axes_of(_sequence(axes[1]), right.ndim, "tensordot")
     else:

@@ -11,6 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array, as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -103,12 +104,7 @@ def reshape(
             return array(a, copy=True) if copy else as_operand(a)
         return shapes.reshape(a, shape)
     if order != "F":
-        raise WeftValueError(
-            f"reshape: there is no order {order!r}",
-            operation="reshape",
-            got=f"order={order!r}",
-            wanted="'C' or 'F'",
-        )
+        raise unknown_option("reshape", "order", order, "'C' or 'F'")
     return _reshape_fortran(as_operand(a), shape=shape)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.errors import WeftValueError
+from weft.argument_errors import wrong_value
 from weft.numpy.compiled_functions import is_eager
 from weft.runtime import client
 
@@ -95,24 +95,16 @@ class NamespaceInfo:
         kinds = (kind,) if isinstance(kind, str) else kind
         for name in kinds or ():
             if name not in _KINDS:
-                raise WeftValueError(
-                    f"dtypes: there is no kind of dtypes called {name!r}",
-                    operation="dtypes",
-                    got=f"kind={kind!r}",
-                    wanted=", ".join(map(repr, _KINDS)),
-                )
+                message = f"dtypes: there is no kind of dtypes called {name!r}"
+                raise wrong_value(message, "dtypes", "kind", kind, ", ".join(map(repr, _KINDS)))
         chosen = dtypes.ANY if kinds is None else frozenset().union(*[_KINDS[k] for k in kinds])
         found = [dtypes.parse(name) for name in _STANDARD]
         return {dtype.name: dtype for dtype in found if dtype in chosen}
 
     def _check_device(self, operation: str, device: Any) -> None:
         if device is not None and device not in client.devices():
-            raise WeftValueError(
-                f"{operation}: device is one of the devices",
-                operation=operation,
-                got=f"device={device!r}",
-                wanted="None or one of weft.devices()",
-            )
+            message = f"{operation}: device is one of the devices"
+            raise wrong_value(message, operation, "device", device, "None or one of weft.devices()")
 
 
 def array_namespace_info() -> NamespaceInfo:

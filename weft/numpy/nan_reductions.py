@@ -13,14 +13,12 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import WeftValueError
 from weft.numpy.arguments import axes_of, broadcasted, check_flag, check_number, operand, refuse_out
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.reductions import (
     _extremum,
-    _optional,
     boolean,
-    check_elements,
+    extreme,
     kept,
     mean,
     prod,
@@ -66,15 +64,17 @@ def _reduced(a: Any, *, function: Any, fill: str, axes: Any, keepdims: bool) -> 
     return function(_filled.function(a, fill=fill), axis=axes, keepdims=keepdims)
 
 
-def _skipping(function: Callable[..., Any], name: str, fill: str, a: Any, **options: Any) -> Any:
+def _skipping(function: Callable[..., Any], fill: str, a: Any, **options: Any) -> Any:
+    name = f"nan{function.__name__}"
+    check_flag(options["keepdims"], name, "keepdims")
     refuse_out(name, options["out"])
     a = operand(name, a)
-    of, axis = type_of(a), options["axis"]
-    rest = (options["dtype"], options["initial"], options["where"])
-    if of.dtype in dtypes.INEXACT and all(x is None for x in rest):
-        axes = axes_of(axis, of.ndim, name)
+    if type_of(a).dtype not in dtypes.INEXACT:
+        return function(a, **options)
+    if options["dtype"] is options["initial"] is options["where"] is None:
+        axes = axes_of(options["axis"], type_of(a).ndim, name)
         return _reduced(a, function=function, fill=fill, axes=axes, keepdims=options["keepdims"])
-    return function(_filled(a, fill=fill) if type_of(a).dtype in dtypes.INEXACT else a, **options)
+    return function(_filled(a, fill=fill), **options)
 
 
 @repeated
@@ -92,9 +92,8 @@ def nansum(
     >>> jnp.nansum(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(4., dtype=float32)
     """
-    check_flag(keepdims, "nansum", "keepdims")
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
-    return _skipping(sum, "nansum", "0", a, **options, initial=initial, where=where)
+    return _skipping(sum, "0", a, **options, initial=initial, where=where)
 
 
 @repeated
@@ -112,9 +111,8 @@ def nanprod(
     >>> jnp.nanprod(jnp.array([jnp.nan, 2.0, 3.0]))
     Array(6., dtype=float32)
     """
-    check_flag(keepdims, "nanprod", "keepdims")
     options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
-    return _skipping(prod, "nanprod", "1", a, **options, initial=initial, where=where)
+    return _skipping(prod, "1", a, **options, initial=initial, where=where)
 
 
 @compiled
@@ -128,27 +126,6 @@ def _nan_extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: bool,
         return found
     none = kept(reduce_and(is_nan(a), axes), of.shape, axes, keepdims)
     return select(none, broadcasted(of.dtype.type(np.nan), type_of(found).shape), found)
-
-
-def _nan_extreme(
-    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    refuse_out(name, out)
-    a = operand(name, a)
-    if initial is None and where is not None:
-        raise WeftValueError(
-            f"{name} with a where= mask needs initial=",
-            operation=name,
-            got="where without initial",
-            wanted="initial",
-        )
-    extra, given = _optional(name, initial, where, type_of(a).dtype)
-    axes = axes_of(axis, type_of(a).ndim, name)
-    if initial is None:
-        check_elements(name, type_of(a), axes)
-    return _nan_extremum(
-        a, *extra, largest=name == "nanmax", axes=axes, keepdims=bool(keepdims), given=given
-    )
 
 
 @repeated
@@ -165,8 +142,7 @@ def nanmax(
     >>> jnp.nanmax(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(3., dtype=float32)
     """
-    check_flag(keepdims, "nanmax", "keepdims")
-    return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where)
+    return extreme("nanmax", _nan_extremum, a, axis, out, keepdims, initial, where)
 
 
 @repeated
@@ -183,24 +159,30 @@ def nanmin(
     >>> jnp.nanmin(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    check_flag(keepdims, "nanmin", "keepdims")
-    return _nan_extreme("nanmin", a, axis, out, keepdims, initial, where)
+    return extreme("nanmin", _nan_extremum, a, axis, out, keepdims, initial, where)
 
 
 @compiled
 def _not_nan(a: Any, *where: Any) -> Any:
     mask = eq(a, a)
-    return (
-        mask if not where else bitwise_and(mask, broadcasted(boolean(where[0]), type_of(a).shape))
-    )
+    if not where:
+        return mask
+    return bitwise_and(mask, broadcasted(boolean(where[0]), type_of(a).shape))
 
 
-def _where_number(name: str, a: Any, where: Any) -> Any:
-    """The mask of the elements that count: those that are numbers, where the given mask holds."""
+def _over_numbers(
+    function: Callable[..., Any], a: Any, where: Any, zeroed: bool, **options: Any
+) -> Any:
+    """A mean or variance of the elements that are numbers, where the given mask holds."""
+    name = f"nan{function.__name__}"
+    check_flag(options["keepdims"], name, "keepdims")
+    refuse_out(name, options["out"])
     a = operand(name, a)
-    if type_of(a).dtype not in dtypes.INEXACT:
-        return where
-    return _not_nan(a) if where is None else _not_nan(a, where)
+    if type_of(a).dtype in dtypes.INEXACT:
+        where = _not_nan(a) if where is None else _not_nan(a, where)
+        if zeroed:  # so that derivatives at NaN are zero, and not NaN
+            a = _filled(a, fill="0")
+    return function(a, where=where, **options)
 
 
 @repeated
@@ -217,11 +199,8 @@ def nanmean(
     >>> jnp.nanmean(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(2., dtype=float32)
     """
-    check_flag(keepdims, "nanmean", "keepdims")
-    refuse_out("nanmean", out)
-    a = operand("nanmean", a)
-    mask = _where_number("nanmean", a, where)
-    return mean(a, axis, dtype, out, keepdims, where=mask)
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _over_numbers(mean, a, where, False, **options)
 
 
 @repeated
@@ -239,12 +218,9 @@ def nanvar(
     >>> jnp.nanvar(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    check_flag(keepdims, "nanvar", "keepdims")
-    refuse_out("nanvar", out)
     check_number(ddof, "nanvar", "ddof")
-    a = operand("nanvar", a)
-    mask = _where_number("nanvar", a, where)
-    return var(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _over_numbers(var, a, where, True, ddof=ddof, **options)
 
 
 @repeated
@@ -262,17 +238,9 @@ def nanstd(
     >>> jnp.nanstd(jnp.array([jnp.nan, 1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    check_flag(keepdims, "nanstd", "keepdims")
-    refuse_out("nanstd", out)
     check_number(ddof, "nanstd", "ddof")
-    a = operand("nanstd", a)
-    mask = _where_number("nanstd", a, where)
-    return std(_zeroed(a), axis, dtype, out, ddof, keepdims, where=mask)
-
-
-def _zeroed(a: Any) -> Any:
-    """The elements with NaN replaced by zero, so that derivatives at those are zero, not NaN."""
-    return _filled(a, fill="0") if type_of(a).dtype in dtypes.INEXACT else a
+    options = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims}
+    return _over_numbers(std, a, where, True, ddof=ddof, **options)
 
 
 @compiled

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import unknown_option, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
@@ -90,12 +91,7 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
     """Raises WeftValueError for a mode that there is not, and for options that are not its own."""
     if mode not in _OPTIONS:
-        raise WeftValueError(
-            f"pad: there is no mode {mode!r:.40}",
-            operation="pad",
-            got=f"mode={mode!r:.80}",
-            wanted=f"{', '.join(map(repr, _OPTIONS))} or a function",
-        )
+        raise unknown_option("pad", "mode", mode, f"{', '.join(map(repr, _OPTIONS))} or a function")
     unknown = set(options) - set(_OPTIONS[mode])
     if unknown:
         raise WeftValueError(
@@ -126,9 +122,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         for a, b in _pairs(pad_width, of.ndim, "pad_width")
     )
     if any(n < 0 for pair in widths for n in pair):
-        raise WeftValueError(
-            "pad: widths are not negative", operation="pad", got=f"pad_width={pad_width!r}"
-        )
+        raise wrong_value("pad: widths are not negative", "pad", "pad_width", pad_width)
     if callable(mode):
         return _pad_by_function(as_operand(array), widths, mode, kwargs)
     _check_options(mode, kwargs)

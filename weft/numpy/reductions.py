@@ -26,7 +26,7 @@ from weft.numpy.arguments import (
     operand,
     refuse_out,
 )
-from weft.numpy.compiled_functions import compiled, is_eager
+from weft.numpy.compiled_functions import Compiled, compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
@@ -74,13 +74,6 @@ def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) 
     return reshape(x, tuple(1 if d in axes else n for d, n in enumerate(shape)))
 
 
-def plain_type(x: Any) -> Any:
-    """The type of an array or tracer of numbers that is not weakly typed, or None: what the short
-    way through a reduction takes."""
-    of = getattr(x, "type", None)
-    return of if of is not None and not of.weak_type and of.dtype in dtypes.ANY else None
-
-
 def boolean(x: Any) -> Any:
     """Whether the elements differ from zero."""
     of = type_of(x)
@@ -100,30 +93,43 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
     return dtype
 
 
-def _summed_dtype(a: Any, dtype: Any, promote_integers: bool) -> Any:
-    """The dtype of the sum or product of an operand."""
-    if dtype is not None:
-        return dtypes.parse(dtype)
-    return summed_dtype(type_of(a).dtype, promote_integers)
-
-
 def accumulator(dtype: Any) -> Any:
     """The dtype in which sums of a dtype are accumulated."""
     return dtypes.float32 if dtype in _NARROW_FLOATS else dtype
 
 
-def _optional(
-    name: str, initial: Any, where: Any, dtype: Any = None
-) -> tuple[list[Any], tuple[bool, bool]]:
-    """The optional operands that are given, and which are. A Python number `initial` has to fit in
-    `dtype`, where that is an integer dtype."""
-    extra = []
+def arguments(
+    name: str,
+    a: Any,
+    axis: Any,
+    out: Any,
+    keepdims: Any,
+    *,
+    initial: Any = None,
+    where: Any = None,
+    dtype: Any = None,
+) -> tuple[list[Any], dict[str, Any]]:
+    """The operands of a reduction, and its parameters: the axes, `keepdims`, and which of `initial`
+    and `where` are given. A Python number `initial` has to fit in `dtype`, where that is an integer
+    dtype."""
+    check_flag(keepdims, name, "keepdims")
+    refuse_out(name, out)
     initial = number_for(name, initial, dtype)
-    for value in (initial, where):
-        if value is not None:
-            value = operand(name, value)
-            extra.append(value)
-    return extra, (initial is not None, where is not None)
+    given = [operand(name, a), *[operand(name, x) for x in (initial, where) if x is not None]]
+    return given, {
+        "axes": axes_of(axis, type_of(given[0]).ndim, name),
+        "keepdims": bool(keepdims),
+        "given": (initial is not None, where is not None),
+    }
+
+
+def plain_axes(name: str, a: Any, axis: Any) -> tuple[int, ...]:
+    """The axes of a reduction that is one primitive: of an array or tracer of numbers that is not
+    weakly typed. Without elements: none."""
+    aval = getattr(a, "type", None)
+    if aval is None or aval.weak_type or aval.dtype not in dtypes.ANY or not aval.size:
+        return ()
+    return axes_of(axis, aval.ndim, name)
 
 
 def _split(extra: tuple[Any, ...], given: tuple[bool, bool]) -> tuple[Any, Any]:
@@ -141,36 +147,66 @@ def masked(x: Any, where: Any, fill: Any) -> Any:
     return select(mask, x, broadcasted(of.dtype.type(fill), of.shape))
 
 
-def _result_dtype(name: str, dtype: Any) -> Any:
+def result_dtype(name: str, dtype: Any) -> Any:
     found = None if dtype is None else dtypes.parse(dtype)
     if found is not None and found not in dtypes.ANY:
         raise DTypeError(f"{name} does not compute in this dtype", operation=name, got=str(found))
     return found
 
 
-def _wide(x: Any, dtype: Any, promote: bool) -> tuple[Any, Any]:
-    """An operand of a sum in its accumulator's dtype, and the dtype of the result."""
-    target = dtype if dtype is not None else summed_dtype(type_of(x).dtype, promote)
-    return convert(x, accumulator(target)), target
-
-
 # ---- sum, prod ---------------------------------------------------------------------------------
 
 
-@compiled
-def _sum(
-    a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: Any, given: Any, promote: bool
+def _accumulated(
+    a: Any,
+    *extra: Any,
+    reduce: Any,
+    combine: Any,
+    unit: int,
+    axes: Any,
+    dtype: Any,
+    keepdims: Any,
+    given: Any,
 ) -> Any:
     initial, where = _split(extra, given)
-    shape = type_of(a).shape
-    x, target = _wide(a, dtype, promote)
-    if type_of(x).dtype == dtypes.bool_:
-        out = reduce_or(masked(x, where, False), axes)
-    else:
-        out = reduce_sum(masked(x, where, 0), axes)
+    x = convert(a, accumulator(dtype))
+    logical = type_of(x).dtype == dtypes.bool_
+    if logical:
+        reduce = reduce_and if unit else reduce_or
+    out = reduce(masked(x, where, bool(unit) if logical else unit), axes)
     if initial is not None:
-        out = add(out, convert(initial, type_of(out).dtype))
-    return kept(convert(out, target), shape, axes, keepdims)
+        out = combine(out, convert(initial, type_of(out).dtype))
+    return kept(convert(out, dtype), type_of(a).shape, axes, keepdims)
+
+
+@compiled
+def _sum(*operands: Any, **how: Any) -> Any:
+    return _accumulated(*operands, reduce=reduce_sum, combine=add, unit=0, **how)
+
+
+@compiled
+def _prod(*operands: Any, **how: Any) -> Any:
+    return _accumulated(*operands, reduce=reduce_prod, combine=mul, unit=1, **how)
+
+
+def _total(
+    name: str,
+    compute: Compiled,
+    a: Any,
+    dtype: Any,
+    promote_integers: Any,
+    initial: Any,
+    **rest: Any,
+) -> Any:
+    """A sum or product; `rest` are more arguments of `arguments`."""
+    check_flag(promote_integers, name, "promote_integers")
+    a = operand(name, a)
+    if dtype is None:
+        target = summed_dtype(type_of(a).dtype, promote_integers)
+    else:
+        target = result_dtype(name, dtype)
+    given, how = arguments(name, a, initial=initial, dtype=target, **rest)
+    return compute(*given, dtype=target, **how)
 
 
 @repeated
@@ -193,42 +229,13 @@ def sum(
     >>> jnp.sum(jnp.ones((2, 3)), axis=1)
     Array([3., 3.], dtype=float32)
     """
-    check_flag(keepdims, "sum", "keepdims")
-    check_flag(promote_integers, "sum", "promote_integers")
-    if dtype is None and initial is None and where is None and out is None and not keepdims:
-        of = plain_type(a)
-        if of is not None and of.dtype in _DIRECT:
-            axes = axes_of(axis, of.ndim, "sum")
-            if axes:
-                return reduce_sum(a, axes)
-    refuse_out("sum", out)
-    a = operand("sum", a)
-    extra, given = _optional("sum", initial, where, _summed_dtype(a, dtype, promote_integers))
-    return _sum(
-        a,
-        *extra,
-        axes=axes_of(axis, type_of(a).ndim, "sum"),
-        dtype=_result_dtype("sum", dtype),
-        keepdims=bool(keepdims),
-        given=given,
-        promote=bool(promote_integers),
-    )
-
-
-@compiled
-def _prod(
-    a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: Any, given: Any, promote: bool
-) -> Any:
-    initial, where = _split(extra, given)
-    shape = type_of(a).shape
-    x, target = _wide(a, dtype, promote)
-    if type_of(x).dtype == dtypes.bool_:
-        out = reduce_and(masked(x, where, True), axes)
-    else:
-        out = reduce_prod(masked(x, where, 1), axes)
-    if initial is not None:
-        out = mul(out, convert(initial, type_of(out).dtype))
-    return kept(convert(out, target), shape, axes, keepdims)
+    plain = keepdims is False and promote_integers is True
+    if plain and dtype is initial is where is out is None:
+        axes = plain_axes("sum", a, axis)
+        if axes and type_of(a).dtype in _DIRECT:
+            return reduce_sum(a, axes)
+    rest = {"axis": axis, "out": out, "keepdims": keepdims, "where": where}
+    return _total("sum", _sum, a, dtype, promote_integers, initial, **rest)
 
 
 @repeated
@@ -247,20 +254,8 @@ def prod(
     >>> jnp.prod(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)
     Array([ 2., 12.], dtype=float32)
     """
-    check_flag(keepdims, "prod", "keepdims")
-    check_flag(promote_integers, "prod", "promote_integers")
-    refuse_out("prod", out)
-    a = operand("prod", a)
-    extra, given = _optional("prod", initial, where, _summed_dtype(a, dtype, promote_integers))
-    return _prod(
-        a,
-        *extra,
-        axes=axes_of(axis, type_of(a).ndim, "prod"),
-        dtype=_result_dtype("prod", dtype),
-        keepdims=bool(keepdims),
-        given=given,
-        promote=bool(promote_integers),
-    )
+    rest = {"axis": axis, "out": out, "keepdims": keepdims, "where": where}
+    return _total("prod", _prod, a, dtype, promote_integers, initial, **rest)
 
 
 # ---- extrema -----------------------------------------------------------------------------------
@@ -290,10 +285,17 @@ def check_elements(name: str, of: ArrayType, axes: tuple[int, ...]) -> None:
         )
 
 
-def _extreme(
-    name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any
+def extreme(
+    name: str,
+    compute: Compiled,
+    a: Any,
+    axis: Any,
+    out: Any,
+    keepdims: bool,
+    initial: Any,
+    where: Any,
 ) -> Any:
-    refuse_out(name, out)
+    """The largest or smallest element, after `name`, with checked arguments."""
     a = operand(name, a)
     of = type_of(a)
     if of.dtype in dtypes.NARROW:
@@ -304,7 +306,9 @@ def _extreme(
             wanted="a dtype in which is computed",
             fix=Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {}),
         )
-    axes = axes_of(axis, of.ndim, name)
+    given, how = arguments(
+        name, a, axis, out, keepdims, initial=initial, where=where, dtype=of.dtype
+    )
     if initial is None:
         if where is not None:
             raise WeftValueError(
@@ -314,11 +318,8 @@ def _extreme(
                 wanted="initial",
                 fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
             )
-        check_elements(name, of, axes)
-    extra, given = _optional(name, initial, where, of.dtype)
-    return _extremum(
-        a, *extra, largest=name == "max", axes=axes, keepdims=bool(keepdims), given=given
-    )
+        check_elements(name, of, how["axes"])
+    return compute(*given, largest=name.endswith("max"), **how)
 
 
 @repeated
@@ -337,14 +338,11 @@ def max(
     >>> jnp.max(jnp.array([[1, 5], [3, 2]]), axis=0)
     Array([3, 5], dtype=int32)
     """
-    check_flag(keepdims, "max", "keepdims")
-    if initial is None and where is None and out is None and not keepdims:
-        of = plain_type(a)
-        if of is not None and of.size:
-            axes = axes_of(axis, of.ndim, "max")
-            if axes:
-                return reduce_max(a, axes)
-    return _extreme("max", a, axis, out, keepdims, initial, where)
+    if initial is where is out is None and keepdims is False:
+        axes = plain_axes("max", a, axis)
+        if axes:
+            return reduce_max(a, axes)
+    return extreme("max", _extremum, a, axis, out, keepdims, initial, where)
 
 
 @repeated
@@ -363,21 +361,18 @@ def min(
     >>> jnp.min(jnp.array([[1, 5], [3, 2]]), axis=0)
     Array([1, 2], dtype=int32)
     """
-    check_flag(keepdims, "min", "keepdims")
-    if initial is None and where is None and out is None and not keepdims:
-        of = plain_type(a)
-        if of is not None and of.size:
-            axes = axes_of(axis, of.ndim, "min")
-            if axes:
-                return reduce_min(a, axes)
-    return _extreme("min", a, axis, out, keepdims, initial, where)
+    if initial is where is out is None and keepdims is False:
+        axes = plain_axes("min", a, axis)
+        if axes:
+            return reduce_min(a, axes)
+    return extreme("min", _extremum, a, axis, out, keepdims, initial, where)
 
 
 amax, amin = max, min
 
 
 @compiled
-def _ptp(a: Any, *, axes: Any, keepdims: bool) -> Any:
+def _ptp(a: Any, *, axes: Any, keepdims: bool, given: Any) -> Any:
     out = sub(reduce_max(a, axes), reduce_min(a, axes))
     return kept(out, type_of(a).shape, axes, keepdims)
 
@@ -389,12 +384,9 @@ def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False
     >>> jnp.ptp(jnp.array([3.0, 7.0, 4.0]))
     Array(4., dtype=float32)
     """
-    check_flag(keepdims, "ptp", "keepdims")
-    refuse_out("ptp", out)
-    a = operand("ptp", a)
-    axes = axes_of(axis, type_of(a).ndim, "ptp")
-    check_elements("ptp", type_of(a), axes)
-    return _ptp(a, axes=axes, keepdims=bool(keepdims))
+    given, how = arguments("ptp", a, axis, out, keepdims)
+    check_elements("ptp", type_of(given[0]), how["axes"])
+    return _ptp(*given, **how)
 
 
 # ---- booleans ----------------------------------------------------------------------------------
@@ -416,12 +408,8 @@ def all(
     >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
     Array([False,  True], dtype=bool)
     """
-    check_flag(keepdims, "all", "keepdims")
-    refuse_out("all", out)
-    a = operand("all", a)
-    extra, given = _optional("all", None, where)
-    axes = axes_of(axis, type_of(a).ndim, "all")
-    return _logical(a, *extra, every=True, axes=axes, keepdims=bool(keepdims), given=given)
+    given, how = arguments("all", a, axis, out, keepdims, where=where)
+    return _logical(*given, every=True, **how)
 
 
 @repeated
@@ -433,16 +421,12 @@ def any(
     >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
     Array([ True, False], dtype=bool)
     """
-    check_flag(keepdims, "any", "keepdims")
-    refuse_out("any", out)
-    a = operand("any", a)
-    extra, given = _optional("any", None, where)
-    axes = axes_of(axis, type_of(a).ndim, "any")
-    return _logical(a, *extra, every=False, axes=axes, keepdims=bool(keepdims), given=given)
+    given, how = arguments("any", a, axis, out, keepdims, where=where)
+    return _logical(*given, every=False, **how)
 
 
 @compiled
-def _count(a: Any, *, axes: Any, keepdims: bool) -> Any:
+def _count(a: Any, *, axes: Any, keepdims: bool, given: Any) -> Any:
     out = reduce_sum(convert(boolean(a), dtypes.default_int()), axes)
     return kept(out, type_of(a).shape, axes, keepdims)
 
@@ -454,10 +438,8 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
     >>> jnp.count_nonzero(jnp.array([0, 3, 0, 4]))
     Array(2, dtype=int32)
     """
-    check_flag(keepdims, "count_nonzero", "keepdims")
-    a = operand("count_nonzero", a)
-    axes = axes_of(axis, type_of(a).ndim, "count_nonzero")
-    return _count(a, axes=axes, keepdims=bool(keepdims))
+    given, how = arguments("count_nonzero", a, axis, None, keepdims)
+    return _count(*given, **how)
 
 
 # ---- mean, variance ----------------------------------------------------------------------------
@@ -483,11 +465,6 @@ def _mean(a: Any, *extra: Any, axes: Any, dtype: Any, keepdims: bool, given: Any
     return kept(convert(div(total, convert(count, working)), target), shape, axes, keepdims)
 
 
-@compiled
-def _plain_mean(a: Any, *, axes: Any, keepdims: bool) -> Any:
-    return _mean.function(a, axes=axes, dtype=None, keepdims=keepdims, given=(False, False))
-
-
 @repeated
 def mean(
     a: ArrayLike,
@@ -503,17 +480,8 @@ def mean(
     >>> jnp.mean(jnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Array([2., 3.], dtype=float32)
     """
-    check_flag(keepdims, "mean", "keepdims")
-    if dtype is None and where is None and out is None:
-        of = plain_type(a)
-        if of is not None:
-            return _plain_mean(a, axes=axes_of(axis, of.ndim, "mean"), keepdims=bool(keepdims))
-    refuse_out("mean", out)
-    a = operand("mean", a)
-    extra, given = _optional("mean", None, where)
-    axes = axes_of(axis, type_of(a).ndim, "mean")
-    target = _result_dtype("mean", dtype)
-    return _mean(a, *extra, axes=axes, dtype=target, keepdims=bool(keepdims), given=given)
+    given, how = arguments("mean", a, axis, out, keepdims, where=where)
+    return _mean(*given, dtype=result_dtype("mean", dtype), **how)
 
 
 def _spread_about(x: Any, center: Any, shape: Any, axes: Any) -> Any:
@@ -576,12 +544,14 @@ def _variance(
     ddof: Any,
     keepdims: bool,
     where: Any,
+    mean: Any,
     correction: Any,
 ) -> Any:
-    refuse_out(name, out)
-    a = operand(name, a)
-    extra, given = _optional(name, None, where)
-    target = _result_dtype(name, dtype)
+    if mean is not None:
+        why = "the mean is computed along with the squares, and costs no pass of its own"
+        raise not_taken(name, "mean", mean, why, "leave it out")
+    (a, *extra), how = arguments(name, a, axis, out, keepdims, where=where)
+    target = result_dtype(name, dtype)
     if target is not None and target not in dtypes.INEXACT:
         raise WeftValueError(
             f"{name} is computed in a floating-point or complex dtype",
@@ -590,22 +560,8 @@ def _variance(
             wanted="a floating-point or complex dtype",
         )
     number = _correction(name, ddof, correction)
-    return _var(
-        a,
-        as_array(float(number)) if is_eager() else number,
-        *extra,
-        axes=axes_of(axis, type_of(a).ndim, name),
-        dtype=target,
-        keepdims=bool(keepdims),
-        given=given,
-        root=name == "std",
-    )
-
-
-def _refuse_mean(operation: str, mean: Any) -> None:
-    if mean is not None:
-        why = "the mean is computed along with the squares, and costs no pass of its own"
-        raise not_taken(operation, "mean", mean, why, "leave it out")
+    number = as_array(float(number)) if is_eager() else number
+    return _var(a, number, *extra, dtype=target, root=name == "std", **how)
 
 
 @repeated
@@ -628,9 +584,7 @@ def var(
     >>> jnp.var(jnp.array([1.0, 3.0, 5.0]), ddof=1)
     Array(4., dtype=float32)
     """
-    check_flag(keepdims, "var", "keepdims")
-    _refuse_mean("var", mean)
-    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, correction)
+    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 @repeated
@@ -651,6 +605,4 @@ def std(
     >>> jnp.std(jnp.array([1.0, 3.0, 5.0, 7.0])).round(3)
     Array(2.236, dtype=float32)
     """
-    check_flag(keepdims, "std", "keepdims")
-    _refuse_mean("std", mean)
-    return _variance("std", a, axis, dtype, out, ddof, keepdims, where, correction)
+    return _variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)

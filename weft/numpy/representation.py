@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import wrong_type
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.errors import DTypeError, Fix
 from weft.numpy.arguments import (
     broadcasted,
     check_flag,
@@ -197,12 +198,9 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     try:
         decimals = operator.index(decimals)
     except TypeError:
-        raise WeftTypeError(
-            "round takes the number of decimals as an integer",
-            operation="round",
-            got=f"decimals={decimals!r}",
-            wanted="an integer that is known while tracing",
-        ) from None
+        message = "round takes the number of decimals as an integer"
+        wanted = "an integer that is known while tracing"
+        raise wrong_type(message, "round", "decimals", decimals, wanted) from None
     dtype = type_of(a).dtype
     if dtype in WHOLE or dtype in dtypes.NARROW_INTEGER:
         if decimals >= 0 or dtype in BOOLEAN:

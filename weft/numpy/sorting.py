@@ -16,6 +16,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axis_of,
+    check_choice,
     check_flag,
     convert,
     integer_of,
@@ -64,10 +65,7 @@ def _check_kind(name: str, kind: Any, order: Any) -> None:
     if order is not None:
         why = "it is for structured dtypes, which there are not"
         raise not_taken(name, "order", order, why, "leave it out")
-    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
-        raise WeftValueError(
-            f"{name}: there is no kind {kind!r}", operation=name, got=f"kind={kind!r}"
-        )
+    check_choice(kind, (None, "quicksort", "mergesort", "heapsort", "stable"), name, "kind")
 
 
 @compiled

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import (
@@ -126,12 +127,8 @@ def _check_take_mode(operation: str, mode: Any) -> None:
             fix=Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"}),
         )
     if mode not in (None, "fill", "clip", "wrap", "promise_in_bounds"):
-        raise WeftValueError(
-            f"{operation}: there is no mode {mode!r}",
-            operation=operation,
-            got=f"mode={mode!r}",
-            wanted="'fill', 'clip', 'wrap' or 'promise_in_bounds'",
-        )
+        wanted = "'fill', 'clip', 'wrap' or 'promise_in_bounds'"
+        raise unknown_option(operation, "mode", mode, wanted)
 
 
 def _check_integers(operation: str, index: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import not_a_function
 from weft.control_flow.associative_scan import associative_scan
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -502,12 +503,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     (Array([ 4, 10], dtype=int32), Array(10, dtype=int32))
     """
     if not callable(func):
-        raise WeftTypeError(
-            "frompyfunc takes a function first",
-            operation="frompyfunc",
-            got=f"{func!r:.60} of class {type(func).__name__}",
-            wanted="a function of scalars",
-        )
+        raise not_a_function("frompyfunc", func, "a function of scalars")
     nin, nout = integer_of(nin, "frompyfunc", "nin"), integer_of(nout, "frompyfunc", "nout")
     if nin < 0 or nout < 1:
         raise WeftValueError(

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from weft import tree
+from weft.argument_errors import not_a_function, wrong_type, wrong_value
 from weft.arrays.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.numpy.arguments import axes_of, axis_of, check_arrays, integer_of, operand
@@ -106,12 +107,9 @@ def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDim
     found = [tuple(tuple(t[1:-1].split(",")) if t != "()" else () for t in side) for side in terms]
     names = [d for side in found for term in side for d in term]
     if not _SIGNATURE.match(text) or not all(map(_DIMENSION.match, names)):
-        raise WeftValueError(
-            f"vectorize: {signature!r} is not a signature",
-            operation="vectorize",
-            got=f"signature={signature!r}",
-            wanted="dimensions of operands and results, for example '(n,m),(m)->(n)'",
-        )
+        message = f"vectorize: {signature!r} is not a signature"
+        wanted = "dimensions of operands and results, for example '(n,m),(m)->(n)'"
+        raise wrong_value(message, "vectorize", "signature", signature, wanted)
     return found[0], found[1]
 
 
@@ -163,20 +161,12 @@ def vectorize(
     Array([6., 6., 6.], dtype=float32)
     """
     if not callable(pyfunc):
-        raise WeftTypeError(
-            "vectorize takes a function first",
-            operation="vectorize",
-            got=f"{pyfunc!r:.60} of class {type(pyfunc).__name__}",
-            wanted="a function of elements",
-        )
+        raise not_a_function("vectorize", pyfunc, "a function of elements")
     left_out = _check_excluded(excluded)
     if signature is not None and not isinstance(signature, str):
-        raise WeftTypeError(
-            "vectorize: signature is a text",
-            operation="vectorize",
-            got=f"signature={signature!r:.60}",
-            wanted="a text such as '(n,m),(m)->(n)'",
-        )
+        message = "vectorize: signature is a text"
+        wanted = "a text such as '(n,m),(m)->(n)'"
+        raise wrong_type(message, "vectorize", "signature", signature, wanted)
     core = None if signature is None else parse_signature(signature)
     name = function_name(pyfunc)
 
