@@ -14,6 +14,7 @@ import inspect
 import io
 import linecache
 import re
+import textwrap
 import types
 
 import pytest
@@ -67,7 +68,14 @@ def examples_of(module):
     source = inspect.getsource(module)
     for name, value in vars(module).items():
         text = getattr(value, "__doc__", None)
-        if isinstance(text, str) and ">>> " in text and text not in found and text in source:
+        if not isinstance(text, str) or ">>> " not in text or text in found:
+            continue
+        # A declaration may state the example only, and make the rest of the docstring.
+        example = inspect.cleandoc(text[text.index(">>> ") :])
+        if text in source or (
+            getattr(value, "__module__", None) == module.__name__
+            and textwrap.indent(example, "    ") in source
+        ):
             names = {**vars(module), **globs}
             parsed = doctest.DocTestParser().get_doctest(
                 text, names, f"{module.__name__}.{name}", module.__file__, None

@@ -68,35 +68,7 @@ __all__ = [
     "wrapcauchy",
 ]
 
-# Imported when they are first used.
-_LAZY_MODULES = (
-    "bernoulli",
-    "beta",
-    "betabinom",
-    "binom",
-    "cauchy",
-    "chi2",
-    "dirichlet",
-    "expon",
-    "gamma",
-    "gennorm",
-    "geom",
-    "gumbel_l",
-    "gumbel_r",
-    "laplace",
-    "logistic",
-    "multinomial",
-    "multivariate_normal",
-    "nbinom",
-    "norm",
-    "pareto",
-    "poisson",
-    "t",
-    "truncnorm",
-    "uniform",
-    "vonmises",
-    "wrapcauchy",
-)
+# Imported when they are first used, as the modules of the distributions are.
 _LAZY_NAMES = {
     "gaussian_kde": "weft.scipy.stats.kde",
     "mode": "weft.scipy.stats.summaries",
@@ -106,12 +78,12 @@ _LAZY_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
-        return importlib.import_module(f"weft.scipy.stats.{name}")
     if name in _LAZY_NAMES:
         return getattr(importlib.import_module(_LAZY_NAMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"weft.scipy.stats.{name}")
     raise AttributeError(f"module 'weft.scipy.stats' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
+    return sorted({*globals(), *__all__})

@@ -9,59 +9,43 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import valid
+from weft.scipy.stats.distributions import Family, is_probability, valid
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
+_family = Family(
+    __name__,
+    """
+    >>> logpmf(1, 0.3)
+    Array(-1.2039728, dtype=float32, weak_type=True)
+    >>> pmf(np.array([0, 1, 2]), 0.25)
+    Array([0.75, 0.25, 0.  ], dtype=float32)
+    >>> cdf(1, 0.3)
+    Array(1., dtype=float32, weak_type=True)
+    >>> ppf(0.25, 0.3)
+    Array(0., dtype=float32, weak_type=True)
+    """,
+)
 
-def _log_probability(k: Any, p: Any, loc: Any) -> Any:
+
+def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
     x = k - loc
     nothing = jnp.where(jnp.isnan(x), x, -jnp.inf)
     found = jnp.where(x == 0, jnp.log1p(-p), jnp.where(x == 1, jnp.log(p), nothing))
-    return _checked(p, found)
+    return valid(is_probability(p), found)
 
 
-def _checked(p: Any, value: Any) -> Any:
-    return valid((p >= 0) & (p <= 1), value)
+logpmf = _family.function("logpmf", _log_probability)
+pmf = _family.function("pmf", _log_probability, jnp.exp)
 
 
-@elementwise
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k; minus infinity where that is 0.
-
-    >>> logpmf(1, 0.3)
-    Array(-1.2039728, dtype=float32, weak_type=True)
-    """
-    return _log_probability(k, p, loc)
-
-
-@elementwise
-def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
-
-    >>> pmf(np.array([0, 1, 2]), 0.25)
-    Array([0.75, 0.25, 0.  ], dtype=float32)
-    """
-    return jnp.exp(_log_probability(k, p, loc))
-
-
-@elementwise
+@_family.formula
 def cdf(k: Any, p: Any) -> Array:
-    """The probability of at most k.
-
-    >>> cdf(1, 0.3)
-    Array(1., dtype=float32, weak_type=True)
-    """
     whole = jnp.where(jnp.isnan(k), k, 1.0)
-    return _checked(p, jnp.where(k < 0, 0.0, jnp.where(k < 1, 1.0 - p, whole)))
+    return valid(is_probability(p), jnp.where(k < 0, 0.0, jnp.where(k < 1, 1.0 - p, whole)))
 
 
-@elementwise
+@_family.formula
 def ppf(q: Any, p: Any) -> Array:
-    """The quantile: where the distribution function is q. NaN for q outside of 0 to 1.
-
-    >>> ppf(0.25, 0.3)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return valid((q >= 0) & (q <= 1), _checked(p, jnp.where(q <= 1.0 - p, 0.0, 1.0)))
+    found = valid(is_probability(p), jnp.where(q <= 1.0 - p, 0.0, 1.0))
+    return valid(is_probability(q), found)

@@ -13,10 +13,27 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.densities import beta_density_p, log_beta_density_p
 from weft.ops.elementwise.regularized import betainc_p
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, standard, valid
+from weft.scipy.stats.distributions import Family, inside, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5, 2.0, 3.0)
+    Array(0.40546513, dtype=float32, weak_type=True)
+    >>> pdf(0.5, 2.0, 3.0)
+    Array(1.5, dtype=float32, weak_type=True)
+    >>> cdf(0.5, 2.0, 2.0)
+    Array(0.49999997, dtype=float32, weak_type=True)
+    >>> logcdf(0.5, 2.0, 3.0)
+    Array(-0.3746934, dtype=float32, weak_type=True)
+    >>> sf(0.5, 2.0, 3.0)
+    Array(0.31249997, dtype=float32, weak_type=True)
+    >>> logsf(0.5, 2.0, 3.0)
+    Array(-1.1631509, dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _density(form: Any, nothing: float, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
@@ -26,14 +43,6 @@ def _density(form: Any, nothing: float, x: Any, a: Any, b: Any, loc: Any, scale:
     good = (a > 0) & (b > 0) & (scale > 0)
     found = form.bind(inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0), inside(out, y, 0.5))
     return valid(good, jnp.where(out, nothing, found))
-
-
-def _below(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
-    """The probability of at most x."""
-    y = standard(x, loc, scale)
-    safe = jnp.where(y < 0, 0.0, jnp.where(y > 1, 1.0, y))
-    found = betainc_p.bind(a, b, safe)
-    return valid((a > 0) & (b > 0) & (scale > 0), found)
 
 
 def _nearer(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
@@ -49,66 +58,39 @@ def _nearer(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
     return low, valid((a > 0) & (b > 0) & (scale > 0), found)
 
 
-@elementwise
+@_family.formula
 def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5, 2.0, 3.0)
-    Array(0.40546513, dtype=float32, weak_type=True)
-    """
     return _density(log_beta_density_p, -math.inf, x, a, b, loc, scale) - jnp.log(scale)
 
 
-@elementwise
+@_family.formula
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density at x.
-
-    >>> pdf(0.5, 2.0, 3.0)
-    Array(1.5, dtype=float32, weak_type=True)
-    """
     return _density(beta_density_p, 0.0, x, a, b, loc, scale) / scale
 
 
-@elementwise
+@_family.formula
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of at most x.
-
-    >>> cdf(0.5, 2.0, 2.0)
-    Array(0.49999997, dtype=float32, weak_type=True)
-    """
-    return _below(x, a, b, loc, scale)
+    y = standard(x, loc, scale)
+    safe = jnp.where(y < 0, 0.0, jnp.where(y > 1, 1.0, y))
+    found = betainc_p.bind(a, b, safe)
+    return valid((a > 0) & (b > 0) & (scale > 0), found)
 
 
-@elementwise
+@_family.formula
 def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the probability of at most x.
-
-    >>> logcdf(0.5, 2.0, 3.0)
-    Array(-0.3746934, dtype=float32, weak_type=True)
-    """
     low, side = _nearer(x, a, b, loc, scale)
     logarithm = jnp.log(jnp.where(low, side, 1.0))
     return jnp.where(low, logarithm, jnp.log1p(-jnp.where(low, 0.0, side)))
 
 
-@elementwise
+@_family.formula
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of more than x, precise where that is small.
-
-    >>> sf(0.5, 2.0, 3.0)
-    Array(0.31249997, dtype=float32, weak_type=True)
-    """
     low, side = _nearer(x, a, b, loc, scale)
     return jnp.where(low, 1.0 - side, side)
 
 
-@elementwise
+@_family.formula
 def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the probability of more than x.
-
-    >>> logsf(0.5, 2.0, 3.0)
-    Array(-1.1631509, dtype=float32, weak_type=True)
-    """
     low, side = _nearer(x, a, b, loc, scale)
     logarithm = jnp.log(jnp.where(low, 1.0, side))
     return jnp.where(low, jnp.log1p(-jnp.where(low, side, 0.0)), logarithm)

@@ -12,10 +12,19 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.densities import log_binomial_p
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, not_whole, valid
+from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpmf(1, 3, 2.0, 2.0)
+    Array(-1.2039728, dtype=float32, weak_type=True)
+    >>> pmf(np.array([0, 2]), 1, 1.0, 1.0)
+    Array([0.5, 0. ], dtype=float32)
+    """,
+)
 
 
 def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
@@ -32,7 +41,7 @@ def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
     return found + jnp.log((after_a + after_b) / (a + b))
 
 
-def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any) -> Any:
+def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
     x = k - loc
     good = (n >= 0) & ~not_whole(n) & (a > 0) & (b > 0)
     out = (x < 0) | (x > n) | not_whole(x) | ~good
@@ -42,21 +51,5 @@ def _log_probability(k: Any, n: Any, a: Any, b: Any, loc: Any) -> Any:
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 
-@elementwise
-def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k; minus infinity where that is 0.
-
-    >>> logpmf(1, 3, 2.0, 2.0)
-    Array(-1.2039728, dtype=float32, weak_type=True)
-    """
-    return _log_probability(k, n, a, b, loc)
-
-
-@elementwise
-def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Array:
-    """The probability of k.
-
-    >>> pmf(np.array([0, 2]), 1, 1.0, 1.0)
-    Array([0.5, 0. ], dtype=float32)
-    """
-    return jnp.exp(_log_probability(k, n, a, b, loc))
+logpmf = _family.function("logpmf", _log_probability)
+pmf = _family.function("pmf", _log_probability, jnp.exp)

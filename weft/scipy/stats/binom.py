@@ -12,10 +12,19 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.densities import binomial_p, log_binomial_p
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, not_whole, valid
+from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpmf(1, 3, 0.5)
+    Array(-0.98082924, dtype=float32, weak_type=True)
+    >>> pmf(np.array([0, 1, 3]), 1, 0.25)
+    Array([0.75, 0.25, 0.  ], dtype=float32)
+    """,
+)
 
 
 def _probability(form: Any, nothing: float, k: Any, n: Any, p: Any, loc: Any) -> Any:
@@ -28,21 +37,11 @@ def _probability(form: Any, nothing: float, k: Any, n: Any, p: Any, loc: Any) ->
     return valid(good, jnp.where(out, nothing, found))
 
 
-@elementwise
+@_family.formula
 def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k; minus infinity where that is 0.
-
-    >>> logpmf(1, 3, 0.5)
-    Array(-0.98082924, dtype=float32, weak_type=True)
-    """
     return _probability(log_binomial_p, -math.inf, k, n, p, loc)
 
 
-@elementwise
+@_family.formula
 def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
-
-    >>> pmf(np.array([0, 1, 3]), 1, 0.25)
-    Array([0.75, 0.25, 0.  ], dtype=float32)
-    """
     return _probability(binomial_p, 0.0, k, n, p, loc)

@@ -1,4 +1,7 @@
-"""What distributions have in common: the standard variable, limits of the support, parameters.
+"""What distributions have in common: their functions, the standard variable, limits of the support.
+
+A module of a distribution states the formulas in which it differs; a `Family` makes the public
+functions of them, with their docstrings.
 
 A formula never sees a number outside of the support, where it could make a NaN of a derivative:
 there `inside` gives it another one, and the caller replaces the result. NaN counts as inside, so
@@ -7,16 +10,26 @@ that it shows in the result.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol
 
 import weft.numpy as jnp
+from weft.arrays.array import Array
+from weft.scipy.real_functions import elementwise
 from weft.scipy.special.entropies import xlog1py_p, xlogy_p
 from weft.scipy.special.gammas import betaln_p, gammaln_p
 
 __all__ = [
+    "Family",
     "betaln",
+    "complement",
     "gammaln",
+    "in_standard",
     "inside",
+    "is_probability",
     "log1mexp",
     "not_whole",
     "probability",
@@ -26,10 +39,76 @@ __all__ = [
     "xlogy",
 ]
 
+P = ParamSpec("P")
+
 betaln = betaln_p.bind
 gammaln = gammaln_p.bind
 xlogy = xlogy_p.bind
 xlog1py = xlog1py_p.bind
+
+# The first paragraph of each function's docstring; {0} is the name of its first argument.
+_SUMMARIES = {
+    "logpdf": "The logarithm of the density at {0}; minus infinity outside of the support.",
+    "pdf": "The density at {0}.",
+    "logpmf": "The logarithm of the probability of {0}; minus infinity where that is 0.",
+    "pmf": "The probability of {0}.",
+    "cdf": "The probability of at most {0}.",
+    "logcdf": "The logarithm of the probability of at most {0}.",
+    "sf": "The probability of more than {0}, precise where that is small.",
+    "logsf": "The logarithm of the probability of more than {0}.",
+    "ppf": "The quantile: where the distribution function is {0}. NaN for {0} outside of 0 to 1.",
+    "isf": "The upper quantile: where the probability of more is {0}. NaN for {0} outside of 0 "
+    "to 1.",
+}
+
+
+class Family:
+    """Makes the public functions of a distribution's module from its formulas.
+
+    A formula has the signature of the public function and gets arrays of one floating-point dtype
+    (see `elementwise`). examples: a session with an example of each function.
+    """
+
+    def __init__(self, module: str, examples: str) -> None:
+        self._module = module
+        parts = re.split(r"^(?=>>> )", inspect.cleandoc(examples), flags=re.MULTILINE)[1:]
+        self._examples = {part[4 : part.index("(")]: part.rstrip() for part in parts}
+
+    def function(
+        self, name: str, formula: Callable[P, Any], then: Callable[[Any], Any] | None = None
+    ) -> Callable[P, Array]:
+        """The public function `name`: a formula, or `then` of what the formula gives."""
+
+        @functools.wraps(formula)
+        def program(*values: P.args, **keywords: P.kwargs) -> Any:
+            found = formula(*values, **keywords)
+            return found if then is None else then(found)
+
+        (first, *_) = inspect.signature(formula).parameters
+        program.__name__ = program.__qualname__ = name
+        program.__module__ = self._module
+        program.__doc__ = f"{_SUMMARIES[name].format(first)}\n\n{self._examples[name]}\n"
+        return elementwise(program)
+
+    def formula(self, formula: Callable[P, Any]) -> Callable[P, Array]:
+        """The public function with the name and the result of a formula."""
+        return self.function(formula.__name__, formula)
+
+
+class _OfPoint(Protocol):
+    def __call__(self, x: Any, loc: Any = 0, scale: Any = 1) -> Array: ...
+
+
+def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:
+    """A formula of a point, location and scale from one of the standard variable.
+
+    NaN where the scale is not positive.
+    """
+
+    def of_point(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
+        return valid(scale > 0, formula(standard(x, loc, scale)))
+
+    return of_point
 
 
 def standard(x: Any, loc: Any, scale: Any) -> Any:
@@ -47,14 +126,24 @@ def valid(condition: Any, value: Any) -> Any:
     return jnp.where(condition, value, jnp.nan)
 
 
+def is_probability(p: Any) -> Any:
+    """Where a number is from 0 to 1."""
+    return (p >= 0) & (p <= 1)
+
+
 def probability(q: Any, value: Any) -> Any:
     """A quantile of a probability; NaN where that is not from 0 to 1."""
-    return jnp.where((q >= 0) & (q <= 1), value, jnp.nan)
+    return valid(is_probability(q), value)
 
 
 def not_whole(k: Any) -> Any:
     """Where a number is no integer; NaN is let through."""
     return jnp.floor(k) < k
+
+
+def complement(log_p: Any) -> Any:
+    """1 - p from the logarithm of p, precise where p is close to 1."""
+    return -jnp.expm1(log_p)
 
 
 def log1mexp(x: Any) -> Any:

@@ -11,10 +11,21 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.regularized import igammac_p
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import gammaln, inside, valid
+from weft.scipy.stats.distributions import Family, gammaln, inside, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5, 2.0)
+    Array(-0.8223649, dtype=float32, weak_type=True)
+    >>> pdf(0.5, 2.0)
+    Array(0.4393913, dtype=float32, weak_type=True)
+    >>> cdf(0.0, 2.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _power(x: Any, beta: Any) -> Any:
@@ -23,36 +34,15 @@ def _power(x: Any, beta: Any) -> Any:
     return jnp.where(x == 0, 0.0, jnp.power(inside(x == 0, size, 1.0), beta))
 
 
-def _log_density(x: Any, beta: Any) -> Any:
+def _log_density(x: Any, beta: Any) -> Array:
     return valid(beta > 0, jnp.log(beta) - math.log(2) - gammaln(1.0 / beta) - _power(x, beta))
 
 
-@elementwise
-def logpdf(x: Any, beta: Any) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5, 2.0)
-    Array(-0.8223649, dtype=float32, weak_type=True)
-    """
-    return _log_density(x, beta)
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)
 
 
-@elementwise
-def pdf(x: Any, beta: Any) -> Array:
-    """The density at x.
-
-    >>> pdf(0.5, 2.0)
-    Array(0.4393913, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(_log_density(x, beta))
-
-
-@elementwise
+@_family.formula
 def cdf(x: Any, beta: Any) -> Array:
-    """The probability of at most x.
-
-    >>> cdf(0.0, 2.0)
-    Array(0.5, dtype=float32, weak_type=True)
-    """
     tail = 0.5 * igammac_p.bind(1.0 / inside(beta <= 0, beta, 1.0), _power(x, beta))
     return valid(beta > 0, jnp.where(x > 0, 1.0 - tail, tail))

@@ -10,34 +10,27 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, not_whole, valid, xlog1py
+from weft.scipy.stats.distributions import Family, inside, not_whole, valid, xlog1py
 
 __all__ = ["logpmf", "pmf"]
 
+_family = Family(
+    __name__,
+    """
+    >>> logpmf(2, 0.3)
+    Array(-1.5606477, dtype=float32, weak_type=True)
+    >>> pmf(np.array([0, 1, 2]), 0.5)
+    Array([0.  , 0.5 , 0.25], dtype=float32)
+    """,
+)
 
-def _log_probability(k: Any, p: Any, loc: Any) -> Any:
+
+def _log_probability(k: Any, p: Any, loc: Any = 0) -> Array:
     x = k - loc
     out = (x < 1) | not_whole(x)
     found = xlog1py(inside(out, x, 1.0) - 1.0, -p) + jnp.log(p)
     return valid((p > 0) & (p <= 1), jnp.where(out, -jnp.inf, found))
 
 
-@elementwise
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k; minus infinity where that is 0.
-
-    >>> logpmf(2, 0.3)
-    Array(-1.5606477, dtype=float32, weak_type=True)
-    """
-    return _log_probability(k, p, loc)
-
-
-@elementwise
-def pmf(k: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
-
-    >>> pmf(np.array([0, 1, 2]), 0.5)
-    Array([0.  , 0.5 , 0.25], dtype=float32)
-    """
-    return jnp.exp(_log_probability(k, p, loc))
+logpmf = _family.function("logpmf", _log_probability)
+pmf = _family.function("pmf", _log_probability, jnp.exp)

@@ -11,45 +11,34 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, standard, valid
+from weft.scipy.stats.distributions import Family, in_standard, inside, standard, valid
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5)
+    Array(-1.1931472, dtype=float32, weak_type=True)
+    >>> pdf(0.5)
+    Array(0.30326533, dtype=float32, weak_type=True)
+    >>> cdf(np.array([0.0, 100.0]))
+    Array([0.5, 1. ], dtype=float32)
+    """,
+)
 
-def _log_density(x: Any, loc: Any, scale: Any) -> Any:
+
+def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     y = standard(x, loc, scale)
     return valid(scale > 0, -jnp.abs(y) - math.log(2) - jnp.log(scale))
 
 
-@elementwise
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5)
-    Array(-1.1931472, dtype=float32, weak_type=True)
-    """
-    return _log_density(x, loc, scale)
-
-
-@elementwise
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density at x.
-
-    >>> pdf(0.5)
-    Array(0.30326533, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(_log_density(x, loc, scale))
-
-
-@elementwise
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of at most x.
-
-    >>> cdf(np.array([0.0, 100.0]))
-    Array([0.5, 1. ], dtype=float32)
-    """
-    y = standard(x, loc, scale)
+def _below(y: Any) -> Any:
     below = 0.5 * jnp.exp(inside(y > 0, y, 0.0))
     above = 1.0 - 0.5 * jnp.exp(-inside(y <= 0, y, 0.0))
-    return valid(scale > 0, jnp.where(y > 0, above, below))
+    return jnp.where(y > 0, above, below)
+
+
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)
+cdf = _family.function("cdf", in_standard(_below))

@@ -12,10 +12,19 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.densities import binomial_p, log_binomial_p
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, not_whole, valid
+from weft.scipy.stats.distributions import Family, inside, not_whole, valid
 
 __all__ = ["logpmf", "pmf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpmf(2, 3.0, 0.4)
+    Array(-1.978764, dtype=float32, weak_type=True)
+    >>> pmf(np.array([-1, 0]), 1, 0.5)
+    Array([0. , 0.5], dtype=float32)
+    """,
+)
 
 
 def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:
@@ -26,25 +35,15 @@ def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:
     return good, out, inside(n <= 0, n, 1.0), inside(out, x, 0.0), inside(~good, p, 0.5)
 
 
-@elementwise
+@_family.formula
 def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k; minus infinity where that is 0.
-
-    >>> logpmf(2, 3.0, 0.4)
-    Array(-1.978764, dtype=float32, weak_type=True)
-    """
     good, out, count, x, p = _operands(k, n, p, loc)
     found = log_binomial_p.bind(count, x, p) + jnp.log(count / (count + x))
     return valid(good, jnp.where(out, -jnp.inf, found))
 
 
-@elementwise
+@_family.formula
 def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
-    """The probability of k.
-
-    >>> pmf(np.array([-1, 0]), 1, 0.5)
-    Array([0. , 0.5], dtype=float32)
-    """
     good, out, count, x, p = _operands(k, n, p, loc)
     found = binomial_p.bind(count, x, p) * (count / (count + x))
     return valid(good, jnp.where(out, 0.0, found))

@@ -10,10 +10,37 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import inside, log1mexp, probability, standard, valid
+from weft.scipy.stats.distributions import (
+    Family,
+    complement,
+    inside,
+    log1mexp,
+    probability,
+    standard,
+    valid,
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(2.0, 3.0)
+    Array(-1.6739764, dtype=float32, weak_type=True)
+    >>> pdf(2.0, 3.0)
+    Array(0.1875, dtype=float32, weak_type=True)
+    >>> cdf(2.0, 3.0)
+    Array(0.875, dtype=float32, weak_type=True)
+    >>> logcdf(2.0, 3.0)
+    Array(-0.13353139, dtype=float32, weak_type=True)
+    >>> sf(np.array([0.0, 2.0]), 1.0)
+    Array([1. , 0.5], dtype=float32)
+    >>> logsf(2.0, 3.0)
+    Array(-2.0794415, dtype=float32, weak_type=True)
+    >>> ppf(0.25, 3.0)
+    Array(1.1006424, dtype=float32, weak_type=True)
+    """,
+)
 
 
 def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
@@ -22,85 +49,31 @@ def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
     return jnp.log(inside(y < 1, y, 1.0)), y < 1
 
 
-def _log_density(x: Any, b: Any, loc: Any, scale: Any) -> Any:
+def _log_density(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     log_y, out = _log_distance(x, loc, scale)
     found = jnp.log(b) - (b + 1.0) * log_y - jnp.log(scale)
     return valid((b > 0) & (scale > 0), jnp.where(out, -jnp.inf, found))
 
 
-def _log_above(x: Any, b: Any, loc: Any, scale: Any) -> Any:
+def _log_above(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x."""
     log_y, out = _log_distance(x, loc, scale)
     return valid((b > 0) & (scale > 0), jnp.where(out, 0.0, -b * log_y))
 
 
-@elementwise
-def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(2.0, 3.0)
-    Array(-1.6739764, dtype=float32, weak_type=True)
-    """
-    return _log_density(x, b, loc, scale)
-
-
-@elementwise
-def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density at x.
-
-    >>> pdf(2.0, 3.0)
-    Array(0.1875, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(_log_density(x, b, loc, scale))
-
-
-@elementwise
-def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of at most x.
-
-    >>> cdf(2.0, 3.0)
-    Array(0.875, dtype=float32, weak_type=True)
-    """
-    return -jnp.expm1(_log_above(x, b, loc, scale))
-
-
-@elementwise
-def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the probability of at most x.
-
-    >>> logcdf(2.0, 3.0)
-    Array(-0.13353139, dtype=float32, weak_type=True)
-    """
-    above = _log_above(x, b, loc, scale)
+def _log_complement(above: Any) -> Any:
     nothing = above >= 0
     return jnp.where(nothing, -jnp.inf, log1mexp(inside(nothing, above, -1.0)))
 
 
-@elementwise
-def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of more than x, precise where that is small.
-
-    >>> sf(np.array([0.0, 2.0]), 1.0)
-    Array([1. , 0.5], dtype=float32)
-    """
-    return jnp.exp(_log_above(x, b, loc, scale))
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)
+cdf = _family.function("cdf", _log_above, complement)
+logcdf = _family.function("logcdf", _log_above, _log_complement)
+sf = _family.function("sf", _log_above, jnp.exp)
+logsf = _family.function("logsf", _log_above)
 
 
-@elementwise
-def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the probability of more than x.
-
-    >>> logsf(2.0, 3.0)
-    Array(-2.0794415, dtype=float32, weak_type=True)
-    """
-    return _log_above(x, b, loc, scale)
-
-
-@elementwise
+@_family.formula
 def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The quantile: where the distribution function is q. NaN for q outside of 0 to 1.
-
-    >>> ppf(0.25, 3.0)
-    Array(1.1006424, dtype=float32, weak_type=True)
-    """
     return valid((b > 0) & (scale > 0), probability(q, jnp.exp(-jnp.log1p(-q) / b) * scale + loc))

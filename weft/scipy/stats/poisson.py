@@ -15,9 +15,21 @@ from weft.ops.elementwise.densities import log_poisson_p, poisson_p
 from weft.ops.elementwise.regularized import igammac_p
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import gammaln, inside, not_whole, valid, xlogy
+from weft.scipy.stats.distributions import Family, gammaln, inside, not_whole, valid, xlogy
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpmf(2, 3.0)
+    Array(-1.4959226, dtype=float32, weak_type=True)
+    >>> pmf(np.array([-1, 0]), 1.0)
+    Array([0.        , 0.36787945], dtype=float32)
+    >>> cdf(2, 3.0)
+    Array(0.42319012, dtype=float32, weak_type=True)
+    """,
+)
 
 
 # From this mean on the asymptotic series of the entropy is precise; up to it so many terms count.
@@ -34,9 +46,9 @@ def _probability(form: Any, nothing: float, k: Any, mu: Any, loc: Any) -> Any:
 
 def _summed_entropy(mu: Any) -> Any:
     """The entropy by its definition, for a small mean."""
-    of = type_of(mu)
-    shape = (*of.shape, _TERMS)
-    k = broadcasted_iota(of.dtype, shape, of.ndim)
+    aval = type_of(mu)
+    shape = (*aval.shape, _TERMS)
+    k = broadcasted_iota(aval.dtype, shape, aval.ndim)
     mean = jnp.broadcast_to(jnp.expand_dims(mu, -1), shape)
     log_p = xlogy(k, mean) - gammaln(k + 1.0) - mean
     counts = log_p > -1e4
@@ -52,33 +64,18 @@ def _asymptotic_entropy(mu: Any) -> Any:
     return 0.5 * jnp.log(2 * math.pi * math.e * mu) - series
 
 
-@elementwise
+@_family.formula
 def logpmf(k: Any, mu: Any, loc: Any = 0) -> Array:
-    """The logarithm of the probability of k; minus infinity where that is 0.
-
-    >>> logpmf(2, 3.0)
-    Array(-1.4959226, dtype=float32, weak_type=True)
-    """
     return _probability(log_poisson_p, -math.inf, k, mu, loc)
 
 
-@elementwise
+@_family.formula
 def pmf(k: Any, mu: Any, loc: Any = 0) -> Array:
-    """The probability of k.
-
-    >>> pmf(np.array([-1, 0]), 1.0)
-    Array([0.        , 0.36787945], dtype=float32)
-    """
     return _probability(poisson_p, 0.0, k, mu, loc)
 
 
-@elementwise
+@_family.formula
 def cdf(k: Any, mu: Any, loc: Any = 0) -> Array:
-    """The probability of at most k.
-
-    >>> cdf(2, 3.0)
-    Array(0.42319012, dtype=float32, weak_type=True)
-    """
     x = jnp.floor(k - loc)
     found = igammac_p.bind(inside(x < 0, x, 0.0) + 1.0, inside(mu < 0, mu, 1.0))
     return valid(mu >= 0, jnp.where(x < 0, 0.0, found))

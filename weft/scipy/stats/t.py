@@ -12,13 +12,22 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import betaln, inside, standard, valid
+from weft.scipy.stats.distributions import Family, betaln, inside, standard, valid
 
 __all__ = ["logpdf", "pdf"]
 
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5, 3.0)
+    Array(-1.1609743, dtype=float32)
+    >>> pdf(0.0, 1.0)
+    Array(0.3183099, dtype=float32)
+    """,
+)
 
-def _log_density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
+
+def _log_density(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     y = standard(x, loc, scale)
     normal = df == jnp.inf
     finite = inside(normal, df, 1.0)
@@ -29,21 +38,5 @@ def _log_density(x: Any, df: Any, loc: Any, scale: Any) -> Any:
     return valid((df > 0) & (scale > 0), found)
 
 
-@elementwise
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5, 3.0)
-    Array(-1.1609743, dtype=float32)
-    """
-    return _log_density(x, df, loc, scale)
-
-
-@elementwise
-def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density at x.
-
-    >>> pdf(0.0, 1.0)
-    Array(0.3183099, dtype=float32)
-    """
-    return jnp.exp(_log_density(x, df, loc, scale))
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)

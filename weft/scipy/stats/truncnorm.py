@@ -11,11 +11,28 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
 from weft.scipy.special.error_functions import log_ndtr_p, ndtr_p
-from weft.scipy.stats.distributions import inside, log1mexp, standard, valid
+from weft.scipy.stats.distributions import Family, inside, log1mexp, standard, valid
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5, -1.0, 2.0)
+    Array(-0.84377223, dtype=float32, weak_type=True)
+    >>> pdf(0.5, -1.0, 2.0)
+    Array(0.43008506, dtype=float32, weak_type=True)
+    >>> cdf(np.array([-3.0, 3.0]), -2.0, 2.0)
+    Array([0., 1.], dtype=float32)
+    >>> logcdf(0.5, -1.0, 2.0)
+    Array(-0.4294293, dtype=float32, weak_type=True)
+    >>> sf(0.5, -1.0, 2.0)
+    Array(0.3491196, dtype=float32)
+    >>> logsf(0.5, -1.0, 2.0)
+    Array(-1.0523407, dtype=float32)
+    """,
+)
 
 
 def _log_mass(low: Any, high: Any) -> Any:
@@ -42,7 +59,7 @@ def _checked(a: Any, b: Any, scale: Any, value: Any) -> Any:
     return valid((a < b) & (scale > 0), value)
 
 
-def _log_density(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
+def _log_density(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     y = standard(x, loc, scale)
     out = (y < a) | (y > b)
     safe = inside(out, y, 0.0)
@@ -50,7 +67,7 @@ def _log_density(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
     return _checked(a, b, scale, jnp.where(out, -jnp.inf, found))
 
 
-def _log_below(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
+def _log_below(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of at most x."""
     y = standard(x, loc, scale)
     low, high = y <= a, y >= b
@@ -64,66 +81,14 @@ def _log_below(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
     return _checked(a, b, scale, jnp.where(low, -jnp.inf, jnp.where(high, 0.0, found)))
 
 
-def _log_above(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
+def _log_above(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """The logarithm of the probability of more than x."""
     return _log_below(-standard(x, loc, scale), -b, -a, jnp.zeros_like(loc), jnp.sign(scale))
 
 
-@elementwise
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5, -1.0, 2.0)
-    Array(-0.84377223, dtype=float32, weak_type=True)
-    """
-    return _log_density(x, a, b, loc, scale)
-
-
-@elementwise
-def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The density at x.
-
-    >>> pdf(0.5, -1.0, 2.0)
-    Array(0.43008506, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(_log_density(x, a, b, loc, scale))
-
-
-@elementwise
-def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of at most x.
-
-    >>> cdf(np.array([-3.0, 3.0]), -2.0, 2.0)
-    Array([0., 1.], dtype=float32)
-    """
-    return jnp.exp(_log_below(x, a, b, loc, scale))
-
-
-@elementwise
-def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the probability of at most x.
-
-    >>> logcdf(0.5, -1.0, 2.0)
-    Array(-0.4294293, dtype=float32, weak_type=True)
-    """
-    return _log_below(x, a, b, loc, scale)
-
-
-@elementwise
-def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The probability of more than x, precise where that is small.
-
-    >>> sf(0.5, -1.0, 2.0)
-    Array(0.3491196, dtype=float32)
-    """
-    return jnp.exp(_log_above(x, a, b, loc, scale))
-
-
-@elementwise
-def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
-    """The logarithm of the probability of more than x.
-
-    >>> logsf(0.5, -1.0, 2.0)
-    Array(-1.0523407, dtype=float32)
-    """
-    return _log_above(x, a, b, loc, scale)
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)
+cdf = _family.function("cdf", _log_below, jnp.exp)
+logcdf = _family.function("logcdf", _log_below)
+sf = _family.function("sf", _log_above, jnp.exp)
+logsf = _family.function("logsf", _log_above)

@@ -11,34 +11,27 @@ from typing import Any
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.ops.elementwise.special import bessel_i0e_p
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import valid
+from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
 
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5, 1.0)
+    Array(-1.1962088, dtype=float32, weak_type=True)
+    >>> pdf(0.0, 0.0)
+    Array(0.15915492, dtype=float32, weak_type=True)
+    """,
+)
 
-def _log_density(x: Any, kappa: Any) -> Any:
+
+def _log_density(x: Any, kappa: Any) -> Array:
     # cos(x) - 1 loses nothing near 0 as a square of a sine.
     half = jnp.sin(0.5 * x)
     log_norm = jnp.log(bessel_i0e_p.bind(kappa)) + math.log(2 * math.pi)
     return valid(kappa >= 0, -2.0 * kappa * (half * half) - log_norm)
 
 
-@elementwise
-def logpdf(x: Any, kappa: Any) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5, 1.0)
-    Array(-1.1962088, dtype=float32, weak_type=True)
-    """
-    return _log_density(x, kappa)
-
-
-@elementwise
-def pdf(x: Any, kappa: Any) -> Array:
-    """The density at x.
-
-    >>> pdf(0.0, 0.0)
-    Array(0.15915492, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(_log_density(x, kappa))
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)

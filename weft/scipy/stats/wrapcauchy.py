@@ -10,13 +10,22 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
-from weft.scipy.real_functions import elementwise
-from weft.scipy.stats.distributions import valid
+from weft.scipy.stats.distributions import Family, valid
 
 __all__ = ["logpdf", "pdf"]
 
+_family = Family(
+    __name__,
+    """
+    >>> logpdf(0.5, 0.3)
+    Array(-1.3585119, dtype=float32, weak_type=True)
+    >>> pdf(0.0, 0.5)
+    Array(0.47746485, dtype=float32, weak_type=True)
+    """,
+)
 
-def _log_density(x: Any, c: Any) -> Any:
+
+def _log_density(x: Any, c: Any) -> Array:
     out = (x < 0) | (x > 2 * math.pi)
     # 1 + c^2 - 2 c cos x as a sum of squares.
     half = jnp.sin(0.5 * x)
@@ -25,21 +34,5 @@ def _log_density(x: Any, c: Any) -> Any:
     return valid((c > 0) & (c < 1), jnp.where(out, -jnp.inf, found))
 
 
-@elementwise
-def logpdf(x: Any, c: Any) -> Array:
-    """The logarithm of the density at x; minus infinity outside of the support.
-
-    >>> logpdf(0.5, 0.3)
-    Array(-1.3585119, dtype=float32, weak_type=True)
-    """
-    return _log_density(x, c)
-
-
-@elementwise
-def pdf(x: Any, c: Any) -> Array:
-    """The density at x.
-
-    >>> pdf(0.0, 0.5)
-    Array(0.47746485, dtype=float32, weak_type=True)
-    """
-    return jnp.exp(_log_density(x, c))
+logpdf = _family.function("logpdf", _log_density)
+pdf = _family.function("pdf", _log_density, jnp.exp)
