@@ -33,7 +33,7 @@ test-fast: $(VENV)/installed-test ## the quick subset of the tests
 	$(PY) -m pytest -q -n $(JOBS) -m "fast and not slow" $(ARGS)
 
 test-slow: $(VENV)/installed-test ## the tests that take minutes
-	WEFT_TEST_OPTIMIZED=1 $(PY) -m pytest -q -n $(JOBS) -m slow $(ARGS)
+	WEFT_COMPILE_EFFORT=full $(PY) -m pytest -q -n $(JOBS) -m slow $(ARGS)
 
 lint: $(VENV)/installed-test ## ruff's checks
 	$(PY) -m ruff check .

@@ -6,7 +6,6 @@ module may import it at its top.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import os
 import pathlib
@@ -24,8 +23,13 @@ if any(name == "weft" or name.startswith("weft.") for name in sys.modules):
 os.environ["WEFT_NUM_CPU_DEVICES"] = "8"
 # Every jaxpr that a test traces or transforms goes through the type checker.
 os.environ["WEFT_CHECK_JAXPRS"] = "1"
-# No test depends on what an earlier run compiled, nor fills the cache of whoever runs it.
-os.environ["WEFT_CACHE_DIR"] = ""
+# Most of the time of all tests went into XLA's optimizing of programs that run once. What tests
+# prove of weft stands in the program that XLA is given; WEFT_COMPILE_EFFORT=full has them optimized
+# all the same.
+os.environ.setdefault("WEFT_COMPILE_EFFORT", "least")
+# No test depends on what an earlier run compiled, nor fills the cache of whoever runs it: but a
+# developer may say where the tests keep what they compiled, for their next run.
+os.environ["WEFT_CACHE_DIR"] = os.environ.get("WEFT_TEST_CACHE_DIR", "")
 
 # Interpreters that tests start, from whatever folder, find the weft that is tested.
 _ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
@@ -66,37 +70,15 @@ def row_by_row(items: list[pytest.Item]) -> list[pytest.Item]:
     return [items[i] for i in sorted(range(len(items)), key=places.__getitem__)]
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Most of the time of all tests went into XLA's optimizing of programs that run once, so here
-    every program is compiled as weft compiles those of one operation. What tests prove of weft
-    stands in the program that XLA is given; WEFT_TEST_OPTIMIZED=1 has them optimized all the same.
-    """
-    if "weft" not in sys.modules or os.environ.get("WEFT_TEST_OPTIMIZED") == "1":
-        return
-    # Not imported at the top: the tests choose weft's settings before.
-    compiling: Any = importlib.import_module("weft.runtime.backends.pjrt_executable")
-    native_options = compiling.native_options
-
-    def quick_options(options: Any, devices: Any) -> Any:
-        quick = dataclasses.replace(options, fast_compile=options.fast_compile or not _optimize)
-        return native_options(quick, devices)
-
-    compiling.native_options = quick_options
-
-
-_optimize = False
-
-
 @pytest.fixture(scope="module")
 def optimized() -> Iterator[None]:
     """The tests of a module compile as users do: the last digits of results depend on it."""
-    global _optimize
-    weft = importlib.import_module("weft")
-    weft.clear_caches()
-    _optimize = True
+    # Not imported at the top: the tests choose weft's settings before.
+    config: Any = importlib.import_module("weft.config")
+    before = config.settings().compile_effort
+    config.update("compile_effort", "full")
     yield
-    _optimize = False
-    weft.clear_caches()
+    config.update("compile_effort", before)
 
 
 # What programs may map before they are forgotten between two tests. Each takes a few mappings, and

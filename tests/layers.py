@@ -11,6 +11,8 @@ import dataclasses
 import types
 from collections.abc import Iterator, Mapping
 
+from source_files import nodes
+
 # From the bottom up: the floors, each with its rooms. A module imports from floors below its own
 # and from its own room; the graph of all imports has no cycle. Rooms on one floor do not import one
 # another. docs/architecture.md says what each is.
@@ -134,6 +136,17 @@ LAZY_CYCLES = {
     ),
 }
 
+# What imports a module by its name, and the tables of names (of attributes to modules) that a
+# package's `__getattr__` looks into.
+DYNAMIC_IMPORTS = frozenset({"import_module", "__import__", "LazyModule", "LazyFunctions"})
+LAZY_TABLES = frozenset({"_LAZY_MODULES", "_LAZY_NAMES"})
+
+# Modules that import by names which others pass, with the reason.
+PASSED_NAMES = {
+    "weft.runtime.jaxlib.lazy": "makes the lazy modules themselves",
+    "weft.runtime.jaxlib.native": "runs the imports of a module of jaxlib, all but that of jax",
+}
+
 # Packages whose `__init__` hands out stand-ins for modules that are loaded on first use,
 # `name = LazyModule("weft.…")`: an import of such a name is an import of its module.
 HANDING_OUT = ("weft.runtime",)
@@ -174,7 +187,7 @@ def lines_for_type_checkers(tree: ast.Module) -> set[int]:
 
 def imports_of(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[Import]:
     """Every import in a file, wherever it stands, with relative names resolved."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, node.lineno)
@@ -187,21 +200,44 @@ def imports_of(tree: ast.AST, module: str, is_package: bool = False) -> Iterator
             yield Import(base, node.lineno, tuple(alias.name for alias in node.names))
         elif isinstance(node, ast.Call):
             yield from _dynamic_import(node)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            if _name_of(node.targets[0]) in LAZY_TABLES:
+                for value in node.value.values:
+                    yield Import(ast.literal_eval(value), value.lineno)
+
+
+def _name_of(node: ast.AST) -> str:
+    """The last name of `a.b.c`; nothing for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _dynamic_import(node: ast.Call) -> Iterator[Import]:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if name in ("import_module", "__import__", "LazyModule", "LazyFunctions") and node.args:
-        target = node.args[0]
-        if isinstance(target, ast.Constant) and isinstance(target.value, str):
-            yield Import(target.value, node.lineno)
+    """The imports of `import_module("a.b")`; `import_module(f"a.{name}")` is `from a import *`."""
+    if _name_of(node.func) not in DYNAMIC_IMPORTS or not node.args:
+        return
+    match node.args[0]:
+        case ast.Constant(value=str(module)):
+            yield Import(module, node.lineno)
+        case ast.JoinedStr(values=[ast.Constant(value=str(start)), _]) if start.endswith("."):
+            yield Import(start[:-1], node.lineno, ("*",))
+
+
+def hidden_imports(tree: ast.AST) -> Iterator[int]:
+    """Lines that import a module by a name that this file cannot tell: see `_dynamic_import` and
+    `LAZY_TABLES` for those that it can."""
+    for node in nodes(tree):
+        if isinstance(node, ast.Call) and _name_of(node.func) in DYNAMIC_IMPORTS:
+            target = node.args[0] if node.args else None
+            told = isinstance(target, ast.Subscript) and _name_of(target.value) in LAZY_TABLES
+            if not told and not list(_dynamic_import(node)):
+                yield node.lineno
 
 
 def handed_out(tree: ast.Module) -> dict[str, str]:
     """The names that an `__init__` gives to modules which are loaded when they are first used."""
     return {
         node.targets[0].id: found.module
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if isinstance(node.value, ast.Call)
         for found in _dynamic_import(node.value)
@@ -216,6 +252,9 @@ def targets(
     `handed` has, per package that hands out modules, their names: of an import of such a name the
     module behind it is needed.
     """
+    if found.names == ("*",):
+        yield from (name for name in known if name.rpartition(".")[0] == found.module)
+        return
     names = handed.get(found.module, {})
     lazily = [names[name] for name in found.names if name in names]
     inner = [f"{found.module}.{name}" for name in found.names if name not in names]
@@ -247,11 +286,10 @@ def upward(module: str, needed: str) -> str | None:
 
 def misplaced_imports(tree: ast.Module, in_runtime: bool = False) -> Iterator[int]:
     """Lines of imports inside functions, and of those that come after other code."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            for inner in ast.walk(node):
-                if isinstance(inner, (ast.Import, ast.ImportFrom)):
-                    yield inner.lineno
+    outside = set(_imports_outside(tree.body))
+    for node in nodes(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and node not in outside:
+            yield node.lineno
     code_seen = False
     for statement in tree.body:
         if _is_import(statement, in_runtime):
@@ -259,6 +297,19 @@ def misplaced_imports(tree: ast.Module, in_runtime: bool = False) -> Iterator[in
                 yield statement.lineno
         elif not _may_precede_imports(statement, in_runtime):
             code_seen = True
+
+
+def _imports_outside(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """The imports among statements, and in blocks that run with them: in no function or class."""
+    for statement in body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            yield statement
+        elif isinstance(statement, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+            yield from _imports_outside(statement.body)
+            yield from _imports_outside(getattr(statement, "orelse", []))
+            yield from _imports_outside(getattr(statement, "finalbody", []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _imports_outside(handler.body)
 
 
 def _is_import(statement: ast.stmt, in_runtime: bool) -> bool:
@@ -327,7 +378,7 @@ def _is_literal(value: ast.expr | None) -> bool:
 
 def named_operations(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Where code decides by which primitive it has: by its name or by the primitive itself."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if isinstance(node, (ast.Name, ast.Attribute)) and name.endswith("_p") and len(name) > 2:
             yield node.lineno, f"mentions the primitive {name}"

@@ -49,6 +49,12 @@ def parse(path: pathlib.Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@functools.cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a syntax tree: walking it takes as long as parsing did, and many checks ask."""
+    return tuple(ast.walk(tree))
+
+
 def relative(path: pathlib.Path) -> str:
     """The path as a developer names it, from the root of the project."""
     return path.relative_to(ROOT).as_posix()

@@ -54,6 +54,9 @@ class Settings:
     # nowhere for "". Only the user knows which disk is fast, private and large enough.
     cache_dir: str | None = None
     cache_max_bytes: int = 2 << 30
+    # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that programs run
+    # too seldom to earn back what optimizing them costs. weft's own tests are such programs.
+    compile_effort: str = "full"
 
     @property
     def looks_at_results(self) -> bool:
@@ -64,10 +67,16 @@ class Settings:
 _FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 _interned: dict[tuple[object, ...], Settings] = {}
 _lock = threading.Lock()
+# Whether settings with another compile effort than the full one exist in this process. Caches of
+# executables whose keys lack the settings, such as those of single operations, add the effort from
+# then on. It is set before anything can see such settings, and never taken back.
+effort_varies = False
 
 
 def _intern(value: Settings) -> Settings:
+    global effort_varies
     with _lock:
+        effort_varies = effort_varies or value.compile_effort != "full"
         return _interned.setdefault(dataclasses.astuple(value), value)
 
 
@@ -88,6 +97,7 @@ def _parse(name: str, text: str) -> Any:
 
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
+    "compile_effort": ("full", "least"),
     "default_matmul_precision": (None, "default", "high", "highest"),
     "numpy_dtype_promotion": ("standard", "strict"),
 }

@@ -6,6 +6,7 @@ Nothing of weft is imported here, so that these tests speak also about a tree th
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import textwrap
 
@@ -28,12 +29,19 @@ HANDED = {
 }
 
 
+# Many checks ask for the same lists, and each takes a walk over the whole file to make.
+@functools.cache
 def imports(path):
-    return layers.imports_of(parse(path), module_name(path), path.name == "__init__.py")
+    return list(layers.imports_of(parse(path), module_name(path), path.name == "__init__.py"))
 
 
+@functools.cache
 def weft_imports(path):
     """(line, module of weft) for every import of weft's own modules in a file."""
+    return list(find_weft_imports(path))
+
+
+def find_weft_imports(path):
     allowed = layers.FOR_TYPE_CHECKERS.get(module_name(path))
     unseen = layers.lines_for_type_checkers(parse(path)) if allowed else set()
     for found in imports(path):
@@ -69,6 +77,17 @@ def test_imports_point_down():
             for path in FILES
             for line, needed in weft_imports(path)
             if (wrong := layers.upward(module_name(path), needed))
+        ]
+    )
+
+
+def test_imports_by_name_can_be_read():
+    report(
+        [
+            f"{relative(path)}:{line}: imports a module by a name that only running it tells"
+            for path in FILES
+            if module_name(path) not in layers.PASSED_NAMES
+            for line in layers.hidden_imports(parse(path))
         ]
     )
 
@@ -260,12 +279,57 @@ def test_relative_and_dynamic_imports_are_seen():
     assert inside.module == "weft.sharding.mesh"
 
 
+def test_tables_of_lazy_names_are_imports():
+    text = """
+        _LAZY_MODULES = {"random": "weft.random"}
+        _LAZY_NAMES = {"jit": "weft.api.jit", "grad": "weft.api.autodiff"}
+        OTHER = {"a": "weft.nn"}
+        """
+    found = layers.imports_of(tree(text), "weft")
+    assert [f.module for f in found] == ["weft.random", "weft.api.jit", "weft.api.autodiff"]
+
+
+def test_a_composed_name_imports_every_module_of_the_package():
+    text = "def __getattr__(name):\n    return importlib.import_module(f'weft.scipy.{name}')"
+    known = frozenset({"weft.scipy", "weft.scipy.fft", "weft.scipy.stats.norm", "weft.scipy.stats"})
+    (found,) = layers.imports_of(tree(text), "weft.scipy")
+    assert set(layers.targets(found, known)) == {"weft.scipy.fft", "weft.scipy.stats"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "importlib.import_module(name)",
+        "LazyModule('weft' + '.lax')",
+        "__import__(f'{package}.lax')",
+        "import_module(NAMES[name])",
+    ],
+)
+def test_an_import_by_a_name_that_cannot_be_read_is_found(text):
+    assert list(layers.hidden_imports(tree(text))) == [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import_module(_LAZY_MODULES[name])",
+        "importlib.import_module('weft.lax')",
+        "import_module(f'weft.lax.{name}')",
+        "f(name)",
+    ],
+)
+def test_an_import_by_a_name_that_can_be_read_is_allowed(text):
+    assert not list(layers.hidden_imports(tree(text)))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "def f():\n    import os",
         "x = 1\nimport os",
         "class A:\n    import os",
+        "if x:\n    def f():\n        import os",
+        "try:\n    x = 1\nfinally:\n    class A:\n        import os",
         "import os\nos.environ.setdefault('A', 'B')\nimport sys",
     ],
 )

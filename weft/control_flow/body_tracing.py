@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.arrays.array import as_array
 from weft.core.check import result_types
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
@@ -169,7 +169,8 @@ def run_compiled(
             jaxpr, primitive.name, place, in_shardings=shardings, in_layouts=layouts
         )
 
-    key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts)
+    effort = config.settings().compile_effort
+    key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts, effort)
     program = owner.derived(key, make)
     return list(run_program(program, arrays))
 

@@ -133,6 +133,7 @@ def placed_program(
             in_layouts,
             out_layouts,
             fast_compile,
+            config.settings().compile_effort,
         ),
         make,
     )

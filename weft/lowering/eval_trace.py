@@ -58,6 +58,8 @@ class EvalTrace(Trace):
             key = [x.signature for x in args]
             if params:
                 key.append(tuple(params.items()))
+            if config.effort_varies:
+                key.append(config.settings().compile_effort)
             program = primitive.eager_cache[tuple(key)]
             operands = [x._buffer for x in args]
         except (AttributeError, KeyError, TypeError):
@@ -95,6 +97,8 @@ class EvalTrace(Trace):
         key: list[Any] = [x.signature for x in arrays]
         if params:
             key.append(tuple(params.items()))
+        if config.effort_varies:
+            key.append(config.settings().compile_effort)
         try:
             program = primitive.eager_cache.get(tuple(key))
         except TypeError:  # a parameter that cannot be hashed: compiled anew each time

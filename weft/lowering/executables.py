@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft import config
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
 from weft.base import source as sources
 from weft.base.program_caches import on_clear
@@ -277,7 +278,7 @@ def compile_lowered(
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
     options = compile.CompileOptions(
         num_partitions=len(devices),
-        fast_compile=fast_compile,
+        fast_compile=fast_compile or config.settings().compile_effort == "least",
         compiler_options=compiler_options or (),
         host_callbacks=tuple(callbacks),
         brief=fast_compile or is_brief(jaxpr),

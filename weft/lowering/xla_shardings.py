@@ -143,7 +143,7 @@ class XlaSharding:
         return found
 
     def _parts(self) -> Any:
-        return native.Parts(self.kind, self.tile_shape, self.partitions, self.subgroups)
+        return native.OpShardingFields(self.kind, self.tile_shape, self.partitions, self.subgroups)
 
 
 @api_boundary

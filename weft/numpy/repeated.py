@@ -61,6 +61,8 @@ class WatchedTrace(EvalTrace):
         key: list[Any] = [x.signature for x in arrays]
         if params:
             key.append(tuple(params.items()))
+        if config.effort_varies:
+            key.append(config.settings().compile_effort)
         # There is none for what Python evaluates.
         self.note(primitive.eager_cache.get(tuple(key)), arrays, out)
         return out

@@ -183,7 +183,7 @@ class ProfileOptions:
     advanced_configuration: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-class _State:
+class _RunningTrace:
     """The profile that is being taken in this process; there can be one only."""
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ class _State:
         self.server: Any = None
 
 
-_state = _State()
+_state = _RunningTrace()
 
 
 @api_boundary

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import config
 from weft.arrays.array import (
     Array,
     array_of,
@@ -273,7 +274,8 @@ class BlockTrace(Trace):
         free: tuple[bool, ...] = ()
         if self.manual.explicit:
             free = tuple(x.constant is not None for x in tracers)
-        key = (self.manual, types, free, layouts, tuple(params.items()))
+        effort = config.effort_varies and config.settings().compile_effort
+        key = (self.manual, types, free, layouts, tuple(params.items()), effort)
         if primitive.memoise:
             cache = primitive.eager_cache
         else:

@@ -16,7 +16,7 @@ from weft.testing import derivative_properties as derivatives
 from weft.testing import embedding_properties as embedding
 from weft.testing import mapping_properties as mapping
 from weft.testing import value_properties as values
-from weft.testing.primitive_application import Application, Skipped, application
+from weft.testing.primitive_application import PrimitiveApplication, Skipped, application
 from weft.testing.report import Check, Example, Report
 
 __all__ = ["PROPERTIES", "Property", "check_primitive", "rule_sources"]
@@ -27,7 +27,7 @@ class Property:
     """A property of a rule, and the rules without which it cannot be checked."""
 
     rule: str
-    check: Callable[[Application], None]
+    check: Callable[[PrimitiveApplication], None]
     needs: tuple[str, ...] = ()
 
     @property
@@ -154,7 +154,7 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
     cases = list(_examples(primitive, examples))
     sources = rule_sources(primitive)
     wrong: dict[str, str] = {}
-    made: dict[int, Application] = {}
+    made: dict[int, PrimitiveApplication] = {}
     checks = []
     for prop in PROPERTIES:
         check = _run(prop, primitive, cases, made, sources, wrong)
@@ -199,7 +199,7 @@ def _run(
     prop: Property,
     primitive: Primitive,
     examples: list[Example],
-    made: dict[int, Application],
+    made: dict[int, PrimitiveApplication],
     sources: dict[str, str],
     wrong: dict[str, str],
 ) -> Check:

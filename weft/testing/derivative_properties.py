@@ -17,7 +17,7 @@ from weft.api.autodiff import jvp, linear_transpose, vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.core.types import type_of
 from weft.errors import MissingRuleError, WeftTypeError
-from weft.testing.primitive_application import Application, Skipped, converted, random_like
+from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted, random_like
 
 __all__ = [
     "declared_linear",
@@ -37,7 +37,7 @@ _NARROW = {"float16": 0.1, "bfloat16": 0.25, "float32": 1e-2}
 # ---- first and second derivatives --------------------------------------------------------------
 
 
-def finite_differences(case: Application) -> None:
+def finite_differences(case: PrimitiveApplication) -> None:
     """The jvp gives the results, and tangents that agree with finite differences."""
     case.smooth()
     for one in case.variants():
@@ -51,7 +51,7 @@ def finite_differences(case: Application) -> None:
             testing.check_jvp(one.restricted(some), [one.double[i] for i in some])
 
 
-def _all(case: Application, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
+def _all(case: PrimitiveApplication, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
     full = list(case.double)
     for i, x in zip(places, values, strict=True):
         full[i] = x
@@ -66,7 +66,7 @@ def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(found))
 
 
-def linearized(case: Application) -> None:
+def linearized(case: PrimitiveApplication) -> None:
     """linearize gives the results and the tangents that jvp gives."""
     case.smooth()
     for one in case.variants():
@@ -74,7 +74,7 @@ def linearized(case: Application) -> None:
             testing.check_linearize(one.restricted(some), [one.double[i] for i in some])
 
 
-def transposed(case: Application) -> None:
+def transposed(case: PrimitiveApplication) -> None:
     """Reverse mode is the transpose of forward mode, of all results and of each alone."""
     case.smooth(mode="rev")
     for one in case.variants():
@@ -86,7 +86,7 @@ def transposed(case: Application) -> None:
             testing.check_vjp(lambda *ys, k=k, f=whole: f(*ys)[k], xs)
 
 
-def second_derivatives(case: Application) -> None:
+def second_derivatives(case: PrimitiveApplication) -> None:
     """The derivatives of the derivatives, in every combination of modes."""
     case.smooth(order=2)
     narrow = [x for x in case.double if type_of(x).dtype in (dtypes.float16, dtypes.bfloat16)]
@@ -97,7 +97,7 @@ def second_derivatives(case: Application) -> None:
         testing.check_grads(one.restricted(one.inexact), xs, order=2, modes=case.example.modes)
 
 
-def low_precision(case: Application) -> None:
+def low_precision(case: PrimitiveApplication) -> None:
     """In narrower dtypes derivatives have the dtypes of their values, and are those of double
     precision but for rounding."""
     case.smooth()
@@ -116,11 +116,11 @@ def low_precision(case: Application) -> None:
             _compare(name, got[name], wanted[name])
 
 
-def _is_complex(case: Application) -> bool:
+def _is_complex(case: PrimitiveApplication) -> bool:
     return any(type_of(case.double[i]).dtype in dtypes.COMPLEX for i in case.inexact)
 
 
-def _derivatives(case: Application, given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _derivatives(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """For each dtype values, tangents and cotangents."""
     places = case.inexact
     found = {}
@@ -169,7 +169,7 @@ def _near(got: Sequence[Any], wanted: Sequence[Any], limit: float) -> bool:
     return True
 
 
-def forward_effects(case: Application) -> None:
+def forward_effects(case: PrimitiveApplication) -> None:
     """The derivative has the effects that the application has."""
     wanted = case.program().effects
     if not wanted:
@@ -187,7 +187,7 @@ def forward_effects(case: Application) -> None:
 # ---- linearity ---------------------------------------------------------------------------------
 
 
-def declared_linear(case: Application) -> None:
+def declared_linear(case: PrimitiveApplication) -> None:
     """The primitive is linear in the operands that are declared so."""
     groups = getattr(case.primitive, "linear", ())
     if not groups:
@@ -199,7 +199,7 @@ def declared_linear(case: Application) -> None:
         )
 
 
-def _everything(case: Application, places: Sequence[int]) -> Callable[..., list[Any]]:
+def _everything(case: PrimitiveApplication, places: Sequence[int]) -> Callable[..., list[Any]]:
     return lambda *xs: _all(case, places, xs)
 
 
@@ -223,7 +223,7 @@ def _is_linear(function: Callable[..., list[Any]], args: Sequence[Any]) -> bool:
     return True
 
 
-def transpose_rule(case: Application) -> None:
+def transpose_rule(case: PrimitiveApplication) -> None:
     """Where the primitive is linear in operands, its own transpose rule is the adjoint map."""
     groups = [tuple(group) for group in getattr(case.primitive, "linear", ())]
     declared = set(groups)
@@ -242,7 +242,7 @@ def transpose_rule(case: Application) -> None:
         raise Skipped("it is linear in no operand")
 
 
-def _adjoint(case: Application, group: tuple[int, ...], declared: bool) -> str:
+def _adjoint(case: PrimitiveApplication, group: tuple[int, ...], declared: bool) -> str:
     """Checks the transpose rule in some operands: "checked", "without" a rule, or "other" where
     the primitive is not linear in them, or the rule does not claim them."""
     function, xs = _everything(case, group), [case.double[i] for i in group]

@@ -20,7 +20,7 @@ from weft.runtime.client import devices
 from weft.sharding import PartitionSpec
 from weft.spmd.shard_map import shard_map
 from weft.testing.primitive_application import (
-    Application,
+    PrimitiveApplication,
     Skipped,
     assert_same,
     derivatives,
@@ -35,7 +35,7 @@ __all__ = ["in_checkpoint", "in_cond", "in_scan", "in_shard_map", "varies"]
 _DEVICES = 2
 
 
-def in_scan(case: Application) -> None:
+def in_scan(case: PrimitiveApplication) -> None:
     """In a loop, values and derivatives are those of a Python loop."""
     case.numbers()
     if not case.args:
@@ -48,11 +48,11 @@ def in_scan(case: Application) -> None:
     assert_same(derivatives(case, looped, rows_of(case)), wanted)
 
 
-def _alone(case: Application) -> Any:
+def _alone(case: PrimitiveApplication) -> Any:
     return case.once("alone", lambda: derivatives(case, case.call, case.double))
 
 
-def in_cond(case: Application) -> None:
+def in_cond(case: PrimitiveApplication) -> None:
     """In a branch of a conditional, values and derivatives are those outside of one."""
 
     def branch(*args: Any) -> list[Any]:
@@ -66,7 +66,7 @@ def in_cond(case: Application) -> None:
     assert_same(derivatives(case, lambda *args: chosen(np.True_, *args), case.double), _alone(case))
 
 
-def in_checkpoint(case: Application) -> None:
+def in_checkpoint(case: PrimitiveApplication) -> None:
     """Computed again in the backward pass, values and derivatives stay the same."""
     case.numbers()
     assert_same(derivatives(case, checkpoint(case.call), case.double), _alone(case))
@@ -75,7 +75,7 @@ def in_checkpoint(case: Application) -> None:
 # ---- several devices ---------------------------------------------------------------------------
 
 
-def _mesh(case: Application) -> Any:
+def _mesh(case: PrimitiveApplication) -> Any:
     case.numbers()
     if len(devices()) < _DEVICES:
         raise Skipped("there is one device; set WEFT_NUM_CPU_DEVICES=8")
@@ -91,7 +91,7 @@ def _own(xs: Sequence[Any], varying: Sequence[bool]) -> list[Any]:
     ]
 
 
-def varies(case: Application) -> None:
+def varies(case: PrimitiveApplication) -> None:
     """Where devices compute different results, the type rule says that the results vary."""
     mesh = _mesh(case)
     rows = stacked(case.args, _DEVICES)
@@ -111,7 +111,7 @@ def varies(case: Application) -> None:
     jit(shard_map(block, mesh=mesh, in_specs=spec, out_specs=spec)).lower(*rows)
 
 
-def in_shard_map(case: Application) -> None:
+def in_shard_map(case: PrimitiveApplication) -> None:
     """On several devices, with operands that vary and others that do not, values and derivatives
     are those of a loop over the devices."""
     mesh = _mesh(case)

@@ -15,7 +15,7 @@ from weft.api.vmap import vmap
 from weft.core.effects import any_ordered
 from weft.core.types import type_of
 from weft.testing.primitive_application import (
-    Application,
+    PrimitiveApplication,
     Skipped,
     assert_same,
     bound,
@@ -42,7 +42,7 @@ Axes = tuple[int | None, ...]
 # ---- values ------------------------------------------------------------------------------------
 
 
-def mapped(case: Application) -> None:
+def mapped(case: PrimitiveApplication) -> None:
     """vmap over every choice of operands and axes gives what a loop gives."""
     case.numbers()
     if not case.args:
@@ -54,7 +54,7 @@ def mapped(case: Application) -> None:
     testing.check_jit(everything, [testing.exact_array(row) for row in rows])
 
 
-def mapped_over_nothing(case: Application) -> None:
+def mapped_over_nothing(case: PrimitiveApplication) -> None:
     """vmap over an axis of length 0 gives results of length 0."""
     case.numbers()
     wanted = case.program().out_types
@@ -78,7 +78,7 @@ def _empty(x: Any, axis: int) -> Any:
     return testing.exact_array(np.zeros(shape, of.dtype))
 
 
-def mapped_effects(case: Application) -> None:
+def mapped_effects(case: PrimitiveApplication) -> None:
     """What is mapped has the effects that the application has."""
     effects = case.program().effects
     if not effects:
@@ -156,7 +156,7 @@ def _choices(args: Sequence[Any], limit: int) -> list[Axes]:
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def mapped_forward(case: Application) -> None:
+def mapped_forward(case: PrimitiveApplication) -> None:
     """vmap of the jvp gives what a loop gives."""
     places = case.smooth()
     case.numbers()
@@ -170,7 +170,7 @@ def mapped_forward(case: Application) -> None:
     check_mapped(function, [*case.double, *tangents], 3, 6)
 
 
-def mapped_reverse(case: Application) -> None:
+def mapped_reverse(case: PrimitiveApplication) -> None:
     """vmap of the vjp gives what a loop gives."""
     places = case.smooth(mode="rev")
     case.numbers()
@@ -185,7 +185,7 @@ def mapped_reverse(case: Application) -> None:
     check_mapped(function, [*case.double, *(random_like(x, 9) for x in outs)], 3, 6)
 
 
-def forward_of_mapped(case: Application) -> None:
+def forward_of_mapped(case: PrimitiveApplication) -> None:
     """The derivatives of the vmap are those of a loop."""
     case.smooth()
     case.numbers()

@@ -20,7 +20,7 @@ from weft.ops.structural.shape import reshape
 from weft.testing.report import Example
 
 __all__ = [
-    "Application",
+    "PrimitiveApplication",
     "Skipped",
     "application",
     "assert_same",
@@ -46,7 +46,7 @@ class Skipped(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Application:
+class PrimitiveApplication:
     """A primitive with operands (arrays) and parameters; `double`: the same in double precision.
 
     `known` keeps what several properties compute alike.
@@ -117,11 +117,11 @@ class Application:
         if any(dtypes.is_extended(t.dtype) for t in self.program().out_types):
             raise Skipped("a result holds random keys, which NumPy cannot stack")
 
-    def variants(self) -> list[Application]:
+    def variants(self) -> list[PrimitiveApplication]:
         """The application in double precision, and in complex numbers where it takes them."""
         return self.once("variants", self._variants)
 
-    def _variants(self) -> list[Application]:
+    def _variants(self) -> list[PrimitiveApplication]:
         if not self.inexact or any(type_of(x).dtype in dtypes.COMPLEX for x in self.double):
             return [self]
         complex_ = converted(self.double, dtypes.complex128, imaginary=True)
@@ -147,10 +147,10 @@ class Application:
         return function
 
 
-def application(primitive: Any, example: Example) -> Application:
+def application(primitive: Any, example: Example) -> PrimitiveApplication:
     """An application to an example's operands."""
     arrays = tuple(as_array(user_value(x)) for x in example.args)
-    found = Application(primitive, arrays, dict(example.params), arrays, example)
+    found = PrimitiveApplication(primitive, arrays, dict(example.params), arrays, example)
     wide = converted(arrays, None)
     return dataclasses.replace(found, double=wide) if found.takes(wide) else found
 
@@ -211,7 +211,7 @@ def stacked(args: Sequence[Any], size: int) -> list[Any]:
     return found
 
 
-def rows_of(case: Application) -> list[Any]:
+def rows_of(case: PrimitiveApplication) -> list[Any]:
     """Three variations of the operands in double precision, stacked."""
     return case.once("rows", lambda: stacked(case.double, 3))
 
@@ -235,7 +235,9 @@ def stack(rows: Sequence[Any]) -> Any:
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def derivatives(case: Application, function: Callable[..., list[Any]], args: Sequence[Any]) -> Any:
+def derivatives(
+    case: PrimitiveApplication, function: Callable[..., list[Any]], args: Sequence[Any]
+) -> Any:
     """The values, the jvp and the vjp of a function of such operands as those of the application.
 
     Not in one compiled program: XLA takes its time per loop that it emits, and single operations,

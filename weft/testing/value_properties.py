@@ -16,7 +16,7 @@ from weft.core.jaxpr import eval_jaxpr
 from weft.core.types import type_of
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.testing.primitive_application import Application, Skipped, converted
+from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted
 
 __all__ = [
     "body",
@@ -39,7 +39,7 @@ _SWEEP = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128"
 # ---- types -------------------------------------------------------------------------------------
 
 
-def parameters(case: Application) -> None:
+def parameters(case: PrimitiveApplication) -> None:
     """Parameters can be hashed, equal themselves, and survive pickling."""
     for name, value in case.params.items():
         try:
@@ -56,7 +56,7 @@ def parameters(case: Application) -> None:
         assert pickle.loads(text) == value, f"the parameter {name} changes when it is pickled"
 
 
-def result_types(case: Application) -> None:
+def result_types(case: PrimitiveApplication) -> None:
     """What is computed has the types that the type rule says, each time it is asked."""
     first = [t.strong() for t in case.program().out_types]
     again = [t.strong() for t in case.program().out_types]
@@ -72,7 +72,7 @@ def result_types(case: Application) -> None:
             )
 
 
-def weak_types(case: Application) -> None:
+def weak_types(case: PrimitiveApplication) -> None:
     """Shapes and dtypes of results are the same where operands come from Python numbers."""
     wanted = [t.strong() for t in case.program().out_types]
     types = [type_of(x).strong() for x in case.args]
@@ -85,7 +85,7 @@ def weak_types(case: Application) -> None:
         assert got == wanted, f"{got} of operands {given}, and {wanted} where none is weak"
 
 
-def settings(case: Application) -> None:
+def settings(case: PrimitiveApplication) -> None:
     """The types of results depend on operands and parameters, and not on a setting."""
     found = []
     for wide in (False, True):
@@ -96,7 +96,7 @@ def settings(case: Application) -> None:
         jit(lambda *xs: case.call(*xs))(*case.args)
 
 
-def printable(case: Application) -> None:
+def printable(case: PrimitiveApplication) -> None:
     """Two recordings of one application read the same."""
     first, second = (str(make_jaxpr(case.call)(*case.args)) for _ in range(2))
     assert first == second, f"recorded twice, it reads\n{first}\nand\n{second}"
@@ -105,7 +105,7 @@ def printable(case: Application) -> None:
 # ---- lowerings ---------------------------------------------------------------------------------
 
 
-def deterministic(case: Application) -> None:
+def deterministic(case: PrimitiveApplication) -> None:
     """Lowered twice, it is the same program; evaluated twice, it gives the same bits."""
     first, second = (jit(lambda *xs: case.call(*xs)).lower(*case.args).as_text() for _ in range(2))
     assert first == second, f"lowered twice, it is\n{first}\nand\n{second}"
@@ -114,7 +114,7 @@ def deterministic(case: Application) -> None:
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b), "two evaluations differ")
 
 
-def expected(case: Application) -> None:
+def expected(case: PrimitiveApplication) -> None:
     """The results are those that the example gives."""
     wanted = case.example.wanted
     if wanted is None:
@@ -129,7 +129,7 @@ def expected(case: Application) -> None:
         testing.assert_close(out, testing.exact_array(host.astype(of.dtype)), what="the result")
 
 
-def jitted(case: Application) -> None:
+def jitted(case: PrimitiveApplication) -> None:
     """A compiled program computes what the evaluation of one operation computes."""
     if any(dtypes.is_extended(t.dtype) for t in case.program().out_types):
         raise Skipped("a result holds random keys")
@@ -138,7 +138,7 @@ def jitted(case: Application) -> None:
     testing.assert_close(inside, [case.call(*case.args)] * 2, what="two applications in a program")
 
 
-def body(case: Application) -> None:
+def body(case: PrimitiveApplication) -> None:
     """The given lowering computes what the body computes."""
     function = getattr(case.primitive, "body", None)
     if function is None or "lowering" in case.primitive.derived:
@@ -149,7 +149,7 @@ def body(case: Application) -> None:
     testing.assert_close(case.call(*case.args), wanted, what="the lowering and the body")
 
 
-def sweep(case: Application) -> None:
+def sweep(case: PrimitiveApplication) -> None:
     """In every dtype that the type rule takes, what is computed has the types that it says."""
     if not any(type_of(x).dtype in dtypes.INEXACT for x in case.args):
         raise Skipped("no operand is inexact")
@@ -163,7 +163,7 @@ def sweep(case: Application) -> None:
         raise
 
 
-def _compute(case: Application, given: Mapping[str, Sequence[Any]]) -> None:
+def _compute(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> None:
     """Raises AssertionError where the results for operands of some dtype have other types."""
     found = jit(lambda every: {name: case.call(*args) for name, args in every.items()})(given)
     for name, outs in found.items():
@@ -179,7 +179,7 @@ def _compute(case: Application, given: Mapping[str, Sequence[Any]]) -> None:
 # ---- programs ----------------------------------------------------------------------------------
 
 
-def dead_code(case: Application) -> None:
+def dead_code(case: PrimitiveApplication) -> None:
     """What nobody reads is dropped unless it has effects, and what is read stays right."""
     case.numbers()
     program = case.program()
@@ -197,7 +197,7 @@ def dead_code(case: Application) -> None:
         testing.assert_close(eval_jaxpr(smaller, (), *values), wanted, what=f"results {used}")
 
 
-def split(case: Application) -> None:
+def split(case: PrimitiveApplication) -> None:
     """A program split by which operands are known computes what the whole program computes."""
     case.numbers()
     program = case.program()

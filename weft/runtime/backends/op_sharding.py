@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import hlo_library
 
-__all__ = ["Parts", "make", "parse", "parts", "proto", "text"]
+__all__ = ["OpShardingFields", "make", "parse", "parts", "proto", "text"]
 
 _Type: Any = hlo_library.OpSharding.Type
 _SUBGROUPS = {
@@ -25,7 +25,7 @@ _SUBGROUPS = {
 _NAMES = {value: name for name, value in _SUBGROUPS.items()}
 
 
-class Parts(NamedTuple):
+class OpShardingFields(NamedTuple):
     """What XLA says: of which kind, and where it is tiled the tile assignment, row by row."""
 
     kind: str
@@ -52,23 +52,25 @@ def parse(source: str | bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
-def parts(found: Any) -> Parts:
+def parts(found: Any) -> OpShardingFields:
     """A sharding taken apart. Raises ValueError for one of several values (a tuple)."""
     if found.tuple_elements():
         raise ValueError("it says how several values are split")
     for kind in ("replicated", "manual", "unknown", "unreduced"):
         if getattr(found, f"is_{kind}")():
-            return Parts(kind, (), (), ())
+            return OpShardingFields(kind, (), (), ())
     numbers = tuple(map(int, found.tile_assignment_devices()))
     if found.is_maximal():
-        return Parts("maximal", (), numbers, ())
+        return OpShardingFields("maximal", (), numbers, ())
     groups = tuple(_NAMES[group] for group in found.subgroup_types())
     if not groups and found.replicate_on_last_tile_dim():
         groups = ("replicated",)
-    return Parts("tiled", tuple(map(int, found.tile_assignment_dimensions())), numbers, groups)
+    return OpShardingFields(
+        "tiled", tuple(map(int, found.tile_assignment_dimensions())), numbers, groups
+    )
 
 
-def make(wanted: Parts) -> Any:
+def make(wanted: OpShardingFields) -> Any:
     """The sharding with these parts."""
     sharding = hlo_library.HloSharding
     if wanted.kind == "replicated":

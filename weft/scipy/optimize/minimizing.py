@@ -54,7 +54,7 @@ class OptimizeResults(NamedTuple):
     nit: Array
 
 
-class _State(NamedTuple):
+class _Iterate(NamedTuple):
     x: Any
     value: Any
     gradient: Any
@@ -93,10 +93,10 @@ def _bfgs(
 ) -> OptimizeResults:
     value, gradient = evaluate(x0)
 
-    def unfinished(state: _State) -> Any:
+    def unfinished(state: _Iterate) -> Any:
         return state.status == _RUNNING
 
-    def step(state: _State) -> _State:
+    def step(state: _Iterate) -> _Iterate:
         direction = -jnp.matmul(state.inverse, state.gradient, precision="highest")
         slope = jnp.vdot(state.gradient, direction, precision="highest")
 
@@ -117,12 +117,12 @@ def _bfgs(
         status = jnp.where(small, 0, status)
         inverse = jnp.where(moved, _updated(state.inverse, s, y), state.inverse)
         count = state.evaluations + found.evaluations
-        return _State(x, best.value, best.gradient, inverse, count, iterations, status)
+        return _Iterate(x, best.value, best.gradient, inverse, count, iterations, status)
 
     status = jnp.where(_size(gradient, norm) <= gtol, 0, 1 if maxiter <= 0 else _RUNNING)
     status = jnp.where(jnp.isfinite(value), status, 2)
     one = jnp.eye(x0.shape[0], dtype=x0.dtype)
-    end = while_loop(unfinished, step, _State(x0, value, gradient, one, 1, 0, status))
+    end = while_loop(unfinished, step, _Iterate(x0, value, gradient, one, 1, 0, status))
     return OptimizeResults(
         end.x,
         end.status == 0,
