@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from weft.core.primitive import Primitive
 
@@ -29,8 +29,7 @@ _HOMES = (
 )
 
 
-@functools.cache
-def _by_name() -> dict[str, Primitive]:
+def _found() -> dict[str, Primitive]:
     """Every primitive that a module of weft names."""
     for home in _HOMES:
         inside = getattr(importlib.import_module(home), "__path__", ())
@@ -61,36 +60,41 @@ class BuiltinPrimitives(Mapping[str, Primitive]):
     True
     """
 
-    __slots__ = ()
+    __slots__ = ("_by_name",)
+
+    _by_name: dict[str, Primitive]
 
     def __getitem__(self, name: str) -> Primitive:
         try:
-            return _by_name()[name]
+            return self._by_name[name]
         except KeyError:
             raise KeyError(self._unknown(name)) from None
 
-    def __getattr__(self, attribute: str) -> Primitive:
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute == "_by_name":
+            self._by_name = _found()
+            return self._by_name
         if attribute.startswith("_"):
-            raise AttributeError(attribute)  # of an instance that is being made
+            raise AttributeError(attribute)
         name = attribute.removesuffix("_p")
-        if name == attribute or name not in _by_name():
+        if name == attribute or name not in self._by_name:
             raise AttributeError(self._unknown(name))
-        return _by_name()[name]
+        return self._by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_by_name())
+        return iter(self._by_name)
 
     def __len__(self) -> int:
-        return len(_by_name())
+        return len(self._by_name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(f"{name}_p" for name in _by_name())})
+        return sorted({*super().__dir__(), *(f"{name}_p" for name in self._by_name)})
 
     def __repr__(self) -> str:
         return f"<the {len(self)} primitives of weft>"
 
     def _unknown(self, name: str) -> str:
-        close = difflib.get_close_matches(name, _by_name(), 3)
+        close = difflib.get_close_matches(name, self._by_name, 3)
         alike = f"; there are {', '.join(close)}" if close else ""
         return f"weft has no primitive named {name!r}{alike}"
 
