@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 from weft.extend.core import primitives
-from weft.testing.check_primitive import rule_sources
+from weft.testing.check_primitive import COLUMNS, rule_sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "extending" / "matrix.md"
@@ -29,18 +29,6 @@ must satisfy is told in [rules.md](rules.md).
 
 """
 
-COLUMNS = {
-    "type": "type",
-    "lowering": "lowering",
-    "evaluation": "evaluation",
-    "jvp": "jvp",
-    "linearize": "linearize",
-    "transpose": "transpose",
-    "vmap": "vmap",
-    "partial evaluation": "partial evaluation",
-    "dead-code elimination": "dead code",
-}
-
 
 def cell(source: str) -> str:
     """How one entry is shown."""
@@ -51,10 +39,10 @@ def cell(source: str) -> str:
 
 def page() -> str:
     """The page: a row per primitive, by name."""
-    lines = [f"| primitive | {' | '.join(COLUMNS.values())} |", f"|---|{'---|' * len(COLUMNS)}"]
+    lines = [f"| primitive | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
     for name in sorted(primitives):
         sources = rule_sources(primitives[name])
-        cells = " | ".join(cell(sources[kind]) for kind in COLUMNS)
+        cells = " | ".join(cell(sources[table.kind]) for table in COLUMNS.values())
         lines.append(f"| `{name}` | {cells} |")
     return HEAD + "\n".join(lines) + "\n"
 

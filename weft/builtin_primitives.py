@@ -3,88 +3,47 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from typing import Any
 
-from weft.callbacks import primitives as callbacks
-from weft.control_flow import (
-    checkpoint,
-    checkpoint_policies,
-    cond,
-    jit_primitive,
-    linear_solve,
-    reduction,
-    scan,
-    while_loop,
-)
 from weft.core.primitive import Primitive
-from weft.custom_derivatives import custom_jvp, custom_vjp, pullback
-from weft.dispatch import debug_nans
-from weft.export import call_exported
-from weft.ffi import call
-from weft.ops.collectives import all_reduce, invariant, movement, permutation
-from weft.ops.elementwise import (
-    arithmetic,
-    bits,
-    convert,
-    densities,
-    divisors,
-    elementary,
-    logarithms,
-    powers,
-    regularized,
-    rounding,
-    selection,
-    special,
-    stable_sums,
-)
-from weft.ops.elementwise import complex as complex_numbers
-from weft.ops.indexing import creation, dynamic_slicing, gather, scatter, slicing
-from weft.ops.linalg import (
-    cholesky,
-    eig,
-    eigh,
-    householder,
-    lu,
-    qr,
-    schur,
-    svd,
-    triangular_solve,
-    tridiagonal,
-)
-from weft.ops.products import convolution, dot, fft
-from weft.ops.reductions import argreduce, cumulative, reduce, sorting, window
-from weft.ops.structural import (
-    constants,
-    extended_dtypes,
-    joining,
-    layout_constraint,
-    shape,
-    sharding_constraint,
-    tangents,
-)
-from weft.random import key_reuse, philox, threefry
-from weft.random.gamma import random_gamma_p
-from weft.scipy.special import bessel, entropies, error_functions, gammas, hypergeometric, integrals
-from weft.spmd import eager, shard_map_primitive
 
 __all__ = ["BuiltinPrimitives", "primitives"]
 
-_MODULES: tuple[ModuleType, ...] = (
-    argreduce, arithmetic, bessel, bits, eager, call_exported, callbacks, debug_nans,
-    checkpoint_policies, cholesky, invariant, movement,
-    permutation, all_reduce, complex_numbers, cond, constants, convert, convolution,
-    creation, cumulative, custom_jvp, pullback, custom_vjp, densities, divisors, dot,
-    dynamic_slicing,
-    eig, eigh, elementary, entropies, error_functions, extended_dtypes, fft, call, gammas, gather,
-    householder, hypergeometric, integrals, jit_primitive, joining, key_reuse, layout_constraint,
-    linear_solve, logarithms, lu, philox, powers, qr, reduce, reduction, regularized, checkpoint,
-    rounding, scan,
-    scatter, schur,
-    selection, shape, shard_map_primitive, sharding_constraint, slicing, sorting, special,
-    stable_sums, svd,
-    tangents, threefry, triangular_solve, tridiagonal, while_loop, window,
-)  # fmt: skip
+# The modules and packages that make primitives. They are imported when someone asks for primitives
+# by name: some are not needed, and so not imported, before an operation of theirs is used.
+_HOMES = (
+    "weft.callbacks.primitives",
+    "weft.control_flow",
+    "weft.custom_derivatives",
+    "weft.dispatch.debug_nans",
+    "weft.export.call_exported",
+    "weft.ffi.call",
+    "weft.ops",
+    "weft.random",
+    "weft.scipy.special",
+    "weft.spmd",
+)
+
+
+def _found() -> dict[str, Primitive]:
+    """Every primitive that a module of weft names."""
+    for home in _HOMES:
+        inside = getattr(importlib.import_module(home), "__path__", ())
+        for found in pkgutil.walk_packages(inside, f"{home}."):
+            importlib.import_module(found.name)
+    # Primitives are looked for in modules, since those from outside are made by the same functions.
+    made = {
+        value.name: value
+        for name, module in sorted(sys.modules.items())
+        if name.startswith(_HOMES)
+        for value in vars(module).values()
+        if isinstance(value, Primitive)
+    }
+    return dict(sorted(made.items()))
 
 
 class BuiltinPrimitives(Mapping[str, Primitive]):
@@ -103,15 +62,7 @@ class BuiltinPrimitives(Mapping[str, Primitive]):
 
     __slots__ = ("_by_name",)
 
-    def __init__(self) -> None:
-        found = {
-            value.name: value
-            for module in _MODULES
-            for value in vars(module).values()
-            if isinstance(value, Primitive)
-        }
-        found[random_gamma_p.name] = random_gamma_p  # Its module has the name of a function.
-        self._by_name = dict(sorted(found.items()))
+    _by_name: dict[str, Primitive]
 
     def __getitem__(self, name: str) -> Primitive:
         try:
@@ -119,9 +70,12 @@ class BuiltinPrimitives(Mapping[str, Primitive]):
         except KeyError:
             raise KeyError(self._unknown(name)) from None
 
-    def __getattr__(self, attribute: str) -> Primitive:
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute == "_by_name":
+            self._by_name = _found()
+            return self._by_name
         if attribute.startswith("_"):
-            raise AttributeError(attribute)  # of an instance that is being made
+            raise AttributeError(attribute)
         name = attribute.removesuffix("_p")
         if name == attribute or name not in self._by_name:
             raise AttributeError(self._unknown(name))

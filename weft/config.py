@@ -39,7 +39,8 @@ class Settings:
     full_traceback: bool = False
     # Explanations of retracing go to the log only for those who look for them.
     explain_cache_misses: bool = False
-    # Checking every traced program costs time; weft's own tests turn it on.
+    # Checking every traced program costs time; weft's own tests turn it on. The results of weft's
+    # own rules are checked too where it is on when they are registered: when weft is imported.
     check_jaxprs: bool = False
     # How many bits a matrix product keeps is a trade of speed against accuracy.
     default_matmul_precision: str | None = None

@@ -22,7 +22,7 @@ from weft.control_flow.loop_parts import marked, stacked_type
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, Literal, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
@@ -30,7 +30,7 @@ from weft.errors import Fix, JaxprError, WeftTypeError, WeftValueError, api_boun
 from weft.interpreters.dce import dce_equations, dce_jaxpr, silenced_equation
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import retype_program
 from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter

@@ -23,7 +23,7 @@ from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import checked
-from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
@@ -38,7 +38,7 @@ from weft.errors import (
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import fit, widened
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter
 from weft.interpreters.transpose import transpose_jaxpr

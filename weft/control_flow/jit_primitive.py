@@ -13,7 +13,7 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array, as_array
 from weft.core import rules
-from weft.core.jaxpr import Equation, Jaxpr, Var
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType
@@ -21,7 +21,7 @@ from weft.errors import JaxprError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import retype_program
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter
 from weft.interpreters.transpose import transpose_jaxpr

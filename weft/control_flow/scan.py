@@ -29,7 +29,7 @@ from weft.control_flow.loop_parts import (
 from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked
-from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
@@ -37,7 +37,7 @@ from weft.errors import JaxprError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import fit, widened
 from weft.interpreters.symbolic_zeros import scatter
 from weft.interpreters.transpose import transpose_jaxpr

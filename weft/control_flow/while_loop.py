@@ -32,7 +32,7 @@ from weft.control_flow.scan import same_array
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import checked
-from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Zero
 from weft.core.trace import Tracer
@@ -47,7 +47,7 @@ from weft.errors import (
 )
 from weft.interpreters.dce import dce_jaxpr, silenced
 from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import fit, widened
 from weft.interpreters.staging import function_name
 from weft.interpreters.symbolic_zeros import scatter

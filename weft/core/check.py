@@ -1,5 +1,5 @@
-"""The type checker of programs: every variable bound once and before use, every equation's results
-of the types that its primitive's type rule gives.
+"""The type checker of jaxprs: every variable bound once and before use, every equation's results of
+the types that its primitive's type rule gives. The results of rules are checked in `rule_results`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from weft.base import source as sources
 from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
+from weft.core.rule_results import CHECKS
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 
 __all__ = ["check_jaxpr", "checked", "equally_varying", "result_types"]
 
 _CACHE_LIMIT = 4096
+# Here, because no rule is asked of a primitive without this module: the checks need jaxprs, whose
+# equations need the tables.
+for _table, _check in CHECKS:
+    _table.check = _check
 
 
 def result_types(

@@ -7,6 +7,7 @@ those inputs along.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import string
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ __all__ = [
     "Equation",
     "Jaxpr",
     "Literal",
+    "SplitEquation",
     "Var",
     "check_marks",
     "eval_jaxpr",
@@ -99,6 +101,21 @@ class Equation:
         """The same equation with some fields changed; its effects are those of the new one."""
         fields = {name: getattr(self, name) for name in Equation.__slots__ if name != "effects"}
         return Equation(**(fields | changes))
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitEquation:
+    """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
+
+    Either part may be None where nothing is left of it; `unknown_out` marks the results that only
+    `unknown` computes. What `before` computes from known values comes before `known`.
+    """
+
+    known: Equation | None
+    unknown: Equation | None
+    unknown_out: tuple[bool, ...]
+    residuals: Sequence[Var]
+    before: Sequence[Equation] = ()
 
 
 class Jaxpr:

@@ -9,7 +9,6 @@ from weft.base.program_caches import holds_programs
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
 from weft.core.parameter_keys import ParameterCache
-from weft.core.rule_results import checked_impl, checked_type_rule
 from weft.core.trace import bottom_trace, current_variable
 from weft.errors import Fix, WeftTypeError
 
@@ -84,12 +83,11 @@ class Primitive:
 
     def def_impl(self, function: Rule) -> Rule:
         """Evaluates the primitive by a Python function instead of compiling it."""
-        rules.impl.register(self, checked_impl(self, function))
-        return function
+        return rules.register_from_outside(rules.impl, self, function)
 
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the type rule: from operand types and parameters to the result type (or types)."""
-        rules.type_rule.register(self, checked_type_rule(self, rule))
+        rules.register_from_outside(rules.type_rule, self, rule)
         self.type_cache, self.eager_cache = ParameterCache(), ParameterCache()
         return rule
 

@@ -1,164 +1,40 @@
-"""What a rule answered, looked at before anything is built on it.
+"""What a rule of each kind must return: looked at before anything is built on it.
 
-Rules that are registered from outside are wrapped in one of these checks, which name the primitive,
-the rule and what is wrong with its answer. weft's own rules stand in the tables as they are, so
-that nothing is paid for them.
+`CHECKS` has one check per kind of rule, `check(rule, found, *args, **params)`, which returns what
+was found or raises JaxprError with the primitive, the rule and what is wrong. Rules from outside
+are always checked; weft's own only where jaxprs are, so that nothing is paid for it otherwise.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.base import source as sources
 from weft.core import rules
-from weft.core.rules import LinearOperand, Zero
-from weft.core.trace import Tracer
+from weft.core.effects import Effect
+from weft.core.jaxpr import Equation, Literal, SplitEquation, Var
+from weft.core.rules import AxisData, LinearOperand, NamedRule, Zero
+from weft.core.trace import Tracer, current_trace
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import Fix, JaxprError, WeftError, WeftTypeError
+from weft.errors import WeftTypeError
 
-__all__ = [
-    "Answers",
-    "checked_impl",
-    "checked_type_rule",
-    "described_rule",
-    "fits",
-    "plain",
-    "rule_error",
-    "run_rule",
-]
-
-Rule = Callable[..., Any]
-
-# How a rule is called, as it is written in a signature; what comes after are the parameters.
-_CALLED_WITH = {
-    "evaluation": "*operands",
-    "type": "*types",
-    "jvp": "primals, tangents, /",
-    "linearize": "primals, tangents, /",
-    "transpose": "cotangent, /, *operands",
-    "vmap": "axis_data, operands, dims, /",
-    "lowering": "context, /, *values",
-    "partial evaluation": "equation, unknown",
-    "dead-code elimination": "equation, used",
-    "effects": "params",
-}
+__all__ = ["CHECKS", "fits"]
 
 
-def described_rule(primitive: Any, kind: str, rule: Rule) -> str:
-    """One phrase naming a rule: of which primitive, and where its function stands."""
-    inner = rule
-    while hasattr(inner, "__wrapped__") or isinstance(inner, functools.partial):
-        inner = inner.func if isinstance(inner, functools.partial) else inner.__wrapped__
-    code = getattr(inner, "__code__", None)
-    name = getattr(inner, "__name__", type(inner).__name__)
-    place = "" if code is None else f", {code.co_filename}:{code.co_firstlineno}"
-    return f"the {kind} rule of the primitive {primitive.name!r} ({name}{place})"
+def fits(got: ArrayType, wanted: ArrayType) -> bool:
+    """Whether a value may stand for one of another type: weak types and mesh axes may differ."""
+    return got.shape == wanted.shape and got.dtype == wanted.dtype
 
 
-def rule_error(
-    primitive: Any,
-    kind: str,
-    rule: Rule,
-    what: str,
-    got: Any,
-    wanted: str,
-    verb: str = "answer with",
-) -> JaxprError:
-    """The error for a rule whose answer cannot be used."""
-    return JaxprError(
-        f"{described_rule(primitive, kind, rule)} {what}",
-        operation=primitive.name,
-        got=got,
-        wanted=wanted,
-        fix=Fix(
-            "rule_result",
-            f"make the {kind} rule {verb} {wanted}",
-            {"primitive": primitive.name, "rule": kind},
-        ),
-    )
-
-
-# ---- running a rule ----------------------------------------------------------------------------
-
-
-def run_rule(
-    primitive: Any,
-    kind: str,
-    rule: Rule,
-    args: Sequence[Any],
-    params: Mapping[str, Any],
-    source: Any = None,
-) -> Any:
-    """What a rule answers.
-
-    An exception inside it gets a note that names the rule and the line of the application (`source`
-    where it is a recorded one). Raises JaxprError for a rule that does not take what it is given.
-    """
-    try:
-        return rule(*args, **params)
-    except Exception as error:
-        refusal = _refusal(rule, args, params) if isinstance(error, TypeError) else ""
-        if refusal:
-            raise _wrong_signature(primitive, kind, rule, refusal, args, params) from None
-        # A type rule computes nothing: an error of weft's is one that it raises for its operands.
-        if kind != "type" or not isinstance(error, WeftError):
-            place = sources.describe(source or sources.here())
-            note = f"in {described_rule(primitive, kind, rule)}, applied at {place}"
-            if note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
-        raise
-
-
-def _refusal(rule: Rule, args: Sequence[Any], params: Mapping[str, Any]) -> str:
-    """Why a rule does not take these arguments; empty where it does."""
-    try:
-        signature = inspect.signature(rule)
-    except (TypeError, ValueError):
-        return ""
-    try:
-        signature.bind(*args, **params)
-    except TypeError as error:
-        return str(error)
-    return ""
-
-
-def _wrong_signature(
-    primitive: Any,
-    kind: str,
-    rule: Rule,
-    refusal: str,
-    args: Sequence[Any],
-    params: Mapping[str, Any],
-) -> JaxprError:
-    called_with = _CALLED_WITH[kind]
-    if set(params) & set(re.findall(r"\w+", called_with)):
-        called_with += ", **params"
-    elif params:
-        star = "" if "*" in called_with else "*, "
-        called_with += f", {star}{', '.join(params)}"
-    return JaxprError(
-        f"{described_rule(primitive, kind, rule)} does not take what it is called with: {refusal}",
-        operation=primitive.name,
-        got=f"{len(args)} positional arguments and the parameters {sorted(params)}",
-        wanted=f"rule({called_with})",
-        fix=Fix(
-            "rule_signature",
-            f"declare it as def rule({called_with}); what stands before / may have any name",
-            {"primitive": primitive.name, "rule": kind, "signature": called_with},
-        ),
-    )
-
-
-# ---- looking at answers ------------------------------------------------------------------------
+def _plain(type: ArrayType) -> str:
+    """Dtype and shape of a type as text."""
+    return f"{dtypes.short_name(type.dtype)}[{','.join(map(str, type.shape))}]"
 
 
 def _shown(value: Any) -> str:
-    """A value of an answer, for messages: its type, where it has one."""
+    """A value of a result, for messages: its type, where it has one."""
     if value is None:
         return "None"
     if isinstance(value, (Zero, LinearOperand)):
@@ -169,132 +45,387 @@ def _shown(value: Any) -> str:
         return f"{value!r:.80} of class {type(value).__name__}"
 
 
-def plain(type: ArrayType) -> str:
-    """Dtype and shape of a type as text."""
-    return f"{dtypes.short_name(type.dtype)}[{','.join(map(str, type.shape))}]"
+def _numbered(i: int, count: int, what: str) -> str:
+    return f"the {what}" if count == 1 else f"{what} {i}"
 
 
-def fits(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a value may stand for one of another type: weak types and mesh axes may differ."""
-    return got.shape == wanted.shape and got.dtype == wanted.dtype
+# ---- parts of results --------------------------------------------------------------------------
 
 
-class Answers:
-    """The check of one rule's answers: it runs the rule, and knows how to complain."""
+def _pair(rule: NamedRule, found: Any, second: str) -> tuple[Any, Any]:
+    """Results of two parts."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        plural = "s" if rule.primitive.multiple_results else ""
+        raise rule.error(
+            "does not answer with a pair",
+            f"{len(found)} values" if isinstance(found, (tuple, list)) else _shown(found),
+            f"a pair (result{plural}, {second}{plural})",
+        )
+    return found[0], found[1]
 
-    def __init__(self, primitive: Any, kind: str, rule: Rule) -> None:
-        self.primitive = primitive
-        self.kind = kind
-        self.rule = rule
 
-    def ask(self, *args: Any, params: Mapping[str, Any], source: Any = None) -> Any:
-        """What the rule answers."""
-        return run_rule(self.primitive, self.kind, self.rule, args, params, source)
-
-    def error(self, what: str, got: Any, wanted: str) -> JaxprError:
-        """The error for an answer that cannot be used."""
-        return rule_error(self.primitive, self.kind, self.rule, what, got, wanted)
-
-    def pair(self, answer: Any, second: str) -> tuple[Any, Any]:
-        """An answer that has two parts."""
-        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
-            plural = "s" if self.primitive.multiple_results else ""
-            raise self.error(
-                "does not answer with a pair",
-                f"{len(answer)} values" if isinstance(answer, (tuple, list)) else _shown(answer),
-                f"a pair (result{plural}, {second}{plural})",
+def _several(rule: NamedRule, values: Any, what: str, count: int | None) -> Sequence[Any]:
+    """The entries of one part, one per result of the primitive."""
+    if not rule.primitive.multiple_results:
+        if isinstance(values, (tuple, list)):
+            raise rule.error(
+                f"answers with a sequence for its {what}, and the primitive has one result",
+                f"a {type(values).__name__} of {len(values)}",
+                f"the {what} itself, not in a list",
             )
-        return answer[0], answer[1]
+        return [values]
+    if not isinstance(values, (tuple, list)):
+        raise rule.error(
+            f"answers with no list of {what}s, and the primitive has several results",
+            _shown(values),
+            f"a list of {what}s",
+        )
+    if count is not None and len(values) != count:
+        raise rule.error(
+            f"answers with the wrong number of {what}s", len(values), f"{count} {what}s"
+        )
+    return values
 
-    def several(self, values: Any, what: str, count: int | None) -> Sequence[Any]:
-        """The entries of one part, one per result."""
-        if not self.primitive.multiple_results:
-            if isinstance(values, (tuple, list)):
-                raise self.error(
-                    f"answers with a sequence for its {what}, and the primitive has one result",
-                    f"a {type(values).__name__} of {len(values)}",
-                    f"the {what} itself, not in a list",
-                )
-            return [values]
-        if not isinstance(values, (tuple, list)):
-            raise self.error(
-                f"answers with no list of {what}s, and the primitive has several results",
-                _shown(values),
-                f"a list of {what}s",
+
+def _array(rule: NamedRule, value: Any, what: str, wanted: ArrayType | None = None) -> ArrayType:
+    """The type of an array."""
+    text = "an array" if wanted is None else f"an array of type {_plain(wanted)}"
+    if isinstance(value, (Zero, LinearOperand)):
+        raise rule.error(f"answers with no array as {what}", _shown(value), text)
+    try:
+        got = type_of(value)
+    except WeftTypeError:
+        raise rule.error(f"answers with no array as {what}", _shown(value), text) from None
+    if isinstance(value, Tracer) and not value._trace.alive:
+        raise rule.error(
+            f"answers with a traced value as {what} whose transformation has ended",
+            f"{value.describe()}, made at {sources.describe(value.created)}",
+            f"{text}, computed from what the rule is given",
+        )
+    if wanted is not None and not fits(got, wanted):
+        raise rule.error(
+            f"answers with {what} of the wrong type", str(got), f"{_plain(wanted)} as {what}"
+        )
+    return got
+
+
+def _array_or_zero(rule: NamedRule, value: Any, what: str, wanted: ArrayType) -> None:
+    """An array or a `Zero` of a type."""
+    if type(value) is not Zero:
+        _array(rule, value, what, wanted)
+    elif not isinstance(value.type, ArrayType) or not fits(value.type, wanted):
+        raise rule.error(
+            f"answers with {what} of the wrong type",
+            f"Zero({value.type!r:.80})",
+            f"{_plain(wanted)} as {what}",
+        )
+
+
+def _result_types(
+    rule: NamedRule, types: Sequence[ArrayType], params: dict[str, Any]
+) -> Sequence[ArrayType] | None:
+    """The types of the results, where the primitive can say so from types and parameters."""
+    primitive = rule.primitive
+    if not primitive.memoise or primitive not in rules.type_rule:
+        return None
+    # Not remembered: what is has operands that vary along the same mesh axes.
+    found = rules.type_rule[primitive](*types, **params)
+    return list(found) if primitive.multiple_results else [found]
+
+
+# ---- arrays and types --------------------------------------------------------------------------
+
+
+def _check_types(rule: NamedRule, found: Any, /, *types: ArrayType, **params: Any) -> Any:
+    """An `ArrayType`, or a list of them for several results."""
+    for i, type in enumerate(_several(rule, found, "type", None)):
+        if not isinstance(type, ArrayType):
+            raise rule.error(
+                f"answers with no type for result {i}",
+                f"{type!r:.80} of class {type.__class__.__name__}",
+                "an ArrayType for each result",
             )
-        if count is not None and len(values) != count:
-            raise self.error(
-                f"answers with the wrong number of {what}s", len(values), f"{count} {what}s"
+    return found
+
+
+def _check_impl(rule: NamedRule, found: Any, /, *args: Any, **params: Any) -> Any:
+    """As many arrays as the primitive has results, of the types that its type rule gives."""
+    wanted = _result_types(rule, [type_of(x) for x in args], params)
+    for i, value in enumerate(
+        _several(rule, found, "result", None if wanted is None else len(wanted))
+    ):
+        own = value if value is None else user_value(value)
+        _array(rule, own, f"result {i}", wanted[i] if wanted else None)
+    return found
+
+
+def _check_jvp(
+    rule: NamedRule,
+    found: Any,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    /,
+    **params: Any,
+) -> tuple[Any, Any]:
+    """Results, and tangents of the types of theirs; what is computed from tangents is a tangent."""
+    results, result_tangents = _pair(rule, found, "tangent")
+    wanted = _result_types(rule, [type_of(x) for x in primals], params)
+    outs = _several(rule, results, "result", None if wanted is None else len(wanted))
+    given = _several(rule, result_tangents, "tangent", len(outs))
+    # What is computed from tangents, the trace of a rule that `linearize` runs records in `linear`.
+    # It also says so itself, and better, of a function with derivatives of its own.
+    linear = None if rule.own else getattr(current_trace(), "linear", None)
+    for i, (out, tangent) in enumerate(zip(outs, given, strict=True)):
+        result, what = (_numbered(i, len(outs), part) for part in ("result", "tangent"))
+        own = _array(rule, out, result, wanted[i] if wanted else None)
+        if linear is not None and isinstance(out, Tracer) and out._trace is linear:
+            raise rule.error(
+                f"answers with {result} computed from tangents",
+                str(own),
+                f"{result} computed from primals only; tangents may depend on both",
             )
-        return values
-
-    def array(self, value: Any, what: str, wanted: ArrayType | None) -> ArrayType:
-        """The type of an array in the answer."""
-        text = "an array" if wanted is None else f"an array of type {plain(wanted)}"
-        if isinstance(value, (Zero, LinearOperand)):
-            raise self.error(f"answers with no array as {what}", _shown(value), text)
-        try:
-            got = type_of(value)
-        except WeftTypeError:
-            raise self.error(f"answers with no array as {what}", _shown(value), text) from None
-        if isinstance(value, Tracer) and not value._trace.alive:
-            raise self.error(
-                f"answers with a traced value as {what} whose transformation has ended",
-                f"{value.describe()}, made at {sources.describe(value.created)}",
-                f"{text}, computed from what the rule is given",
+        if tangent is None:
+            raise rule.error(
+                f"answers with None as {what}",
+                "None",
+                f"Zero(type) or ad.instantiate(Zero(type)) as {what}, where it is zero",
             )
-        if wanted is not None and not fits(got, wanted):
-            raise self.error(
-                f"answers with {what} of the wrong type", str(got), f"{plain(wanted)} as {what}"
+        _array_or_zero(rule, tangent, what, own.tangent())
+    return results, result_tangents
+
+
+def _check_transpose(
+    rule: NamedRule, found: Any, cotangents: Any, /, *operands: Any, **params: Any
+) -> Any:
+    """One cotangent of the right type (or None) per operand."""
+    if not isinstance(found, (tuple, list)):
+        raise rule.error(
+            "answers with no list of cotangents",
+            type(found).__name__,
+            "a list with one cotangent (or None) per operand",
+        )
+    if len(found) != len(operands):
+        raise rule.error(
+            "answers with the wrong number of cotangents",
+            len(found),
+            f"{len(operands)} cotangents, one (or None) per operand",
+        )
+    for i, (cotangent, operand) in enumerate(zip(found, operands, strict=True)):
+        if cotangent is not None and type(operand) is LinearOperand:
+            _array_or_zero(rule, cotangent, f"the cotangent of operand {i}", operand.type)
+    return found
+
+
+def _check_vmap(
+    rule: NamedRule,
+    found: Any,
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    /,
+    **params: Any,
+) -> tuple[Any, Any]:
+    """Results that are mapped where the rule says, with the elements that they must have."""
+    results, result_dims = _pair(rule, found, "dim")
+    elements = [_element(type_of(x), dim) for x, dim in zip(args, dims, strict=True)]
+    wanted = _result_types(rule, elements, params)
+    outs = _several(rule, results, "result", None if wanted is None else len(wanted))
+    given = _several(rule, result_dims, "dim", len(outs))
+    for i, (out, dim) in enumerate(zip(outs, given, strict=True)):
+        what = _numbered(i, len(outs), "result")
+        own = _array(rule, out, what)
+        if dim is not None:
+            _check_dim(rule, what, own, dim, axis.size)
+        element = _element(own, dim)
+        if wanted is not None and not fits(element, wanted[i]):
+            raise rule.error(
+                f"answers with elements of the wrong type in {what}",
+                f"{element} at dim {dim} of {own}",
+                f"elements of type {_plain(wanted[i])} in {what}",
             )
-        return got
+    return results, result_dims
 
-    def zero(self, value: Zero, what: str, wanted: ArrayType) -> None:
-        """Raises JaxprError unless a `Zero` in the answer is of the type wanted."""
-        if not isinstance(value.type, ArrayType) or not fits(value.type, wanted):
-            raise self.error(
-                f"answers with {what} of the wrong type",
-                f"Zero({value.type!r:.80})",
-                f"{plain(wanted)} as {what}",
+
+def _element(type: ArrayType, dim: int | None) -> ArrayType:
+    if dim is None:
+        return type
+    return type.update(shape=type.shape[:dim] + type.shape[dim + 1 :])
+
+
+def _check_dim(rule: NamedRule, what: str, type: ArrayType, dim: Any, size: int) -> None:
+    """Raises JaxprError unless a dim is a dimension of the result, of the mapped length."""
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise rule.error(
+            f"answers with a dim of {what} that is no int",
+            f"{dim!r:.80} of class {dim.__class__.__name__}",
+            f"an int as the dim of {what}, or None where it is not mapped",
+        )
+    if not 0 <= dim < type.ndim:
+        raise rule.error(
+            f"answers with a dim of {what} that is out of range",
+            f"dim {dim} of {type}",
+            f"a dim of {what} from 0 to {type.ndim - 1}, or None where it is not mapped",
+        )
+    if type.shape[dim] != size:
+        raise rule.error(
+            f"answers with {what} mapped along a dimension of another length",
+            f"length {type.shape[dim]} at dim {dim} of {type}",
+            f"the dimension of length {size} of {what}",
+        )
+
+
+# ---- equations ---------------------------------------------------------------------------------
+
+
+def _marks(rule: NamedRule, found: Any, count: int, of: str) -> Sequence[bool]:
+    """One boolean per operand or result. Raises JaxprError for anything else."""
+    if not isinstance(found, (tuple, list)) or len(found) != count:
+        raise rule.error(
+            f"answers with the wrong number of marks of {of}s",
+            len(found) if isinstance(found, (tuple, list)) else type(found).__name__,
+            f"{count} marks, one per {of}",
+        )
+    if any(type(mark) is not bool for mark in found):
+        raise rule.error(
+            f"answers with marks of {of}s that are no booleans",
+            f"{found!r:.80}",
+            f"True or False for each {of}",
+        )
+    return found
+
+
+def _variables(equation: Equation) -> set[Var]:
+    return {x for x in equation.inputs if not isinstance(x, Literal)}
+
+
+def _check_partial_eval(
+    rule: NamedRule, found: Any, eqn: Equation, unknown: Sequence[bool], /
+) -> SplitEquation:
+    """A `SplitEquation` that fits the equation."""
+    if not isinstance(found, SplitEquation):
+        raise rule.error("answers with no SplitEquation", type(found).__name__, "a SplitEquation")
+    marks = _marks(rule, found.unknown_out, len(eqn.outputs), "result")
+    for part in (found.known, found.unknown, *found.before):
+        if part is not None and not isinstance(part, Equation):
+            raise rule.error(
+                "answers with a part that is no equation",
+                type(part).__name__,
+                "an Equation, or None, as each part",
             )
+    _check_split(rule, eqn, found, marks)
+    _check_reads(rule, eqn, unknown, found)
+    return found
 
 
-def checked_type_rule(primitive: Any, rule: Rule) -> Rule:
-    """A type rule whose answer is an `ArrayType`, or a list of them for several results."""
-    answers = Answers(primitive, "type", rule)
+def _check_split(
+    rule: NamedRule, eqn: Equation, found: SplitEquation, marks: Sequence[bool]
+) -> None:
+    """Raises JaxprError unless both parts together bind what the equation binds, each its own.
 
-    @functools.wraps(rule)
-    def checked(*types: ArrayType, **params: Any) -> Any:
-        found = answers.ask(*types, params=params)
-        for i, type in enumerate(answers.several(found, "type", None)):
-            if not isinstance(type, ArrayType):
-                raise answers.error(
-                    f"answers with no type for result {i}",
-                    f"{type!r:.80} of class {type.__class__.__name__}",
-                    "an ArrayType for each result",
-                )
-        return found
+    A part may bind more: a loop that needs known values at every step computes them again.
+    """
+    later = sum(marks)
+    parts = (
+        (found.known, False, len(marks) - later, len(found.residuals), "known results"),
+        (found.unknown, True, later, 0, "unknown results"),
+    )
+    for part, mark, wanted, more, what in parts:
+        others = {v for v, other in zip(eqn.outputs, marks, strict=True) if other is not mark}
+        if part is not None and not others.isdisjoint(part.outputs):
+            raise rule.error(
+                f"answers with the wrong number of {what}",
+                len(part.outputs),
+                f"{wanted} {what}" + (f" and {more} residuals" if more else ""),
+            )
+    bound = [{v for part in (found.known, *found.before) if part for v in part.outputs}]
+    bound.append(set(found.unknown.outputs) if found.unknown else set())
+    # A known result may also be an operand that is passed on: only the others have to be bound.
+    lost = [
+        i
+        for i, (var, mark) in enumerate(zip(eqn.outputs, marks, strict=True))
+        if type(var) is Var and var not in bound[mark]
+    ]
+    if lost:
+        raise rule.error(
+            "answers with parts that do not bind all results",
+            f"results {lost} bound by neither part",
+            "parts that bind the variables of the equation's results, each as it is marked",
+        )
 
-    return checked
+
+def _check_reads(
+    rule: NamedRule, eqn: Equation, unknown: Sequence[bool], found: SplitEquation
+) -> None:
+    """Raises JaxprError where a part reads what is not there when it runs."""
+    known = {x for x, flag in zip(eqn.inputs, unknown, strict=True) if not flag and type(x) is Var}
+    for part in (*found.before, *([] if found.known is None else [found.known])):
+        if not _variables(part) <= known:
+            raise rule.error(
+                "answers with a known part that reads what is not known",
+                f"inputs {[str(x.type) for x in _variables(part) - known]}",
+                "a known part that reads the operands that are not marked as unknown",
+            )
+        known.update(part.outputs)
+    residuals = set(found.residuals)
+    if not residuals <= known:
+        raise rule.error(
+            "answers with residuals that the known part does not compute",
+            f"{len(residuals - known)} of {len(residuals)}",
+            "residuals among the results of the known part, or among the known operands",
+        )
 
 
-def checked_impl(primitive: Any, rule: Rule) -> Rule:
-    """An evaluation rule that answers with as many arrays as the primitive has results, of the
-    types that its type rule gives where it has one."""
-    answers = Answers(primitive, "evaluation", rule)
+def _check_dce(
+    rule: NamedRule, found: Any, eqn: Equation, used: Sequence[bool], /
+) -> tuple[Any, Equation | None]:
+    """A mark for every input, and an equation that keeps the results in use."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        raise rule.error(
+            "does not answer with a pair",
+            type(found).__name__,
+            "a pair (used inputs, equation or None)",
+        )
+    marks, smaller = _marks(rule, found[0], len(eqn.inputs), "input"), found[1]
+    if smaller is not None and not isinstance(smaller, Equation):
+        raise rule.error("answers with no equation", type(smaller).__name__, "an Equation, or None")
+    bound = set() if smaller is None else set(smaller.outputs)
+    lost = [i for i, use in enumerate(used) if use and eqn.outputs[i] not in bound]
+    if lost:
+        raise rule.error(
+            "drops results that are read",
+            f"results {lost}",
+            "an equation that binds every result that is marked as used",
+        )
+    kept = {x for x, mark in zip(eqn.inputs, marks, strict=True) if mark}
+    if smaller is not None and not _variables(smaller) <= kept:
+        raise rule.error(
+            "answers with an equation that reads inputs which it does not mark",
+            f"marks {list(marks)}",
+            "True for every input that the equation reads",
+        )
+    return marks, smaller
 
-    @functools.wraps(rule)
-    def checked(*args: Any, **params: Any) -> Any:
-        found = answers.ask(*args, params=params)
-        wanted: list[ArrayType] | None = None
-        if primitive in rules.type_rule and primitive.memoise:
-            # A program is typed by the type rule: evaluation must not give something else.
-            out = rules.type_rule[primitive](*map(type_of, args), **params)
-            wanted = list(out) if primitive.multiple_results else [out]
-        outs = answers.several(found, "result", None if wanted is None else len(wanted))
-        for i, value in enumerate(outs):
-            own = value if value is None else user_value(value)
-            answers.array(own, f"result {i}", None if wanted is None else wanted[i])
-        return found
 
-    return checked
+def _check_effects(rule: NamedRule, found: Any, params: dict[str, Any], /) -> frozenset[Any]:
+    """A frozenset of effects."""
+    if not isinstance(found, frozenset) or not all(isinstance(x, Effect) for x in found):
+        raise rule.error(
+            "does not answer with a set of effects",
+            f"{found!r:.80} of class {type(found).__name__}",
+            "a frozenset of Effect, as frozenset([IO]); frozenset() where there are none",
+        )
+    return found
+
+
+# What the results of each kind of rule are checked by. `core.check` gives them to the tables.
+CHECKS: tuple[tuple[rules.Table, Callable[..., Any]], ...] = (
+    (rules.type_rule, _check_types),
+    (rules.impl, _check_impl),
+    (rules.jvp, _check_jvp),
+    (rules.linearize, _check_jvp),
+    (rules.transpose, _check_transpose),
+    (rules.vmap, _check_vmap),
+    (rules.partial_eval, _check_partial_eval),
+    (rules.dce, _check_dce),
+    (rules.effects, _check_effects),
+)

@@ -1,59 +1,35 @@
-"""The tables of rules, one per interpretation, keyed by primitive: data that `ops/` and others
-fill and `interpreters/` and `lowering/` read.
+"""The tables of rules, one per kind, keyed by primitive: data that `ops/` and others fill and
+`interpreters/` and `lowering/` read.
 
-Signatures (params are keyword arguments in every rule):
-
-- `impl(*args, **params)`: evaluates in Python. Only primitives that are not compiled have one.
-- `type_rule(*types, **params)`: the result type, or a list of them. It checks the operands.
-- `jvp(primals, tangents, **params) -> (outs, tangents)`: a tangent may be a `Zero`.
-- `linearize(primals, tangents, **params) -> (outs, tangents)`: like jvp, and what it binds on
-  tangents must be linear in them. Without one, the jvp rule serves.
-- `transpose(cotangents, *operands, **params) -> one cotangent per operand`: linear operands are
-  `LinearOperand`s; None stands for "no cotangent". A single-result primitive gets one cotangent.
-- `vmap(axis, args, dims, **params) -> (outs, dims)`: `axis` is an `AxisData`; None: not mapped.
-- `partial_eval(equation, unknown) -> SplitEquation`: for primitives that hold jaxprs.
-- `dce(equation, used) -> (used inputs, equation or None)`.
-- `lower(context, *values, **params) -> value or list of values` in StableHLO.
-- `stage(args, params) -> (args, params)`: for primitives that hold Python functions. Called before
-  an application is recorded: it traces the functions, whose closed-over values become operands.
-- `stepwise(*args, **params)`: for primitives that hold jaxprs, a generator that says how to
-  evaluate an application jaxpr by jaxpr. It yields (label, jaxpr, inputs), is sent the results of
-  each, and labels them for people: "iteration 7 of the scan", "branch 1 of the cond".
-- `retype(types, params) -> (types, params)`: for primitives that hold jaxprs. The operands have
-  `types`, which may vary along more mesh axes than the jaxprs say, or along fewer: the types that
-  the operands are to be cast to, and the parameters with jaxprs that take them.
-- `rebind(*args, **params)`: for primitives that take operands of certain types only. Stands for
-  `bind` where a jaxpr is evaluated again, for operands that may vary along more mesh axes.
-- `layout(params) -> one entry per result`: what decides on the layout of a result: the number of
-  the operand whose value it is, unchanged; a Layout that was asked for; or None. Primitives without
-  a rule compute something.
-- `access_pattern(equation, demands, inner) -> one tuple of Reads per operand` (see
-  `core.access_pattern`): in which order the elements of the operands are read, given the same for
-  the results; `inner` returns the reads of a jaxpr's inputs. Primitives without a rule go over
-  their operands once, row by row.
-- `data_movement(equation, result) -> (operand, dims)`: for primitives that only move elements. Of
-  which operand they are, and for each dimension of the result the operand's, or -1 for one of
-  length 1 that is new; or (jaxpr, result), for primitives that hold jaxprs; or None.
-- `numpy_impl(*values, **params) -> NumPy array, or a list of them`: for primitives that only move
-  elements, the same from NumPy arrays, which are not to be written to. It may return views.
-- `keep_layouts(equation, layouts, partitioned) -> equations`: for primitives that hold jaxprs.
-  Equations that compute the same where operands have these layouts (None: not known), and read them
-  so in the jaxprs; `partitioned`: where the compiler splits the module over devices.
-- `effects(params) -> frozenset`: what an application does besides computing its results. The
-  effects of jaxprs among the parameters are added by themselves.
+A table says of its kind how such a rule is called and registered; `rule_results` says what one
+must return. What the arguments mean stands with the functions of `define.registration`, one per
+kind. Parameters are keyword arguments, in every rule that takes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from weft import config
+from weft.base import source as sources
 from weft.core.types import ArrayType
-from weft.errors import Fix, MissingRuleError, WeftTypeError, WeftValueError
+from weft.errors import (
+    Fix,
+    JaxprError,
+    MissingRuleError,
+    WeftError,
+    WeftTypeError,
+    WeftValueError,
+)
 
 __all__ = [
     "AxisData",
     "LinearOperand",
+    "NamedRule",
     "Table",
     "Zero",
     "access_pattern",
@@ -71,6 +47,7 @@ __all__ = [
     "numpy_impl",
     "partial_eval",
     "rebind",
+    "register_from_outside",
     "registered_twice",
     "retype",
     "stage",
@@ -83,21 +60,151 @@ __all__ = [
 Rule = Callable[..., Any]
 
 
-class Table(dict[Any, Rule]):
-    """One rule per primitive; registering twice is an error, so is asking for a missing rule.
+class NamedRule:
+    """A rule with what messages say of it: its kind, its primitive, where its function stands.
 
-    A rule that was derived from a declaration (the primitive's `derived` names its kind) gives way.
-    `register_with` is the public call that registers a rule, `instead` what else one may do.
+    own: it is one of weft's, whose exceptions are as they should be.
     """
 
-    def __init__(self, kind: str, register_with: str, instead: str = "") -> None:
+    __slots__ = ("own", "primitive", "rule", "table")
+
+    def __init__(self, table: Table, primitive: Any, rule: Rule, own: bool = False) -> None:
+        self.table = table
+        self.primitive = primitive
+        self.rule = rule
+        self.own = own
+
+    def __str__(self) -> str:
+        inner = self.rule
+        while hasattr(inner, "__wrapped__") or isinstance(inner, functools.partial):
+            inner = inner.func if isinstance(inner, functools.partial) else inner.__wrapped__
+        code = getattr(inner, "__code__", None)
+        name = getattr(inner, "__name__", type(inner).__name__)
+        line = "" if code is None else f", {code.co_filename}:{code.co_firstlineno}"
+        return f"the {self.table.kind} rule of the primitive {self.primitive.name!r} ({name}{line})"
+
+    def error(self, what: str, got: Any, wanted: str, verb: str = "answer with") -> JaxprError:
+        """The error for a rule whose result cannot be used."""
+        text = f"make the {self.table.kind} rule {verb} {wanted}"
+        return self._failure(what, got, wanted, "rule_result", text)
+
+    def _failure(
+        self, what: str, got: Any, wanted: str, kind: str, text: str, **data: Any
+    ) -> JaxprError:
+        data = {"primitive": self.primitive.name, "rule": self.table.kind, **data}
+        return JaxprError(
+            f"{self} {what}",
+            operation=self.primitive.name,
+            got=got,
+            wanted=wanted,
+            fix=Fix(kind, text, data),
+        )
+
+    def run(self, args: Sequence[Any], params: Mapping[str, Any]) -> Any:
+        """The result of the rule.
+
+        An exception inside it gets a note that names the rule and the line of the application.
+        Raises JaxprError for a rule that does not take what it is given.
+        """
+        try:
+            return self.rule(*args, **params)
+        except Exception as error:
+            refusal = self._refusal(args, params) if isinstance(error, TypeError) else ""
+            if refusal:
+                raise self._wrong_signature(refusal, args, params) from None
+            # A type rule computes nothing: an error of weft's is one that it raises for operands.
+            if self.table.kind != "type" or not isinstance(error, WeftError):
+                source = args[0].source if self.table.sourced else None
+                note = f"in {self}, applied at {sources.describe(source or sources.here())}"
+                if note not in getattr(error, "__notes__", ()):
+                    error.add_note(note)
+            raise
+
+    def _refusal(self, args: Sequence[Any], params: Mapping[str, Any]) -> str:
+        """Why the rule does not take these arguments; empty where it does."""
+        try:
+            signature = inspect.signature(self.rule)
+        except (TypeError, ValueError):
+            return ""
+        try:
+            signature.bind(*args, **params)
+        except TypeError as error:
+            return str(error)
+        return ""
+
+    def _wrong_signature(
+        self, refusal: str, args: Sequence[Any], params: Mapping[str, Any]
+    ) -> JaxprError:
+        called_with = self.table.called_with
+        if set(params) & set(re.findall(r"\w+", called_with)):
+            called_with += ", **params"
+        elif params:
+            star = "" if "*" in called_with else "*, "
+            called_with += f", {star}{', '.join(params)}"
+        return self._failure(
+            f"does not take what it is called with: {refusal}",
+            f"{len(args)} positional arguments and the parameters {sorted(params)}",
+            f"rule({called_with})",
+            "rule_signature",
+            f"declare it as def rule({called_with}); what stands before / may have any name",
+            signature=called_with,
+        )
+
+
+class Table(dict[Any, Rule]):
+    """The rules of one kind, one per primitive, and what holds for all of them.
+
+    Registering twice is an error, so is asking for a missing rule. A rule that was derived from a
+    declaration (the primitive's `derived` names its kind) gives way. `kind` names it in messages,
+    `register_with` is the public call that registers one, and `called_with` says how it is called,
+    as a signature; parameters come after it.
+
+    instead: what else one may do where a rule is missing.
+    default: what serves where there is none; empty where that is an error.
+    column: the heading of the kind in docs/extending/matrix.md; empty where it has none.
+    unmemoised: only primitives that are made with `memoise=False` are asked for a rule.
+    sourced: the first argument has the line of the application as `source`.
+    checked: `check(named_rule, found, *args, **params)`, which `rule_results` sets, returns what a
+    rule gave, or raises JaxprError where it cannot be used.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        register_with: str,
+        called_with: str,
+        *,
+        instead: str = "",
+        default: str = "",
+        column: str = "",
+        unmemoised: bool = False,
+        sourced: bool = False,
+        checked: bool = False,
+    ) -> None:
         super().__init__()
         self.kind = kind
         self.register_with = register_with
+        self.called_with = called_with
         self.instead = instead
+        self.default = default
+        self.column = column
+        self.unmemoised = unmemoised
+        self.sourced = sourced
+        self.checked = checked
+        self.check: Callable[..., Any]
 
     def register(self, primitive: Any, rule: Rule) -> Rule:
-        """Adds the rule of a primitive that has none yet, or that has one that was derived."""
+        """Adds the rule of a primitive that has none yet, or that has one that was derived.
+
+        Its results are checked where the setting `check_jaxprs` is on when it is registered.
+        """
+        self._make_room(primitive, rule)
+        watched = self.checked and config.settings().check_jaxprs
+        self[primitive] = _checked(NamedRule(self, primitive, rule, own=True)) if watched else rule
+        return rule
+
+    def _make_room(self, primitive: Any, rule: Rule) -> None:
+        """Raises for what is no rule or a second one; forgets one that was derived."""
         if not callable(rule) or isinstance(primitive, str):
             raise no_rule(self, primitive, rule)
         if primitive in self:
@@ -105,8 +212,6 @@ class Table(dict[Any, Rule]):
             if self.kind not in derived:
                 raise registered_twice(primitive, self.kind)
             derived.discard(self.kind)
-        self[primitive] = rule
-        return rule
 
     def __missing__(self, primitive: Any) -> Rule:
         raise MissingRuleError(
@@ -125,6 +230,36 @@ class Table(dict[Any, Rule]):
         return f"register one: {self.register_with}, where primitive is {primitive.name!r}"
 
 
+def register_from_outside(
+    table: Table, primitive: Any, rule: Rule, wrap: Callable[[Any, Rule], Rule] | None = None
+) -> Rule:
+    """Registers a rule that weft does not come with. How a rule of a checked kind is called, the
+    exceptions in it and its results are always looked at, or what `wrap` puts around it does so.
+
+    Raises WeftValueError for a primitive that is never asked for a rule of this kind.
+    """
+    if table.unmemoised and getattr(primitive, "memoise", False):
+        raise _never_asked(table, primitive)
+    table._make_room(primitive, rule)
+    if wrap is not None:
+        table[primitive] = wrap(primitive, rule)
+    else:
+        table[primitive] = _checked(NamedRule(table, primitive, rule)) if table.checked else rule
+    return rule
+
+
+def _checked(named: NamedRule) -> Rule:
+    """A rule whose results are checked."""
+    table, rule = named.table, named.rule
+
+    @functools.wraps(rule)
+    def checked(*args: Any, **params: Any) -> Any:
+        found = rule(*args, **params) if named.own else named.run(args, params)
+        return table.check(named, found, *args, **params)
+
+    return checked
+
+
 def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
     """The error for what is registered and is no function, or for no primitive."""
     wrong = primitive if callable(rule) else rule
@@ -134,6 +269,22 @@ def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
         got=f"{wrong!r:.100} of class {type(wrong).__name__}",
         wanted="a Primitive (weft.extend.core.primitives has weft's own) and a function",
         fix=Fix("register", f"write {table.register_with}", {"call": table.register_with}),
+    )
+
+
+def _never_asked(table: Table, primitive: Any) -> WeftValueError:
+    """The error for a rule of a kind that a primitive is never asked for."""
+    return WeftValueError(
+        f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "
+        "types and programs are remembered by operands and parameters alone",
+        operation=primitive.name,
+        got=f"{table.kind} rule of a primitive made with memoise=True",
+        wanted="a primitive made with memoise=False",
+        fix=Fix(
+            "memoise",
+            f"make it with Primitive({primitive.name!r}, memoise=False)",
+            {"primitive": primitive.name, "rule": table.kind, "memoise": False},
+        ),
     )
 
 
@@ -148,44 +299,91 @@ def registered_twice(primitive: Any, kind: str) -> WeftValueError:
     )
 
 
-impl = Table("evaluation", "primitive.def_impl(function)")
-type_rule = Table("type", "primitive.def_abstract_eval(rule)")
-jvp = Table("jvp", "weft.extend.interpreters.ad.register_jvp(primitive, rule)")
-linearize = Table("linearize", "weft.extend.interpreters.ad.register_linearize(primitive, rule)")
+# In the order in which the page of all rules shows them.
+_AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
+    f"weft.extend.interpreters.{module}.register"
+    for module in ("ad", "partial_eval", "layouts", "mlir", "batching")
+)
+type_rule = Table(
+    "type", "primitive.def_abstract_eval(rule)", "*types", column="type", checked=True
+)
+# Checked by `lowering.checked_lowering`, which has to look at the module around the rule as well.
+lower = Table(
+    "lowering",
+    f"{_MLIR}_lowering(primitive, rule)",
+    "context, /, *values",
+    column="lowering",
+    sourced=True,
+)
+# Evaluates in Python; only primitives that are not compiled have one.
+impl = Table(
+    "evaluation",
+    "primitive.def_impl(function)",
+    "*operands",
+    default="compiled",
+    column="evaluation",
+    checked=True,
+)
+jvp = Table(
+    "jvp", f"{_AD}_jvp(primitive, rule)", "primals, tangents, /", column="jvp", checked=True
+)
+linearize = Table(
+    "linearize",
+    f"{_AD}_linearize(primitive, rule)",
+    "primals, tangents, /",
+    default="the jvp rule",
+    column="linearize",
+    checked=True,
+)
 transpose = Table(
     "transpose",
-    "weft.extend.interpreters.ad.register_transpose(primitive, rule)",
-    "; or where it is not linear, transpose weft.linearize(f, x)[1]",
+    f"{_AD}_transpose(primitive, rule)",
+    "cotangent, /, *operands",
+    instead="; or where it is not linear, transpose weft.linearize(f, x)[1]",
+    column="transpose",
+    checked=True,
 )
-vmap = Table("vmap", "weft.extend.interpreters.batching.register_vmap(primitive, rule)")
+vmap = Table(
+    "vmap",
+    f"{_BATCHING}_vmap(primitive, rule)",
+    "axis_data, operands, dims, /",
+    column="vmap",
+    checked=True,
+)
 partial_eval = Table(
-    "partial evaluation", "weft.extend.interpreters.partial_eval.register(primitive, rule)"
+    "partial evaluation",
+    f"{_PARTIAL}(primitive, rule)",
+    "equation, unknown",
+    default="default",
+    column="partial evaluation",
+    sourced=True,
+    checked=True,
 )
 dce = Table(
-    "dead-code elimination", "weft.extend.interpreters.partial_eval.register_dce(primitive, rule)"
+    "dead-code elimination",
+    f"{_PARTIAL}_dce(primitive, rule)",
+    "equation, used",
+    default="default",
+    column="dead code",
+    sourced=True,
+    checked=True,
 )
-lower = Table("lowering", "weft.extend.interpreters.mlir.register_lowering(primitive, rule)")
-# Looked up with `get`: only primitives that turn `memoise` off can have one.
-stage = Table("staging", "weft.extend.interpreters.partial_eval.register_stage(primitive, rule)")
-stepwise = Table(
-    "stepwise evaluation", "weft.extend.interpreters.partial_eval.register_steps(primitive, rule)"
-)
-retype = Table("retyping", "weft.extend.interpreters.partial_eval.register_retype(primitive, rule)")
-rebind = Table(
-    "repeated evaluation", "weft.extend.interpreters.partial_eval.register_again(primitive, rule)"
-)
-layout = Table("layout", "weft.extend.interpreters.layouts.register_layout(primitive, rule)")
-access_pattern = Table(
-    "reading", "weft.extend.interpreters.layouts.register_reads(primitive, rule)"
-)
-keep_layouts = Table(
-    "layout-keeping", "weft.extend.interpreters.layouts.register_keep_layouts(primitive, rule)"
-)
-data_movement = Table("moving", "weft.extend.interpreters.layouts.register_moves(primitive, rule)")
-numpy_impl = Table("host", "weft.extend.interpreters.mlir.register_on_host(primitive, rule)")
 effects = Table(
-    "effects", "weft.extend.interpreters.partial_eval.register_effects(primitive, rule)"
+    "effects", f"{_PARTIAL}_effects(primitive, rule)", "params", unmemoised=True, checked=True
 )
+stage = Table("staging", f"{_PARTIAL}_stage(primitive, rule)", "args, params", unmemoised=True)
+retype = Table("retyping", f"{_PARTIAL}_retype(primitive, rule)", "types, params", unmemoised=True)
+stepwise = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", "*operands")
+rebind = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", "*operands")
+layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", "params")
+access_pattern = Table("reading", f"{_LAYOUTS}_reads(primitive, rule)", "equation, demands, inner")
+keep_layouts = Table(
+    "layout-keeping",
+    f"{_LAYOUTS}_keep_layouts(primitive, rule)",
+    "equation, layouts, partitioned",
+)
+data_movement = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", "equation, result")
+numpy_impl = Table("host", f"{_MLIR}_on_host(primitive, rule)", "*values")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}

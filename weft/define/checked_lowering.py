@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.core.rule_results import rule_error, run_rule
+from weft.core import rules
 from weft.errors import JaxprError, MissingRuleError
 from weft.runtime import stablehlo
 
@@ -21,19 +21,18 @@ Rule = Callable[..., Any]
 
 def checked_lowering(primitive: Any, rule: Rule) -> Rule:
     """A lowering rule that emits valid operations and answers with values of the right types."""
+    named = rules.NamedRule(rules.lower, primitive, rule)
 
     def error(what: str, got: Any, wanted: str) -> JaxprError:
         verb = "emit" if what.startswith("emits") else "answer with"
-        return rule_error(primitive, "lowering", rule, what, got, wanted, verb)
+        return named.error(what, got, wanted, verb)
 
     @functools.wraps(rule)
     def checked(context: Any, /, *values: Any, **params: Any) -> list[Any]:
         block = stablehlo.ir.InsertionPoint.current.block
         before = len(block.operations)
         try:
-            found = run_rule(
-                primitive, "lowering", rule, (context, *values), params, context.source
-            )
+            found = named.run((context, *values), params)
         except (JaxprError, MissingRuleError):
             raise
         except Exception as failure:

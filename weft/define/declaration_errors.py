@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.core.rule_results import described_rule
+from weft.core import rules
 from weft.core.trace import Tracer, leaked
 from weft.core.types import ArrayType
 from weft.errors import (
@@ -179,7 +179,7 @@ def disagreement(
     """The error for a type rule that says something else than the body computes."""
     shown = ", ".join(map(str, body)) or "no results"
     return JaxprError(
-        f"{described_rule(primitive, 'type', rule)} does not say what its body computes",
+        f"{rules.NamedRule(rules.type_rule, primitive, rule)} does not say what its body computes",
         operation=primitive.name,
         got=", ".join(map(str, wanted)) or "no results",
         wanted=f"{shown}, as the body gives",

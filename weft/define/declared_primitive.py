@@ -34,13 +34,13 @@ from weft.define.declaration_errors import (
     no_such_operand,
     wrong_result,
 )
-from weft.errors import Fix, ShapeError, UnboundAxisError, WeftTypeError
+from weft.errors import Fix, UnboundAxisError, WeftTypeError
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.declare import join_varying
+from weft.ops.elementwise.families import common_shape, repeated
 from weft.ops.structural.constants import embedded
-from weft.ops.structural.shape import broadcast_in_dim
 
-__all__ = ["DefinedPrimitive", "Groups", "common_shape", "repeated", "unvarying"]
+__all__ = ["BROADCAST", "DefinedPrimitive", "Groups", "unvarying"]
 
 Groups = tuple[tuple[int, ...], ...]
 _LIMIT = 4096
@@ -66,28 +66,8 @@ def unvarying(type: ArrayType) -> ArrayType:
     return type
 
 
-def common_shape(name: str, types: Sequence[ArrayType]) -> tuple[int, ...]:
-    """The shape of elementwise operands, of which some may have no dimensions.
-
-    Raises ShapeError where two shapes differ.
-    """
-    shape: tuple[int, ...] = ()
-    for type in types:
-        if type.shape and shape and type.shape != shape:
-            raise ShapeError(
-                f"{name} takes operands of one shape (or without dimensions)",
-                operation=name,
-                got=", ".join(map(str, types)),
-                wanted="equal shapes",
-                fix=Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays", {}),
-            )
-        shape = shape or type.shape
-    return shape
-
-
-def repeated(value: Any, shape: tuple[int, ...]) -> Any:
-    """A value without dimensions repeated for every element; any other value itself."""
-    return value if type_of(value).shape == shape else broadcast_in_dim(value, shape, ())
+# What is said of elementwise operands whose shapes differ.
+BROADCAST = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays")
 
 
 class DefinedPrimitive(Primitive):
@@ -235,7 +215,7 @@ class DefinedPrimitive(Primitive):
         """Records the body."""
         body = self.body
         assert body is not None
-        shape = common_shape(self.name, types) if self.elementwise else None
+        shape = common_shape(self.name, types, BROADCAST) if self.elementwise else None
 
         def function(*values: Any) -> Sequence[Any]:
             if shape is not None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
-from weft.define.declared_primitive import (
-    DefinedPrimitive,
-    Groups,
-    common_shape,
-    repeated,
-    unvarying,
-)
+from weft.define.declared_primitive import BROADCAST, DefinedPrimitive, Groups, unvarying
 from weft.define.derived_rules import derive_rules, listed, packed
 from weft.define.derived_vmap import derive_vmap
 from weft.define.registration import (
@@ -27,7 +22,7 @@ from weft.define.registration import (
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.lowering.module import LoweringContext
 from weft.ops.declare import join_varying
-from weft.ops.elementwise.families import repeat_scalars, unbroadcast
+from weft.ops.elementwise.families import common_shape, repeat_scalars, repeated, unbroadcast
 
 __all__ = ["define_primitive"]
 
@@ -91,10 +86,10 @@ def _with_rules(made: DefinedPrimitive, given: dict[str, Rule | None]) -> Define
     type_rule = given["type_rule"]
     if type_rule is not None:
         made.def_abstract_eval(_type_rule(made, type_rule))
-    for what, (register, adapted) in _REGISTER.items():
+    for what, (register, elementwise) in _REGISTER.items():
         rule = given[what]
         if rule is not None:
-            register(made, adapted(made, rule))
+            register(made, elementwise(made, rule) if elementwise and made.elementwise else rule)
     derive_rules(made)
     derive_vmap(made)
     return made
@@ -165,10 +160,7 @@ def _groups(name: str, linear: Any) -> Groups:
 
 
 # ---- rules as they are given -------------------------------------------------------------------
-
-
-def _as_given(primitive: DefinedPrimitive, rule: Rule) -> Rule:
-    return rule
+# Those but the type rule are adapted for elementwise primitives alone.
 
 
 def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
@@ -178,7 +170,7 @@ def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
     def type_rule(*types: ArrayType, **params: Any) -> Any:
         own = [unvarying(t) for t in types]
         if primitive.elementwise:
-            shape = common_shape(primitive.name, own)
+            shape = common_shape(primitive.name, own, BROADCAST)
             own = [t.update(shape=shape) for t in own]
         found = rule(*own, **params)
         axes = join_varying(types)
@@ -191,22 +183,13 @@ def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
 
 def _lowering(primitive: DefinedPrimitive, rule: Rule) -> Rule:
-    """A given lowering, whose operands without dimensions have been repeated if need be."""
-    if not primitive.elementwise:
-        return rule
+    """A given lowering, whose operands without dimensions have been repeated."""
 
     @functools.wraps(rule)
     def lower(context: LoweringContext, /, *values: Any, **params: Any) -> Any:
-        shape = common_shape(primitive.name, context.in_types)
-        whole = LoweringContext(
-            context.module,
-            context.primitive,
-            [t.update(shape=shape) for t in context.in_types],
-            context.out_types,
-            context.scope,
-            context.effects,
-            context.source,
-        )
+        shape = common_shape(primitive.name, context.in_types, BROADCAST)
+        whole = copy.copy(context)
+        whole.in_types = [t.update(shape=shape) for t in context.in_types]
         return rule(whole, *repeat_scalars(context, values, shape), **params)
 
     return lower
@@ -214,8 +197,6 @@ def _lowering(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
 def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
     """A given jvp rule; tangents without dimensions are repeated."""
-    if not primitive.elementwise:
-        return rule
 
     @functools.wraps(rule)
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
@@ -232,8 +213,6 @@ def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
 def _transposition(primitive: DefinedPrimitive, rule: Rule) -> Rule:
     """A given transpose rule; cotangents of operands that were repeated are added up."""
-    if not primitive.elementwise:
-        return rule
 
     @functools.wraps(rule)
     def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> Any:
@@ -250,10 +229,11 @@ def _transposition(primitive: DefinedPrimitive, rule: Rule) -> Rule:
     return transpose
 
 
-_REGISTER: dict[str, tuple[Callable[..., Any], Callable[[DefinedPrimitive, Rule], Rule]]] = {
+# Per argument: what registers the rule, and how that of an elementwise primitive is adapted.
+_REGISTER: dict[str, tuple[Callable[..., Any], Callable[[DefinedPrimitive, Rule], Rule] | None]] = {
     "lower": (register_lowering, _lowering),
     "jvp": (register_jvp, _derivative),
     "linearize": (register_linearize, _derivative),
     "transpose": (register_transpose, _transposition),
-    "vmap": (register_vmap, _as_given),
+    "vmap": (register_vmap, None),
 }

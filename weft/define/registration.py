@@ -1,8 +1,8 @@
 """Giving rules to primitives that are declared outside weft's own `ops/`.
 
-One function per table of `core.rules`; each answers with the rule, so that it can be written as a
+One function per table of `core.rules`; each returns the rule, so that it can be written as a
 decorator's last step, and refuses a second rule for the same primitive with WeftValueError. What a
-rule is given and has to answer with stands with each.
+rule is given and has to return stands with each.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 
 from weft.core import rules
 from weft.core.primitive import Primitive
-from weft.define.checked_jaxprs import checked_dce, checked_effects, checked_partial_eval
+from weft.core.rules import register_from_outside
 from weft.define.checked_lowering import checked_lowering
-from weft.define.checked_rules import checked_jvp, checked_transpose, checked_vmap
 from weft.errors import Fix, WeftValueError
 
 __all__ = [
@@ -41,16 +40,6 @@ Rule = Callable[..., Any]
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 
 
-def _register(
-    table: rules.Table, primitive: Primitive, rule: Rule, checked: Callable[..., Rule], *more: str
-) -> Rule:
-    """Registers a rule behind the check of its answers."""
-    if not callable(rule) or isinstance(primitive, str):
-        raise rules.no_rule(table, primitive, rule)
-    table.register(primitive, checked(primitive, rule, *more))
-    return rule
-
-
 def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(primals, tangents, **params) -> (results, tangents)`.
 
@@ -72,7 +61,7 @@ def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.jvp(triple_p.bind, (2.0,), (1.0,))
     (Array(6., dtype=float32, weak_type=True), Array(3., dtype=float32, weak_type=True))
     """
-    return _register(rules.jvp, primitive, rule, checked_jvp)
+    return register_from_outside(rules.jvp, primitive, rule)
 
 
 def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
@@ -81,7 +70,7 @@ def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
     For where one wants to compute what is not linear in another way than forward mode does, such as
     keeping less for the backward pass. Without one, the jvp rule serves. Raises as `register_jvp`.
     """
-    return _register(rules.linearize, primitive, rule, checked_jvp, "linearize")
+    return register_from_outside(rules.linearize, primitive, rule)
 
 
 def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
@@ -105,7 +94,7 @@ def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.grad(triple_p.bind)(2.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return _register(rules.transpose, primitive, rule, checked_transpose)
+    return register_from_outside(rules.transpose, primitive, rule)
 
 
 def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
@@ -127,7 +116,7 @@ def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.vmap(triple_p.bind)(np.array([1.0, 2.0]))
     Array([3., 6.], dtype=float32)
     """
-    return _register(rules.vmap, primitive, rule, checked_vmap)
+    return register_from_outside(rules.vmap, primitive, rule)
 
 
 def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
@@ -138,7 +127,7 @@ def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
     without a rule is computed now where all operands are known, and later where one is not.
     Raises WeftValueError where there is such a rule already.
     """
-    return _register(rules.partial_eval, primitive, rule, checked_partial_eval)
+    return register_from_outside(rules.partial_eval, primitive, rule)
 
 
 def register_dce(primitive: Primitive, rule: Rule) -> Rule:
@@ -149,7 +138,7 @@ def register_dce(primitive: Primitive, rule: Rule) -> Rule:
     nothing is left). A primitive without a rule is dropped where no result is used and it has no
     effects, and kept whole otherwise. Raises WeftValueError where there is such a rule already.
     """
-    return _register(rules.dce, primitive, rule, checked_dce)
+    return register_from_outside(rules.dce, primitive, rule)
 
 
 def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = None) -> Rule:
@@ -169,7 +158,7 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
     Array(4., dtype=float32)
     """
     if platform is None:
-        return _register(rules.lower, primitive, rule, checked_lowering)
+        return register_from_outside(rules.lower, primitive, rule, checked_lowering)
     if platform not in _PLATFORMS:
         raise WeftValueError(
             f"a lowering of {primitive} for a platform that there is not",
@@ -188,23 +177,6 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
 # Most of these are asked of primitives only that are made with `memoise=False`.
 
 
-def _check_asked(primitive: Primitive, table: rules.Table) -> None:
-    """Raises WeftValueError for a primitive that is never asked for a rule of this kind."""
-    if primitive.memoise:
-        raise WeftValueError(
-            f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "
-            "types and programs are remembered by operands and parameters alone",
-            operation=primitive.name,
-            got=f"{table.kind} rule of a primitive made with memoise=True",
-            wanted="a primitive made with memoise=False",
-            fix=Fix(
-                "memoise",
-                f"make it with Primitive({primitive.name!r}, memoise=False)",
-                {"primitive": primitive.name, "rule": table.kind, "memoise": False},
-            ),
-        )
-
-
 def register_stage(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(args, params) -> (args, params)`, for a primitive that is applied to a Python
     function (`Primitive.call`).
@@ -214,8 +186,7 @@ def register_stage(primitive: Primitive, rule: Rule) -> Rule:
     values that the function closes over have joined. Raises WeftValueError where there is such a
     rule already, and for a primitive that was made without `memoise=False`.
     """
-    _check_asked(primitive, rules.stage)
-    return rules.stage.register(primitive, rule)
+    return register_from_outside(rules.stage, primitive, rule)
 
 
 def register_steps(primitive: Primitive, rule: Rule) -> Rule:
@@ -226,7 +197,7 @@ def register_steps(primitive: Primitive, rule: Rule) -> Rule:
     The label is for people: "iteration 7 of the scan". Raises WeftValueError where there is such a
     rule already.
     """
-    return rules.stepwise.register(primitive, rule)
+    return register_from_outside(rules.stepwise, primitive, rule)
 
 
 def register_retype(primitive: Primitive, rule: Rule) -> Rule:
@@ -237,8 +208,7 @@ def register_retype(primitive: Primitive, rule: Rule) -> Rule:
     take them. Raises WeftValueError where there is such a rule already, and for a primitive that
     was made without `memoise=False`.
     """
-    _check_asked(primitive, rules.retype)
-    return rules.retype.register(primitive, rule)
+    return register_from_outside(rules.retype, primitive, rule)
 
 
 def register_again(primitive: Primitive, rule: Rule) -> Rule:
@@ -248,7 +218,7 @@ def register_again(primitive: Primitive, rule: Rule) -> Rule:
     For a primitive that takes operands of certain types only. Raises WeftValueError where there is
     such a rule already.
     """
-    return rules.rebind.register(primitive, rule)
+    return register_from_outside(rules.rebind, primitive, rule)
 
 
 def register_effects(primitive: Primitive, rule: Rule) -> Rule:
@@ -266,8 +236,7 @@ def register_effects(primitive: Primitive, rule: Rule) -> Rule:
     >>> weft.make_jaxpr(lambda x: send_p.bind(x))(1.0).effects
     frozenset({Effect(name='io', ordered=False)})
     """
-    _check_asked(primitive, rules.effects)
-    return _register(rules.effects, primitive, rule, checked_effects)
+    return register_from_outside(rules.effects, primitive, rule)
 
 
 # ---- layouts -----------------------------------------------------------------------------------
@@ -280,7 +249,7 @@ def register_layout(primitive: Primitive, rule: Rule) -> Rule:
     asked for; or None for what is computed, as are all results of primitives without a rule.
     Raises WeftValueError where there is such a rule already.
     """
-    return rules.layout.register(primitive, rule)
+    return register_from_outside(rules.layout, primitive, rule)
 
 
 def register_reads(primitive: Primitive, rule: Rule) -> Rule:
@@ -291,7 +260,7 @@ def register_reads(primitive: Primitive, rule: Rule) -> Rule:
     go over their operands once, row by row. Raises WeftValueError where there is such a rule
     already.
     """
-    return rules.access_pattern.register(primitive, rule)
+    return register_from_outside(rules.access_pattern, primitive, rule)
 
 
 def register_moves(primitive: Primitive, rule: Rule) -> Rule:
@@ -301,7 +270,7 @@ def register_moves(primitive: Primitive, rule: Rule) -> Rule:
     operand's, or -1 for one of length 1 that is new; or (program, number of its result); or None.
     Raises WeftValueError where there is such a rule already.
     """
-    return rules.data_movement.register(primitive, rule)
+    return register_from_outside(rules.data_movement, primitive, rule)
 
 
 def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
@@ -321,7 +290,7 @@ def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
     Array([[1],
            [2]], dtype=int32)
     """
-    return rules.numpy_impl.register(primitive, rule)
+    return register_from_outside(rules.numpy_impl, primitive, rule)
 
 
 def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:
@@ -331,4 +300,4 @@ def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:
     the programs; `partitioned`: whether the compiler splits the program over devices. Raises
     WeftValueError where there is such a rule already.
     """
-    return rules.keep_layouts.register(primitive, rule)
+    return register_from_outside(rules.keep_layouts, primitive, rule)

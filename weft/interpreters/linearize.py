@@ -39,7 +39,6 @@ from weft.ops.structural.tangents import instantiate
 __all__ = [
     "LinearizeTrace",
     "Linearized",
-    "depends_on_tangents",
     "linear_program",
     "linearize_flat",
     "linearize_jaxpr",
@@ -131,16 +130,6 @@ def user_rule() -> Any:
     if type(trace) is _RuleTrace:
         return using_trace(_UserRuleTrace(trace.parent, trace.linear))
     return contextlib.nullcontext()
-
-
-def depends_on_tangents(value: Any) -> bool:
-    """Whether a value was computed from tangents by the rule that `linearize` is running."""
-    trace = current_trace()
-    return (
-        isinstance(trace, _RuleTrace)
-        and type(value) is StagingTracer
-        and value._trace is trace.linear
-    )
 
 
 class LinearizeTrace(Trace):

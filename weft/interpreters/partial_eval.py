@@ -7,31 +7,15 @@ reads. A primitive that holds programs splits them by its own rule.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import any_ordered
-from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, check_marks
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 
-__all__ = ["PartiallyEvaluated", "SplitEquation", "partial_eval_jaxpr"]
-
-
-@dataclasses.dataclass(frozen=True)
-class SplitEquation:
-    """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
-
-    Either part may be None where nothing is left of it; `unknown_out` marks the results that only
-    `unknown` computes. What `before` computes from known values comes before `known`.
-    """
-
-    known: Equation | None
-    unknown: Equation | None
-    unknown_out: tuple[bool, ...]
-    residuals: Sequence[Var]
-    before: Sequence[Equation] = ()
+__all__ = ["PartiallyEvaluated", "partial_eval_jaxpr"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
-from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
+from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.trace import Tracer, using_trace
@@ -27,7 +27,7 @@ from weft.errors import AxisError, Fix, JaxprError, WeftNotImplementedError, Wef
 from weft.interpreters.dce import dce_equations, dce_jaxpr
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import widened
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import place_cotangents, scatter

@@ -77,23 +77,11 @@ PROPERTIES = (
     Property("composition", embedding.in_shard_map, _REVERSE),
 )
 
-_TABLES = (
-    rules.type_rule,
-    rules.lower,
-    rules.impl,
-    rules.jvp,
-    rules.linearize,
-    rules.transpose,
-    rules.vmap,
-    rules.partial_eval,
-    rules.dce,
-)
-# What serves where a table has no rule.
-_DEFAULTS = {
-    "linearize": "the jvp rule",
-    "partial evaluation": "default",
-    "dead-code elimination": "default",
-    "evaluation": "compiled",
+# The kinds of rules that are told of each primitive, by the headings of their columns.
+COLUMNS = {
+    table.column: table
+    for table in vars(rules).values()
+    if isinstance(table, rules.Table) and table.column
 }
 
 
@@ -101,14 +89,14 @@ def rule_sources(primitive: Primitive) -> dict[str, str]:
     """For each kind of rule whether it is given, derived, missing, or what serves instead."""
     derived = getattr(primitive, "derived", ())
     found: dict[str, str] = {}
-    for table in _TABLES:
+    for table in COLUMNS.values():
         if primitive in table:
             found[table.kind] = "derived" if table.kind in derived else "given"
         elif table is rules.lower and any(p is primitive for p, _ in rules.lower_for_platform):
             found[table.kind] = "given"
         else:
-            found[table.kind] = _DEFAULTS.get(table.kind, "missing")
-    if found["linearize"] == _DEFAULTS["linearize"] and found["jvp"] == "missing":
+            found[table.kind] = table.default or "missing"
+    if found["linearize"] == rules.linearize.default and found["jvp"] == "missing":
         found["linearize"] = "missing"
     return found
 

@@ -1,5 +1,6 @@
 """Programs as data: partial evaluation, dead code, staging, typing again; and their rules."""
 
+from weft.core.jaxpr import SplitEquation
 from weft.core.rules import dce as dce_rules
 from weft.core.rules import effects as effects_rules
 from weft.core.rules import partial_eval as partial_eval_rules
@@ -17,7 +18,7 @@ from weft.define.registration import (
 )
 from weft.define.registration import register_partial_eval as register
 from weft.interpreters.dce import dce_equations, dce_jaxpr, silenced, silenced_equation
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
+from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.interpreters.retype import fit, join_types, retype_program, retype_together, widened
 from weft.ops.structural.constants import embedded
 

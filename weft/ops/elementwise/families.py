@@ -82,6 +82,7 @@ _KEYS = Fix(
     "random keys are no numbers: draw some (weft.random.normal(key)), or take the bits of the keys "
     "(weft.random.key_data(key))",
 )
+_BROADCAST = Fix("use_numpy", "use weft.numpy, which broadcasts, or lax.broadcast_in_dim")
 
 
 def elementwise_type(
@@ -107,7 +108,6 @@ def elementwise_type(
                 wanted=f"{arity} operands",
             )
         dtype = types[0].dtype
-        shape: tuple[int, ...] = ()
         for type in types:
             if type.dtype not in accepts:
                 raise _refused(name, type.dtype, types, accepts)
@@ -117,28 +117,33 @@ def elementwise_type(
                     operation=name,
                     got=", ".join(map(str, types)),
                     wanted="equal dtypes",
-                    fix=Fix(
-                        "use_numpy", "use weft.numpy, which promotes, or convert one operand", {}
-                    ),
+                    fix=Fix("use_numpy", "use weft.numpy, which promotes, or convert one operand"),
                 )
-            if type.shape and type.shape != shape:
-                if shape:
-                    raise ShapeError(
-                        f"{name} takes operands of one shape (or without dimensions)",
-                        operation=name,
-                        got=", ".join(map(str, types)),
-                        wanted="equal shapes",
-                        fix=Fix(
-                            "use_numpy",
-                            "use weft.numpy, which broadcasts, or lax.broadcast_in_dim",
-                            {},
-                        ),
-                    )
-                shape = type.shape
+        shape = common_shape(name, types, _BROADCAST)
         out = result_dtype(dtype) if result_dtype else dtype
         return result_type(types, shape, out, all(t.weak_type for t in types) and out == dtype)
 
     return rule
+
+
+def common_shape(name: str, types: Sequence[ArrayType], fix: Fix) -> tuple[int, ...]:
+    """The shape of elementwise operands, of which some may have no dimensions.
+
+    Raises ShapeError, with the given fix, where two shapes differ.
+    """
+    shape: tuple[int, ...] = ()
+    for type in types:
+        if type.shape and type.shape != shape:
+            if shape:
+                raise ShapeError(
+                    f"{name} takes operands of one shape (or without dimensions)",
+                    operation=name,
+                    got=", ".join(map(str, types)),
+                    wanted="equal shapes",
+                    fix=fix,
+                )
+            shape = type.shape
+    return shape
 
 
 def _refused(name: str, dtype: Any, types: tuple[ArrayType, ...], accepts: DTypes) -> DTypeError:
@@ -224,6 +229,11 @@ def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) 
     ]
 
 
+def repeated(value: Any, shape: tuple[int, ...]) -> Any:
+    """A value without dimensions repeated for every element; any other value itself."""
+    return value if type_of(value).shape == shape else broadcast_in_dim(value, shape, ())
+
+
 def unbroadcast(ct: Any, type: ArrayType) -> Any:
     """The cotangent of an operand that may have been repeated."""
     if ct is None or type_of(ct).shape == type.shape:
@@ -248,8 +258,7 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
             term = rule(tangent, result, *primals, **params)
             if type(term) is Zero:
                 continue
-            if type_of(term).shape != result_of.shape:
-                term = broadcast_in_dim(term, result_of.shape, ())
+            term = repeated(term, result_of.shape)
             total = term if total is None else add_tangents(total, term)
         return result, Zero(result_of.tangent()) if total is None else total
 
