@@ -44,8 +44,6 @@ MAKERS = (
 INSIDE = {
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.check_marks": "how transformations of programs refuse marks that do not fit",
-    "weft.core.rules.Dims": "the type of an argument of rules",
-    "weft.core.rules.Values": "the type of an argument of rules",
     "weft.core.rules.NamedRule": "what messages of registered rules say of them",
     "weft.core.rules.register_from_outside": "what registering does; a function per kind is public",
     "weft.ops.elementwise.families.common_shape": "shared by families and declarations",

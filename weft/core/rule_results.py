@@ -15,7 +15,7 @@ from weft.base import source as sources
 from weft.core import rules
 from weft.core.effects import Effect
 from weft.core.jaxpr import Equation, Literal, SplitEquation, Var
-from weft.core.rules import AxisData, Dims, LinearOperand, NamedRule, Values, Zero
+from weft.core.rules import AxisData, LinearOperand, NamedRule, Zero
 from weft.core.trace import Tracer, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import WeftTypeError
@@ -160,7 +160,12 @@ def _check_impl(rule: NamedRule, found: Any, /, *args: Any, **params: Any) -> An
 
 
 def _check_jvp(
-    rule: NamedRule, found: Any, primals: Values, tangents: Values, /, **params: Any
+    rule: NamedRule,
+    found: Any,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    /,
+    **params: Any,
 ) -> tuple[Any, Any]:
     """Results, and tangents of the types of theirs; what is computed from tangents is a tangent."""
     results, result_tangents = _pair(rule, found, "tangent")
@@ -215,8 +220,8 @@ def _check_vmap(
     rule: NamedRule,
     found: Any,
     axis: AxisData,
-    args: Values,
-    dims: Dims,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
     /,
     **params: Any,
 ) -> tuple[Any, Any]:

@@ -28,11 +28,9 @@ from weft.errors import (
 
 __all__ = [
     "AxisData",
-    "Dims",
     "LinearOperand",
     "NamedRule",
     "Table",
-    "Values",
     "Zero",
     "again",
     "dce",
@@ -60,9 +58,6 @@ __all__ = [
 ]
 
 Rule = Callable[..., Any]
-# What rules are given: operands, primals or tangents; and where each operand is mapped, if it is.
-Values = Sequence[Any]
-Dims = Sequence[int | None]
 
 
 class NamedRule:

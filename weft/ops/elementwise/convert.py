@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.arrays.array import Array
 from weft.core.reads import elementwise_reads
-from weft.core.rules import AxisData, Dims, Values, Zero
+from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
@@ -62,7 +63,7 @@ def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) 
 
 
 def convert_element_type_jvp(
-    primals: Values, tangents: Values, *, new_dtype: Any, weak_type: bool
+    primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: Any, weak_type: bool
 ) -> tuple[Any, Any]:
     out = convert_element_type(primals[0], new_dtype, weak_type)
     tangent_type = type_of(out).tangent()
@@ -78,7 +79,12 @@ def convert_element_type_transpose(
 
 
 def convert_element_type_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, new_dtype: Any, weak_type: bool
+    axis: AxisData,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    new_dtype: Any,
+    weak_type: bool,
 ) -> tuple[Any, Any]:
     out = convert_element_type_p.bind(args[0], new_dtype=new_dtype, weak_type=weak_type)
     return out, dims[0]
@@ -163,14 +169,14 @@ def bitcast_convert_type_type(x: ArrayType, *, new_dtype: Any) -> ArrayType:
 
 
 def bitcast_convert_type_jvp(
-    primals: Values, tangents: Values, *, new_dtype: Any
+    primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: Any
 ) -> tuple[Any, Any]:
     out = bitcast_convert_type(primals[0], new_dtype)
     return out, Zero(type_of(out).tangent())
 
 
 def bitcast_convert_type_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, new_dtype: Any
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, new_dtype: Any
 ) -> tuple[Any, int]:
     return bitcast_convert_type(move_dim(args[0], dims[0], 0, axis.size), new_dtype), 0
 

@@ -16,7 +16,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.reads import Inner, Reads, full_read, regrouped
-from weft.core.rules import AxisData, Dims, Values
+from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -153,8 +153,8 @@ def broadcast_in_dim_transpose(
 
 def broadcast_in_dim_vmap(
     axis: AxisData,
-    args: Values,
-    dims: Dims,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
     *,
     shape: tuple[int, ...],
     broadcast_dimensions: tuple[int, ...],
@@ -260,7 +260,7 @@ def reshape_transpose(ct: Any, x: Any, *, shape: tuple[int, ...]) -> list[Any]:
 
 
 def reshape_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, shape: tuple[int, ...]
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, shape: tuple[int, ...]
 ) -> tuple[Any, int]:
     return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
 
@@ -326,7 +326,7 @@ def transpose_transpose(ct: Any, x: Any, *, permutation: tuple[int, ...]) -> lis
 
 
 def transpose_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, permutation: tuple[int, ...]
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, permutation: tuple[int, ...]
 ) -> tuple[Any, int]:
     (dim,) = dims
     assert dim is not None
@@ -408,7 +408,7 @@ def reduce_vmap_axes(axes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], 
 
 
 def reduce_sum_vmap(
-    axis: AxisData, args: Values, dims: Dims, *, axes: tuple[int, ...]
+    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axes: tuple[int, ...]
 ) -> tuple[Any, int]:
     assert dims[0] is not None
     moved, dim = reduce_vmap_axes(axes, dims[0])
