@@ -156,10 +156,10 @@ class Table(dict[Any, Rule]):
 
     Registering twice is an error, so is asking for a missing rule. A rule that was derived from a
     declaration (the primitive's `derived` names its kind) gives way. `kind` names it in messages,
-    `register_with` is the public call that registers one, `instead` what else one may do where
-    there is none.
+    `register_with` is the public call that registers one, `called_with` how it is called, as in a
+    signature; parameters come after it.
 
-    called_with: how a rule is called, as in a signature; parameters come after it.
+    instead: what else one may do where a rule is missing.
     default: what serves where there is none; empty where that is an error.
     column: the heading of the kind in docs/extending/matrix.md; empty where it has none.
     unmemoised: only primitives that are made with `memoise=False` are asked for a rule.
@@ -172,9 +172,9 @@ class Table(dict[Any, Rule]):
         self,
         kind: str,
         register_with: str,
-        instead: str = "",
-        *,
         called_with: str = "",
+        *,
+        instead: str = "",
         default: str = "",
         column: str = "",
         unmemoised: bool = False,
@@ -305,13 +305,13 @@ _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
     for module in ("ad", "partial_eval", "layouts", "mlir", "batching")
 )
 type_rule = Table(
-    "type", "primitive.def_abstract_eval(rule)", called_with="*types", column="type", checked=True
+    "type", "primitive.def_abstract_eval(rule)", "*types", column="type", checked=True
 )
 # Checked by `define.checked_lowering`, which looks at the module around the rule as well.
 lower = Table(
     "lowering",
     f"{_MLIR}_lowering(primitive, rule)",
-    called_with="context, /, *values",
+    "context, /, *values",
     column="lowering",
     sourced=True,
 )
@@ -319,22 +319,18 @@ lower = Table(
 impl = Table(
     "evaluation",
     "primitive.def_impl(function)",
-    called_with="*operands",
+    "*operands",
     default="compiled",
     column="evaluation",
     checked=True,
 )
 jvp = Table(
-    "jvp",
-    f"{_AD}_jvp(primitive, rule)",
-    called_with="primals, tangents, /",
-    column="jvp",
-    checked=True,
+    "jvp", f"{_AD}_jvp(primitive, rule)", "primals, tangents, /", column="jvp", checked=True
 )
 linearize = Table(
     "linearize",
     f"{_AD}_linearize(primitive, rule)",
-    called_with="primals, tangents, /",
+    "primals, tangents, /",
     default="the jvp rule",
     column="linearize",
     checked=True,
@@ -342,7 +338,7 @@ linearize = Table(
 transpose = Table(
     "transpose",
     f"{_AD}_transpose(primitive, rule)",
-    called_with="cotangent, /, *operands",
+    "cotangent, /, *operands",
     instead="; or where it is not linear, transpose weft.linearize(f, x)[1]",
     column="transpose",
     checked=True,
@@ -350,14 +346,14 @@ transpose = Table(
 vmap = Table(
     "vmap",
     f"{_BATCHING}_vmap(primitive, rule)",
-    called_with="axis_data, operands, dims, /",
+    "axis_data, operands, dims, /",
     column="vmap",
     checked=True,
 )
 partial_eval = Table(
     "partial evaluation",
     f"{_PARTIAL}(primitive, rule)",
-    called_with="equation, unknown",
+    "equation, unknown",
     default="default",
     column="partial evaluation",
     sourced=True,
@@ -366,38 +362,28 @@ partial_eval = Table(
 dce = Table(
     "dead-code elimination",
     f"{_PARTIAL}_dce(primitive, rule)",
-    called_with="equation, used",
+    "equation, used",
     default="default",
     column="dead code",
     sourced=True,
     checked=True,
 )
 effects = Table(
-    "effects",
-    f"{_PARTIAL}_effects(primitive, rule)",
-    called_with="params",
-    unmemoised=True,
-    checked=True,
+    "effects", f"{_PARTIAL}_effects(primitive, rule)", "params", unmemoised=True, checked=True
 )
-stage = Table(
-    "staging", f"{_PARTIAL}_stage(primitive, rule)", called_with="args, params", unmemoised=True
-)
-retype = Table(
-    "retyping", f"{_PARTIAL}_retype(primitive, rule)", called_with="types, params", unmemoised=True
-)
-steps = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", called_with="*operands")
-again = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", called_with="*operands")
-layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", called_with="params")
-reads = Table(
-    "reading", f"{_LAYOUTS}_reads(primitive, rule)", called_with="equation, demands, inner"
-)
+stage = Table("staging", f"{_PARTIAL}_stage(primitive, rule)", "args, params", unmemoised=True)
+retype = Table("retyping", f"{_PARTIAL}_retype(primitive, rule)", "types, params", unmemoised=True)
+steps = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", "*operands")
+again = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", "*operands")
+layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", "params")
+reads = Table("reading", f"{_LAYOUTS}_reads(primitive, rule)", "equation, demands, inner")
 keep_layouts = Table(
     "layout-keeping",
     f"{_LAYOUTS}_keep_layouts(primitive, rule)",
-    called_with="equation, layouts, partitioned",
+    "equation, layouts, partitioned",
 )
-moves = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", called_with="equation, result")
-on_host = Table("host", f"{_MLIR}_on_host(primitive, rule)", called_with="*values")
+moves = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", "equation, result")
+on_host = Table("host", f"{_MLIR}_on_host(primitive, rule)", "*values")
 
 # Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}
