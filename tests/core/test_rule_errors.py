@@ -9,7 +9,9 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from weft import config
 from weft.core import rules
+from weft.core.jaxpr import Literal, Var
 from weft.errors import JaxprError, MissingRuleError, ShapeError, WeftValueError
 from weft.extend.core import IO, ArrayType, Primitive, Zero, define_primitive
 from weft.extend.interpreters import ad, batching, mlir, partial_eval
@@ -389,6 +391,61 @@ def test_a_rule_of_partial_evaluation(answer, text):
     with pytest.raises(JaxprError, match="the partial evaluation rule of .*'parted'") as info:
         partial_eval.partial_eval_jaxpr(program, (True,))
     assert text in info.value.wanted
+
+
+def test_a_part_may_compute_what_belongs_to_the_other_once_more():
+    p = typed("loop_like", multiple_results=True)
+
+    def split(eqn, unknown):
+        twice = eqn.replace(outputs=[Var(eqn.outputs[0].type), eqn.outputs[1]])
+        known = eqn.replace(inputs=[Literal(1.0, eqn.inputs[0].type)])
+        known = known.replace(outputs=[eqn.outputs[0], Var(eqn.outputs[1].type)])
+        return SplitEquation(known, twice, (False, True), [])
+
+    partial_eval.register(p, split)
+    program = weft.make_jaxpr(lambda x: p.bind(x))(1.0).jaxpr
+    assert partial_eval.partial_eval_jaxpr(program, (True,)).unknown_out == (False, True)
+
+
+# Kinds whose wrong results no interpreter notices by itself.
+OWN = {
+    "jvp": (rules.jvp, lambda primals, tangents: (primals[0], None), forward),
+    "vmap": (rules.vmap, lambda axis, args, dims: (args[0][:, :1], 0), mapped),
+    "transpose": (rules.transpose, lambda ct, x: [wnp.ones(2)], reverse),
+    "evaluation": (rules.impl, lambda x: np.ones(3), eager),
+    "type": (rules.type_rule, lambda x: x.shape, compiled),
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_results_of_wefts_own_rules_are_checked_where_jaxprs_are(kind):
+    table, rule, use = OWN[kind]
+
+    def made(name):
+        given = [
+            (rules.type_rule, lambda x: x),
+            (rules.lower, lambda context, x: x),
+            (rules.jvp, lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))),
+        ]
+        p = Primitive(name)
+        for other, right in given:
+            if other is not table:
+                other.register(p, right)
+        table.register(p, rule)
+        return p
+
+    with pytest.raises(JaxprError, match=f"the {kind} rule of the primitive 'own'"):
+        use(made("own"))
+    with config.override(check_jaxprs=False):
+        assert table[made("unchecked")] is rule
+
+
+def test_an_exception_in_a_rule_of_wefts_own_stays_as_it_is():
+    p = Primitive("own_failing")
+    rules.jvp.register(p, lambda primals, tangents: [][0])
+    with pytest.raises(IndexError) as info:
+        forward(p)
+    assert not hasattr(info.value, "__notes__")
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ class Table(dict[Any, Rule]):
 
     Registering twice is an error, so is asking for a missing rule. A rule that was derived from a
     declaration (the primitive's `derived` names its kind) gives way. `kind` names it in messages,
-    `register_with` is the public call that registers one, and `called_with` says how it is called,
-    as a signature; parameters come after it.
+    `register_with` is the public call that registers one, `called_with` how it is called, as in a
+    signature; parameters come after it.
 
     instead: what else one may do where a rule is missing.
     default: what serves where there is none; empty where that is an error.
@@ -172,7 +172,7 @@ class Table(dict[Any, Rule]):
         self,
         kind: str,
         register_with: str,
-        called_with: str,
+        called_with: str = "",
         *,
         instead: str = "",
         default: str = "",
@@ -307,7 +307,7 @@ _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
 type_rule = Table(
     "type", "primitive.def_abstract_eval(rule)", "*types", column="type", checked=True
 )
-# Checked by `lowering.checked_lowering`, which has to look at the module around the rule as well.
+# Checked by `define.checked_lowering`, which looks at the module around the rule as well.
 lower = Table(
     "lowering",
     f"{_MLIR}_lowering(primitive, rule)",
