@@ -9,6 +9,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, T
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import not_an_array
 from weft.arrays.array import Array, as_array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -90,12 +91,7 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
         return as_array(value)
     except WeftTypeError:
         place = f" at {tree.keystr(path)}" if path else ""
-        raise WeftTypeError(
-            f"{what}: the value{place} is no array",
-            operation=what,
-            got=f"{value!r:.100} of class {type(value).__name__}",
-            wanted="an array, a number, or a tree of those",
-        ) from None
+        raise not_an_array(what, f"{what}: the value{place}", value) from None
 
 
 def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
