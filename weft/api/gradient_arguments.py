@@ -250,27 +250,27 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
             wanted="an array without dimensions",
             fix=Fix("has_aux", "return (scalar, others) and pass has_aux=True", {"has_aux": True}),
         )
-    of = type_of(leaves[0])
-    if of.shape:
+    aval = type_of(leaves[0])
+    if aval.shape:
         raise WeftTypeError(
-            f"grad takes a function that returns a scalar, and {name} returned {of}",
+            f"grad takes a function that returns a scalar, and {name} returned {aval}",
             operation="grad",
-            got=str(of),
+            got=str(aval),
             wanted="an array without dimensions",
             fix=Fix("sum", "reduce the result, for example by .sum() or .mean()", {}),
         )
     wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
-    if of.dtype not in wanted:
+    if aval.dtype not in wanted:
         kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
         raise DTypeError(
-            f"grad takes a function with a {kind} result, and {name} returned {of}",
+            f"grad takes a function with a {kind} result, and {name} returned {aval}",
             operation="grad",
-            got=str(of),
+            got=str(aval),
             wanted=f"a {kind} dtype",
             fix=Fix(
-                "holomorphic" if of.dtype in dtypes.COMPLEX else "convert",
+                "holomorphic" if aval.dtype in dtypes.COMPLEX else "convert",
                 "pass holomorphic=True for a holomorphic function, or take the real part"
-                if of.dtype in dtypes.COMPLEX
+                if aval.dtype in dtypes.COMPLEX
                 else "convert the result to a floating-point dtype",
                 {},
             ),
