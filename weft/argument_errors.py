@@ -17,6 +17,7 @@ __all__ = [
     "close_name",
     "negative_value",
     "not_a_function",
+    "not_an_array",
     "unknown_option",
     "wrong_class",
     "wrong_dtype",
@@ -64,6 +65,14 @@ def not_a_function(
     """What was passed in place of the function that comes first."""
     message = f"{operation} takes a function first, not {type(value).__name__}"
     return _error(WeftTypeError, message, operation, f"{value!r:.100}", wanted, fix)
+
+
+def not_an_array(
+    operation: str, what: str, value: Any, wanted: str = "an array, a number, or a tree of those"
+) -> WeftTypeError:
+    """A value that is no array and does not stand for one; `what` names it."""
+    got = f"{value!r:.100} of class {type(value).__name__}"
+    return _error(WeftTypeError, f"{what} is no array", operation, got, wanted, None)
 
 
 def unknown_option(

@@ -457,6 +457,15 @@ def test_a_traced_slice_bound_raises():
         weft.jit(lambda x, i: x[i:])(jnp.arange(4), 1)
 
 
+def test_updates_take_no_other_options():
+    x = jnp.zeros(2).at[0]
+    for method in (x.set, x.add, x.subtract, x.multiply, x.divide, x.power, x.min, x.max):
+        with pytest.raises(TypeError, match="wrap"):
+            method(1.0, wrap=False)
+    with pytest.raises(TypeError, match="positional"):
+        x.set(1.0, True)
+
+
 def test_wrong_updates_raise():
     x = jnp.zeros((3, 4))
     with pytest.raises(ShapeError, match="does not broadcast"):

@@ -31,6 +31,17 @@ def test_every_name_that_is_promised_can_be_had():
         assert not missing, f"{name}.__all__ promises {missing}"
 
 
+@pytest.mark.parametrize("name", ["lax", "nn", "numpy", "random", "scipy.linalg", "scipy.special"])
+def test_facades_hand_on_no_more_than_they_promise(name):
+    module = importlib.import_module(f"weft.{name}")
+    found = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert not sorted(found - set(module.__all__) - {"Any", "TYPE_CHECKING"})
+
+
 @pytest.mark.fast
 def test_a_change_of_a_signature_shows():
     def before(x: int, *, axis: int = 0) -> int:

@@ -440,9 +440,9 @@ def value_and_grad(
         partial = partial_function(fun, args, kwargs, indices)
         value, pullback, aux = vjp_with_aux(partial, chosen, "grad", has_aux)
         check_grad_result(value, name, holomorphic)
-        of = type_of(value)
-        weak = of.weak_type and of.dtype == dtypes.default_float()
-        gradients = pullback(1.0 if weak else of.dtype.type(1))
+        aval = type_of(value)
+        weak = aval.weak_type and aval.dtype == dtypes.default_float()
+        gradients = pullback(1.0 if weak else aval.dtype.type(1))
         gradient = gradients[0] if isinstance(argnums, (int, np.integer)) else gradients
         return ((value, aux) if has_aux else value), gradient
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
     as_array,
@@ -153,12 +154,8 @@ def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:
     try:
         return type_of(user_value(leaf))
     except WeftTypeError:
-        raise WeftTypeError(
-            f"device_put: {_name(whole, number)} is no array",
-            operation="device_put",
-            got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-            wanted="an array, a number, or a tree of those",
-        ) from None
+        what = f"device_put: {_name(whole, number)}"
+        raise not_an_array("device_put", what, leaf) from None
 
 
 def _name(whole: Any, number: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, T
 import numpy as np
 
 from weft import dtypes, tree
+from weft.argument_errors import not_an_array
 from weft.arrays.array import Array, as_array, put
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -90,12 +91,7 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
         return as_array(value)
     except WeftTypeError:
         place = f" at {tree.keystr(path)}" if path else ""
-        raise WeftTypeError(
-            f"{what}: the value{place} is no array",
-            operation=what,
-            got=f"{value!r:.100} of class {type(value).__name__}",
-            wanted="an array, a number, or a tree of those",
-        ) from None
+        raise not_an_array(what, f"{what}: the value{place}", value) from None
 
 
 def vector(value: Any, wanted: ArrayType, what: str, path: Any = ()) -> Any:
@@ -254,27 +250,27 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
             wanted="an array without dimensions",
             fix=Fix("has_aux", "return (scalar, others) and pass has_aux=True", {"has_aux": True}),
         )
-    of = type_of(leaves[0])
-    if of.shape:
+    aval = type_of(leaves[0])
+    if aval.shape:
         raise WeftTypeError(
-            f"grad takes a function that returns a scalar, and {name} returned {of}",
+            f"grad takes a function that returns a scalar, and {name} returned {aval}",
             operation="grad",
-            got=str(of),
+            got=str(aval),
             wanted="an array without dimensions",
             fix=Fix("sum", "reduce the result, for example by .sum() or .mean()", {}),
         )
     wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
-    if of.dtype not in wanted:
+    if aval.dtype not in wanted:
         kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
         raise DTypeError(
-            f"grad takes a function with a {kind} result, and {name} returned {of}",
+            f"grad takes a function with a {kind} result, and {name} returned {aval}",
             operation="grad",
-            got=str(of),
+            got=str(aval),
             wanted=f"a {kind} dtype",
             fix=Fix(
-                "holomorphic" if of.dtype in dtypes.COMPLEX else "convert",
+                "holomorphic" if aval.dtype in dtypes.COMPLEX else "convert",
                 "pass holomorphic=True for a holomorphic function, or take the real part"
-                if of.dtype in dtypes.COMPLEX
+                if aval.dtype in dtypes.COMPLEX
                 else "convert the result to a floating-point dtype",
                 {},
             ),

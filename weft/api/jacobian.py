@@ -54,12 +54,12 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
     total = sum(type_of(x).size for x in leaves)
     out, start = [], 0
     for leaf in leaves:
-        of = type_of(leaf)
-        rows = np.zeros((max(total, 1), of.size), of.dtype)
-        rows[start : start + of.size] = np.eye(of.size, dtype=of.dtype)
-        shape = (max(total, 1), *of.shape)
-        out.append(put(rows.reshape(shape), ArrayType(shape, of.dtype)))
-        start += of.size
+        aval = type_of(leaf)
+        rows = np.zeros((max(total, 1), aval.size), aval.dtype)
+        rows[start : start + aval.size] = np.eye(aval.size, dtype=aval.dtype)
+        shape = (max(total, 1), *aval.shape)
+        out.append(put(rows.reshape(shape), ArrayType(shape, aval.dtype)))
+        start += aval.size
     return out
 
 
@@ -68,10 +68,10 @@ def _split_basis(values: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
     out, start = [], 0
     shape = type_of(values).shape
     for leaf in leaves:
-        of = type_of(leaf)
-        piece = slice_in_dim(values, start, start + of.size, axis=axis)
-        out.append(reshape(piece, shape[:axis] + of.shape + shape[axis + 1 :]))
-        start += of.size
+        aval = type_of(leaf)
+        piece = slice_in_dim(values, start, start + aval.size, axis=axis)
+        out.append(reshape(piece, shape[:axis] + aval.shape + shape[axis + 1 :]))
+        start += aval.size
     return out
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
-from weft.argument_errors import not_a_function, wrong_value
+from weft.argument_errors import not_a_function, not_an_array, wrong_value
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -141,12 +141,9 @@ def common_length(
         try:
             shape = type_of(leaf).shape
         except WeftTypeError as error:
-            raise WeftTypeError(
-                f"{operation}: {argument_path(fun, paths[i][0])} is no array",
-                operation=transformation,
-                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                wanted="an array (or None as its entry of in_axes)",
-            ) from error
+            what = f"{operation}: {argument_path(fun, paths[i][0])}"
+            wanted = "an array (or None as its entry of in_axes)"
+            raise not_an_array(transformation, what, leaf, wanted) from error
         if not -len(shape) <= dim < len(shape):
             raise AxisError(
                 f"{operation}: {argument_path(fun, paths[i][0])} has no axis {dim}",

@@ -15,7 +15,7 @@ weft.errors.ShapeError: add got operands whose shapes do not broadcast together
   ...
 """
 
-# One block of imports per chapter; the chapters follow the Array API standard.
+# All that a chapter declares public is public here; the chapters follow the Array API standard.
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -25,466 +25,48 @@ from numpy.exceptions import ComplexWarning
 
 from weft.arrays.array import Array as ndarray
 from weft.numpy.averages import average
-from weft.numpy.choosing import (
-    argwhere,
-    choose,
-    compress,
-    extract,
-    flatnonzero,
-    nonzero,
-    piecewise,
-    select,
-    where,
-)
+from weft.numpy.choosing import *
 from weft.numpy.clipping import clip
-from weft.numpy.closeness import (
-    allclose,
-    array_equal,
-    array_equiv,
-    isclose,
-)
-from weft.numpy.creation import (
-    array,
-    asarray,
-    astype,
-    copy,
-    empty,
-    empty_like,
-    from_dlpack,
-    frombuffer,
-    fromfile,
-    fromiter,
-    fromstring,
-    full,
-    full_like,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-)
-from weft.numpy.diagonals import (
-    diag,
-    diag_indices,
-    diag_indices_from,
-    diagflat,
-    diagonal,
-    fill_diagonal,
-    indices,
-    ix_,
-    mask_indices,
-    ravel_multi_index,
-    trace,
-    tril_indices,
-    tril_indices_from,
-    triu_indices,
-    triu_indices_from,
-    unravel_index,
-)
-from weft.numpy.differences import (
-    convolve,
-    correlate,
-    diff,
-    ediff1d,
-    gradient,
-    trapezoid,
-    unwrap,
-)
-from weft.numpy.divisors import (
-    gcd,
-    lcm,
-)
-from weft.numpy.dtypes import (
-    bfloat16,
-    bool,
-    bool_,
-    can_cast,
-    cdouble,
-    character,
-    complex64,
-    complex128,
-    complex_,
-    complexfloating,
-    csingle,
-    double,
-    dtype,
-    finfo,
-    flexible,
-    float4_e2m1fn,
-    float8_e3m4,
-    float8_e4m3,
-    float8_e4m3b11fnuz,
-    float8_e4m3fn,
-    float8_e4m3fnuz,
-    float8_e5m2,
-    float8_e5m2fnuz,
-    float8_e8m0fnu,
-    float16,
-    float32,
-    float64,
-    float_,
-    floating,
-    generic,
-    half,
-    iinfo,
-    inexact,
-    int2,
-    int4,
-    int8,
-    int16,
-    int32,
-    int64,
-    int_,
-    integer,
-    isdtype,
-    issubdtype,
-    number,
-    object_,
-    promote_types,
-    result_type,
-    signedinteger,
-    single,
-    uint,
-    uint2,
-    uint4,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    unsignedinteger,
-)
-from weft.numpy.einsum import (
-    einsum,
-    einsum_path,
-)
-from weft.numpy.elementary import (
-    acos,
-    acosh,
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    cos,
-    cosh,
-    deg2rad,
-    degrees,
-    exp,
-    exp2,
-    expm1,
-    hypot,
-    i0,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    rad2deg,
-    radians,
-    sin,
-    sinc,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
-from weft.numpy.elementwise import (
-    abs,
-    absolute,
-    add,
-    divide,
-    divmod,
-    equal,
-    fabs,
-    float_power,
-    floor_divide,
-    fmax,
-    fmin,
-    fmod,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    maximum,
-    minimum,
-    mod,
-    multiply,
-    negative,
-    not_equal,
-    positive,
-    pow,
-    power,
-    reciprocal,
-    remainder,
-    sign,
-    square,
-    subtract,
-    true_divide,
-)
+from weft.numpy.closeness import *
+from weft.numpy.creation import *
+from weft.numpy.diagonals import *
+from weft.numpy.differences import *
+from weft.numpy.divisors import *
+from weft.numpy.dtypes import *
+from weft.numpy.einsum import *
+from weft.numpy.elementary import *
+from weft.numpy.elementwise import *
 from weft.numpy.grids import fromfunction, meshgrid
-from weft.numpy.inspection import (
-    array_repr,
-    array_str,
-    get_printoptions,
-    iscomplexobj,
-    isrealobj,
-    isscalar,
-    iterable,
-    ndim,
-    printoptions,
-    set_printoptions,
-    shape,
-    size,
-)
-from weft.numpy.joining import (
-    append,
-    array_split,
-    block,
-    column_stack,
-    concat,
-    concatenate,
-    delete,
-    dsplit,
-    dstack,
-    hsplit,
-    hstack,
-    insert,
-    repeat,
-    split,
-    stack,
-    tile,
-    vsplit,
-    vstack,
-)
-from weft.numpy.linear_algebra import (
-    cross,
-    dot,
-    inner,
-    kron,
-    matmul,
-    matvec,
-    outer,
-    tensordot,
-    vdot,
-    vecdot,
-    vecmat,
-)
-from weft.numpy.logic import (
-    bitwise_and,
-    bitwise_count,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_not,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    invert,
-    left_shift,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    right_shift,
-)
-from weft.numpy.manipulation import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_arrays,
-    broadcast_shapes,
-    broadcast_to,
-    expand_dims,
-    flip,
-    fliplr,
-    flipud,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    ravel,
-    reshape,
-    resize,
-    roll,
-    rollaxis,
-    rot90,
-    squeeze,
-    swapaxes,
-    transpose,
-    unstack,
-)
+from weft.numpy.inspection import *
+from weft.numpy.joining import *
+from weft.numpy.linear_algebra import *
+from weft.numpy.logic import *
+from weft.numpy.manipulation import *
 from weft.numpy.methods import ARRAY_API as __array_api_version__
 from weft.numpy.namespace_info import array_namespace_info as __array_namespace_info__
-from weft.numpy.nan_reductions import (
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-)
-from weft.numpy.padding import (
-    pad,
-)
-from weft.numpy.quantiles import (
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
-)
-from weft.numpy.ranges import (
-    arange,
-    eye,
-    geomspace,
-    identity,
-    linspace,
-    logspace,
-    tri,
-    tril,
-    triu,
-)
-from weft.numpy.reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    count_nonzero,
-    max,
-    mean,
-    min,
-    prod,
-    ptp,
-    std,
-    sum,
-    var,
-)
-from weft.numpy.representation import (
-    angle,
-    around,
-    ceil,
-    conj,
-    conjugate,
-    copysign,
-    fix,
-    floor,
-    frexp,
-    heaviside,
-    imag,
-    iscomplex,
-    isfinite,
-    isinf,
-    isnan,
-    isneginf,
-    isposinf,
-    isreal,
-    ldexp,
-    modf,
-    nan_to_num,
-    nextafter,
-    real,
-    rint,
-    round,
-    signbit,
-    spacing,
-    trunc,
-)
-from weft.numpy.searching import (
-    argmax,
-    argmin,
-    digitize,
-    interp,
-    isin,
-    nanargmax,
-    nanargmin,
-    searchsorted,
-)
-from weft.numpy.sets import (
-    intersect1d,
-    setdiff1d,
-    setxor1d,
-    union1d,
-    unique,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from weft.numpy.sorting import (
-    argpartition,
-    argsort,
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    lexsort,
-    nancumprod,
-    nancumsum,
-    partition,
-    sort,
-    sort_complex,
-)
-from weft.numpy.statistics import (
-    bincount,
-    corrcoef,
-    cov,
-    histogram,
-    histogram2d,
-    histogram_bin_edges,
-    histogramdd,
-)
-from weft.numpy.taking import (
-    place,
-    put,
-    put_along_axis,
-    take,
-    take_along_axis,
-)
+from weft.numpy.nan_reductions import *
+from weft.numpy.padding import *
+from weft.numpy.quantiles import *
+from weft.numpy.ranges import *
+from weft.numpy.reductions import *
+from weft.numpy.representation import *
+from weft.numpy.searching import *
+from weft.numpy.sets import *
+from weft.numpy.sorting import *
+from weft.numpy.statistics import *
+from weft.numpy.taking import *
 from weft.numpy.ufuncs import ufunc
-from weft.numpy.vectorizing import (
-    apply_along_axis,
-    apply_over_axes,
-    vectorize,
-)
+from weft.numpy.vectorizing import *
 
 if TYPE_CHECKING:
     from weft.numpy import fft, linalg
     from weft.numpy.bit_packing import packbits, unpackbits
-    from weft.numpy.files import load, save, savez, savez_compressed
-    from weft.numpy.index_tricks import c_, index_exp, mgrid, ogrid, r_, s_
-    from weft.numpy.known_values import (
-        array2string,
-        ascontiguousarray,
-        common_type,
-        min_scalar_type,
-        ndenumerate,
-        ndindex,
-        real_if_close,
-    )
-    from weft.numpy.polynomials import (
-        poly,
-        polyadd,
-        polyder,
-        polydiv,
-        polyfit,
-        polyint,
-        polymul,
-        polysub,
-        polyval,
-        roots,
-        trim_zeros,
-        vander,
-    )
+    from weft.numpy.files import *
+    from weft.numpy.index_tricks import *
+    from weft.numpy.known_values import *
+    from weft.numpy.polynomials import *
     from weft.numpy.ufunc_methods import frompyfunc
-    from weft.numpy.windows import bartlett, blackman, hamming, hanning, kaiser
+    from weft.numpy.windows import *
 
 # fmt: off
 __all__ = [

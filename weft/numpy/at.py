@@ -103,14 +103,14 @@ def write_static(x: Any, plan: Plan, part: Any) -> Any:
             plan.starts, plan.limits, plan.strides, type_of(x).shape, strict=True
         )
     ]
-    of = type_of(part)
-    if not of.size:
+    aval = type_of(part)
+    if not aval.size:
         return x
-    inside = pad(broadcast_in_dim(np.bool_(True), of.shape, ()), np.bool_(False), config)
-    if not isinstance(of.dtype, np.dtype):  # random keys have no value to pad with
-        places = pad(reshape(iota(INT32, of.size), of.shape), np.int32(0), config)
-        return select(inside, take_axis(reshape(part, (of.size,)), places, 0, "clip"), x)
-    return select(inside, pad(part, of.dtype.type(0), config), x)
+    inside = pad(broadcast_in_dim(np.bool_(True), aval.shape, ()), np.bool_(False), config)
+    if not isinstance(aval.dtype, np.dtype):  # random keys have no value to pad with
+        places = pad(reshape(iota(INT32, aval.size), aval.shape), np.int32(0), config)
+        return select(inside, take_axis(reshape(part, (aval.size,)), places, 0, "clip"), x)
+    return select(inside, pad(part, aval.dtype.type(0), config), x)
 
 
 def scatter_by(
@@ -154,14 +154,14 @@ def update_by_plan(
     x: Any, value: Any, *arrays: Any, plan: Plan, operation: str, dtype: Any, **options: Any
 ) -> Any:
     """An update carried out in `dtype`, as one program; the result has the dtype of `x`."""
-    of = type_of(x)
+    aval = type_of(x)
     value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
     x = _converted(x, dtype)
     if operation == "set" and not plan.indexed and 0 not in plan.index_shape:
         part = reshape(value, plan.sliced_shape())
     else:
         part = scatter_by(take_static(x, plan), plan, arrays, value, operation, **options)
-    return _converted(write_static(x, plan, part), of.dtype)
+    return _converted(write_static(x, plan, part), aval.dtype)
 
 
 def _converted(value: Any, dtype: Any) -> Any:
@@ -176,7 +176,7 @@ def update_window(
     x: Any, value: Any, *starts: Any, dims: Any, sizes: Any, shape: Any, operation: str, dtype: Any
 ) -> Any:
     """An update of a window of static sizes, whose start in some dimensions is an operand."""
-    of = type_of(x)
+    aval = type_of(x)
     begin: list[Any] = [np.int32(0)] * len(sizes)
     for dim, start in zip(dims, starts, strict=True):
         begin[dim] = start
@@ -187,7 +187,7 @@ def update_window(
         old = dynamic_slice(x, begin, sizes, allow_negative_indices=False)
         value = _OPERATIONS[operation][0](old, value)
     out = dynamic_update_slice(x, value, begin, allow_negative_indices=False)
-    return _converted(out, of.dtype)
+    return _converted(out, aval.dtype)
 
 
 def _check_mode(mode: Any, operation: str) -> None:
@@ -225,15 +225,15 @@ def _check_shape(value: Any, plan: Plan, operation: str) -> None:
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
     """The value, and the dtype of the arithmetic: a set converts the value, others promote and
     convert back."""
-    of = type_of(x)
-    dtype = of.dtype if operation == "set" else _common_dtype(of, value)
+    aval = type_of(x)
+    dtype = aval.dtype if operation == "set" else _common_dtype(aval, value)
     return number_for(f".at[...].{operation}", value, dtype), dtype
 
 
-def _common_dtype(of: Any, value: Any) -> Any:
+def _common_dtype(aval: Any, value: Any) -> Any:
     """The dtype in which arrays of a type meet a value; of an integer only the class counts."""
     other = canonical_type(value) if type(value) is int else type_of(value)
-    return dtypes.promote(*promoted_types(of, other))[0]
+    return dtypes.promote(*promoted_types(aval, other))[0]
 
 
 def promoted_types(x: Any, value: Any) -> tuple[Any, Any]:
@@ -256,19 +256,19 @@ def update(
     _check_mode(mode, operation)
     _check_flags(operation, indices_are_sorted, unique_indices, wrap_negative_indices)
     check_arrays(f".at[...].{operation}", value)
-    of = type_of(x)
+    aval = type_of(x)
     value, dtype = _prepared(x, value, operation)
     masked = _masked(x, index, value, operation, dtype)
     if masked is not None:
         return masked
-    encoded = encode(index, of.shape)
-    plan = plan_of(encoded.key, of.shape)
+    encoded = encode(index, aval.shape)
+    plan = plan_of(encoded.key, aval.shape)
     _check_shape(value, plan, operation)
     if is_eager():
         x, value = as_array(x), as_array(value)
         x._live()
         if not encoded.arrays and not plan.index_shape and plan.unit and not plan.whole:
-            dims = tuple(d for d, n in enumerate(plan.sliced_shape()) if n != of.shape[d])
+            dims = tuple(d for d, n in enumerate(plan.sliced_shape()) if n != aval.shape[d])
             return update_window(
                 x,
                 value,
@@ -297,11 +297,11 @@ def update(
 @compiled
 def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) -> Any:
     """An update where a mask of the leading dimensions holds, by a value for all of them."""
-    of = type_of(x)
-    mask = broadcast_in_dim(mask, of.shape, tuple(range(type_of(mask).ndim)))
-    value = broadcasted(_converted(value, dtype), of.shape)
+    aval = type_of(x)
+    mask = broadcast_in_dim(mask, aval.shape, tuple(range(type_of(mask).ndim)))
+    value = broadcasted(_converted(value, dtype), aval.shape)
     old = _converted(x, dtype)
-    return _converted(select(mask, _OPERATIONS[operation][0](old, value), old), of.dtype)
+    return _converted(select(mask, _OPERATIONS[operation][0](old, value), old), aval.dtype)
 
 
 def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
@@ -313,10 +313,10 @@ def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
         index = index[0]
     if isinstance(index, (bool, np.bool_, int, slice)) or not hasattr(index, "dtype"):
         return None
-    mask, of, given = type_of(index), type_of(x), type_of(value).shape
-    if mask.dtype != dtypes.bool_ or not mask.ndim or of.shape[: mask.ndim] != mask.shape:
+    mask, aval, given = type_of(index), type_of(x), type_of(value).shape
+    if mask.dtype != dtypes.bool_ or not mask.ndim or aval.shape[: mask.ndim] != mask.shape:
         return None
-    if not _broadcasts(given, of.shape[mask.ndim :]):
+    if not _broadcasts(given, aval.shape[mask.ndim :]):
         return None
     return update_masked(x, index, value, operation=operation, dtype=dtype)
 
@@ -413,14 +413,14 @@ class AtIndex:
         """Division and power: by the product of all that falls on an element."""
         check_arrays(f".at[...].{operation}", self.array, values)
         x, y = promoted(operation, *meeting(f".at[...].{operation}", self.array, values))
-        of = type_of(self.array)
+        aval = type_of(self.array)
         dtype = type_of(x).dtype
         if operation == "divide" and dtype not in dtypes.INEXACT:
             dtype = dtypes.default_float()
-        ones = broadcast_in_dim(dtype.type(1), of.shape, ())
+        ones = broadcast_in_dim(dtype.type(1), aval.shape, ())
         factors = AtIndex(ones, self.index)._update(y, "multiply", **options)
         function = div if operation == "divide" else power
-        return convert(function(convert(x, dtype), factors), of.dtype)
+        return convert(function(convert(x, dtype), factors), aval.dtype)
 
     def min(self, values: Any, **options: Unpack[UpdateOptions]) -> Any:
         """The array with the smaller of element and value: `minimum(x[index], values)`."""
@@ -457,10 +457,10 @@ class AtIndex:
         _check_flags("get", indices_are_sorted, unique_indices, wrap_negative_indices)
         if fill_value is not None and mode not in ("fill", "drop"):
             raise fill_unread(fill_value, mode, ".at[...].get")
-        of = type_of(self.array)
-        check_fits(".at[...].get", fill_value, of.dtype)
-        encoded = encode(self.index, of.shape)
-        plan = plan_of(encoded.key, of.shape)
+        aval = type_of(self.array)
+        check_fits(".at[...].get", fill_value, aval.dtype)
+        encoded = encode(self.index, aval.shape)
+        plan = plan_of(encoded.key, aval.shape)
         return take(
             self.array,
             encoded,

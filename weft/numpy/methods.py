@@ -48,13 +48,13 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     """
     if type is not None:
         raise not_taken("view", "type", type, "arrays have one class", "leave it out")
-    of = type_of(x)
+    aval = type_of(x)
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
-    if of.dtype == wanted:
+    if aval.dtype == wanted:
         return x
-    if of.dtype in dtypes.BOOLEAN:
+    if aval.dtype in dtypes.BOOLEAN:
         x = convert_element_type(x, dtypes.uint8)
-    if of.dtype in dtypes.COMPLEX:
+    if aval.dtype in dtypes.COMPLEX:
         x = _parts(x)
     if wanted in dtypes.COMPLEX:
         return _joined(view(x, dtypes.to_real(wanted)))

@@ -53,10 +53,10 @@ def is_nan(x: Any) -> Any:
 
 def without_nan(x: Any, fill: Any) -> Any:
     """The elements with NaN replaced; integers have none."""
-    of = type_of(x)
-    if of.dtype not in dtypes.INEXACT:
+    aval = type_of(x)
+    if aval.dtype not in dtypes.INEXACT:
         return x
-    return select(is_nan(x), broadcasted(of.dtype.type(fill), of.shape), x)
+    return select(is_nan(x), broadcasted(aval.dtype.type(fill), aval.shape), x)
 
 
 @compiled
@@ -117,15 +117,15 @@ def nanprod(
 
 @compiled
 def _nan_extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: bool, given: Any) -> Any:
-    of = type_of(a)
-    fill = (lowest if largest else highest)(of.dtype)
+    aval = type_of(a)
+    fill = (lowest if largest else highest)(aval.dtype)
     found = _extremum.function(
         without_nan(a, fill), *extra, largest=largest, axes=axes, keepdims=keepdims, given=given
     )
-    if of.dtype not in dtypes.INEXACT or given[0]:
+    if aval.dtype not in dtypes.INEXACT or given[0]:
         return found
-    none = kept(reduce_and(is_nan(a), axes), of.shape, axes, keepdims)
-    return select(none, broadcasted(of.dtype.type(np.nan), type_of(found).shape), found)
+    none = kept(reduce_and(is_nan(a), axes), aval.shape, axes, keepdims)
+    return select(none, broadcasted(aval.dtype.type(np.nan), type_of(found).shape), found)
 
 
 @repeated

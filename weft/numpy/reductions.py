@@ -76,8 +76,8 @@ def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) 
 
 def boolean(x: Any) -> Any:
     """Whether the elements differ from zero."""
-    of = type_of(x)
-    return x if of.dtype == dtypes.bool_ else ne(x, of.dtype.type(0))
+    aval = type_of(x)
+    return x if aval.dtype == dtypes.bool_ else ne(x, aval.dtype.type(0))
 
 
 def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
@@ -142,9 +142,9 @@ def masked(x: Any, where: Any, fill: Any) -> Any:
     """The elements where the mask holds, and `fill` elsewhere."""
     if where is None:
         return x
-    of = type_of(x)
-    mask = broadcasted(boolean(where), of.shape, "where")
-    return select(mask, x, broadcasted(of.dtype.type(fill), of.shape))
+    aval = type_of(x)
+    mask = broadcasted(boolean(where), aval.shape, "where")
+    return select(mask, x, broadcasted(aval.dtype.type(fill), aval.shape))
 
 
 def result_dtype(name: str, dtype: Any) -> Any:
@@ -264,22 +264,22 @@ def prod(
 @compiled
 def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, given: Any) -> Any:
     initial, where = _split(extra, given)
-    of = type_of(a)
-    fill = (lowest if largest else highest)(of.dtype)
+    aval = type_of(a)
+    fill = (lowest if largest else highest)(aval.dtype)
     reduce, pick = (reduce_max, maximum) if largest else (reduce_min, minimum)
-    out = reduce(masked(convert(a, of.dtype), where, fill), axes)
+    out = reduce(masked(convert(a, aval.dtype), where, fill), axes)
     if initial is not None:
-        out = pick(out, convert(initial, of.dtype))
-    return kept(out, of.shape, axes, keepdims)
+        out = pick(out, convert(initial, aval.dtype))
+    return kept(out, aval.shape, axes, keepdims)
 
 
-def check_elements(name: str, of: ArrayType, axes: tuple[int, ...]) -> None:
+def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
     """Raises WeftValueError where there is nothing along the axes to choose from."""
-    if of.size == 0 and 0 in [of.shape[d] for d in axes]:
+    if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
         raise WeftValueError(
             f"{name}: no elements to choose from, and no initial=",
             operation=name,
-            got=f"{of}, axes {axes}",
+            got=f"{aval}, axes {axes}",
             wanted="at least one element along the axes",
             fix=Fix("initial", "pass initial=, the value of an empty reduction", {}),
         )
@@ -297,17 +297,17 @@ def extreme(
 ) -> Any:
     """The largest or smallest element, after `name`, with checked arguments."""
     a = operand(name, a)
-    of = type_of(a)
-    if of.dtype in dtypes.NARROW:
+    aval = type_of(a)
+    if aval.dtype in dtypes.NARROW:
         raise DTypeError(
-            f"{name} does not take operands of dtype {dtypes.short_name(of.dtype)}",
+            f"{name} does not take operands of dtype {dtypes.short_name(aval.dtype)}",
             operation=name,
-            got=str(of),
+            got=str(aval),
             wanted="a dtype in which is computed",
             fix=Fix("convert", "convert it first: x.astype('int8') or x.astype('float32')", {}),
         )
     given, how = arguments(
-        name, a, axis, out, keepdims, initial=initial, where=where, dtype=of.dtype
+        name, a, axis, out, keepdims, initial=initial, where=where, dtype=aval.dtype
     )
     if initial is None:
         if where is not None:
@@ -318,7 +318,7 @@ def extreme(
                 wanted="initial",
                 fix=Fix("initial", "pass initial=, a value that stands for no elements", {}),
             )
-        check_elements(name, of, how["axes"])
+        check_elements(name, aval, how["axes"])
     return compute(*given, largest=name.endswith("max"), **how)
 
 

@@ -2,86 +2,20 @@
 
 from weft.scipy.linalg.eigenvalues import eigh, eigh_tridiagonal
 from weft.scipy.linalg.exponential import expm, expm_frechet
-from weft.scipy.linalg.factorizations import (
-    cho_factor,
-    cholesky,
-    hessenberg,
-    lu,
-    lu_factor,
-    polar,
-    qr,
-    qr_multiply,
-    svd,
-)
+from weft.scipy.linalg.factorizations import *
 from weft.scipy.linalg.matrix_functions import funm, sqrtm
 from weft.scipy.linalg.schur import rsf2csf, schur
-from weft.scipy.linalg.solving import (
-    cho_solve,
-    det,
-    inv,
-    lu_solve,
-    solve,
-    solve_triangular,
-)
-from weft.scipy.linalg.special_matrices import (
-    block_diag,
-    circulant,
-    companion,
-    convolution_matrix,
-    dft,
-    fiedler,
-    fiedler_companion,
-    hadamard,
-    hankel,
-    helmert,
-    hilbert,
-    invhilbert,
-    invpascal,
-    leslie,
-    pascal,
-    toeplitz,
-)
+from weft.scipy.linalg.solving import *
+from weft.scipy.linalg.special_matrices import *
 from weft.scipy.linalg.sylvester import solve_sylvester
 
+# fmt: off
 __all__ = [
-    "block_diag",
-    "cho_factor",
-    "cho_solve",
-    "cholesky",
-    "circulant",
-    "companion",
-    "convolution_matrix",
-    "det",
-    "dft",
-    "eigh",
-    "eigh_tridiagonal",
-    "expm",
-    "expm_frechet",
-    "fiedler",
-    "fiedler_companion",
-    "funm",
-    "hadamard",
-    "hankel",
-    "helmert",
-    "hessenberg",
-    "hilbert",
-    "inv",
-    "invhilbert",
-    "invpascal",
-    "leslie",
-    "lu",
-    "lu_factor",
-    "lu_solve",
-    "pascal",
-    "polar",
-    "qr",
-    "qr_multiply",
-    "rsf2csf",
-    "schur",
-    "solve",
-    "solve_sylvester",
-    "solve_triangular",
-    "sqrtm",
-    "svd",
-    "toeplitz",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
+    "convolution_matrix", "det", "dft", "eigh", "eigh_tridiagonal", "expm", "expm_frechet",
+    "fiedler", "fiedler_companion", "funm", "hadamard", "hankel", "helmert", "hessenberg",
+    "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor", "lu_solve",
+    "pascal", "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester",
+    "solve_triangular", "sqrtm", "svd", "toeplitz",
 ]
+# fmt: on
