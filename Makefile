@@ -10,12 +10,26 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # How many tests run at once, and further arguments for pytest: make test JOBS=4 ARGS="-k vmap -x".
 JOBS ?= 2
 ARGS ?=
+# The revision that `make test-changed` compares with: make test-changed BASE=main.
+BASE ?= HEAD
+# The rows of a table share what was compiled for them, so each process gets stretches of tests that
+# stand beside one another, and takes some of another's when it has done its own.
+PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist worksteal
+
+# Tests of the source, of golden texts, and those on the fake backend: nothing that XLA compiles.
+CHECKED := tests/project/test_layers.py tests/project/test_names.py tests/project/test_style.py \
+  tests/project/test_surface.py tests/project/test_features.py tests/project/test_changed_tests.py \
+  tests/project/test_tiers.py tests/project/test_api_reference.py tests/interpreters/test_golden.py \
+  tests/extend/test_extend_surface.py tests/core/test_errors.py tests/core/test_jaxpr.py \
+  tests/interpreters/test_dce.py tests/function_keys tests/base tests/sharding/test_meshes.py \
+  tests/lowering/test_fake_backend.py tests/runtime/test_runtime_fake.py
+
 # And for the demo: make demo ARGS="--devices 8" trains over eight devices.
 # Which benchmark cases to run (all) and how often each: make bench ONLY=eager_ops,trace REPS=3.
 ONLY ?=
 REPS ?=
 
-.PHONY: help demo test test-code test-fast test-slow lint format format-check types size docs bench clean
+.PHONY: help demo test check smoke test-changed test-code test-fast test-slow lint format format-check types size docs bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -24,16 +38,28 @@ help: ## show this list
 demo: $(VENV)/installed-demo ## train a network on real handwritten digits and look at it
 	$(PY) examples/digits.py $(ARGS)
 
-test: test-code lint format-check types size ## all that continuous integration runs (not the slow tests)
+check: $(VENV)/installed-test ## source, style, surface, golden texts, the fake backend: 60 s
+	$(PY) -m ruff check . && $(PY) -m ruff format --check --quiet .
+	$(PYTEST) $(CHECKED) $(ARGS)
+
+smoke: $(VENV)/installed-test ## one look at each operation, page and example: 150 s
+	WEFT_TEST_TIER=smoke $(PYTEST) -m smoke tests/ops/test_ops.py tests/project/test_docs.py \
+	  tests/examples $(ARGS)
+
+test-changed: $(VENV)/installed-test ## tests that the changes since BASE (HEAD) reach
+	@tests="$$($(PY) tools/changed_tests.py --base $(BASE))"; \
+	  if [ -n "$$tests" ]; then $(PYTEST) $$tests $(ARGS); else echo "nothing has changed"; fi
+
+test: test-code lint format-check types size ## all that continuous integration runs: 20 minutes
 
 test-code: $(VENV)/installed-test ## the tests alone, JOBS at a time
-	$(PY) -m pytest -q -n $(JOBS) $(ARGS)
+	$(PYTEST) $(ARGS)
 
-test-fast: $(VENV)/installed-test ## the quick subset of the tests
-	$(PY) -m pytest -q -n $(JOBS) -m "fast and not slow" $(ARGS)
+test-fast: $(VENV)/installed-test ## the subset for newer Pythons
+	$(PYTEST) -m "fast and not slow" $(ARGS)
 
 test-slow: $(VENV)/installed-test ## the tests that take minutes
-	WEFT_COMPILE_EFFORT=full $(PY) -m pytest -q -n $(JOBS) -m slow $(ARGS)
+	WEFT_COMPILE_EFFORT=full $(PYTEST) -m slow $(ARGS)
 
 lint: $(VENV)/installed-test ## ruff's checks
 	$(PY) -m ruff check .

@@ -236,6 +236,7 @@ def nested_calls(x):
     return bar(x)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("function", [f, nested_calls])
 def test_the_stress_test_of_the_tutorial(function):
     jit, grad, jvp = weft.jit, weft.grad, weft.jvp

@@ -25,6 +25,7 @@ def digits():
     del sys.modules["digits"]
 
 
+@pytest.mark.smoke
 def test_the_network_learns_the_digits(digits, tmp_path, capsys):
     picture = tmp_path / "out" / "digits.png"
     assert digits.main(["--output", str(picture), "--seed", "1"]) == 0

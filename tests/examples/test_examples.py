@@ -175,6 +175,7 @@ def lotka_volterra_by_scipy(start, times, params):
     return found.y.T
 
 
+@pytest.mark.smoke
 def test_predators_and_prey_against_scipy(ode_adjoint):
     def solve(start, times, params):
         named = dict(zip(ode_adjoint.NAMES, params, strict=True))
@@ -255,6 +256,7 @@ def network_in_numpy(params, xs):
     return state @ params["readout"] + params["readout_bias"]
 
 
+@pytest.mark.smoke
 def test_segments_change_no_value_and_no_gradient(recurrent):
     params = wide(recurrent.init(random.key(0), 2, 5, 60))
     xs, targets = wide(recurrent.sequences(random.key(1), 60, 3))
@@ -404,6 +406,7 @@ def test_no_more_iterations_than_the_contraction_allows(fixed_point):
     assert 3 < int(count) <= np.log(1e-6) / np.log(0.9) + 1
 
 
+@pytest.mark.smoke
 def test_the_network_learns_the_spirals(fixed_point, capsys):
     assert fixed_point.main(["--steps", "150", "--hidden", "16"]) == 0
     shown = capsys.readouterr().out
@@ -482,6 +485,7 @@ def test_the_moments_of_the_targets(hmc, name):
         assert abs(e.mean - true) < 4 * e.error, label
 
 
+@pytest.mark.smoke
 def test_a_chain_alone_is_the_chain_among_others(hmc):
     starts = jnp.zeros((3, 2))
     together = hmc.chains(hmc.banana, random.key(0), starts, 20, 20, 5)

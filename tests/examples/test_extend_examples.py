@@ -89,6 +89,7 @@ def test_what_is_not_public_is_found(line):
     assert not list(hidden_imports(ast.parse("from weft.extend.core import Trace\nimport numpy")))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_tests_of_the_package_pass(package):
     folder = FOLDER / package

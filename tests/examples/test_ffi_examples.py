@@ -117,6 +117,7 @@ def test_errors_of_the_tridiagonal_kernel(tridiagonal):
         np.asarray(tridiagonal.call(lower.astype(jnp.float32), diagonal, upper, right, False))
 
 
+@pytest.mark.smoke
 def test_heat_is_traced_back(tridiagonal, capsys):
     assert tridiagonal.main(["--points", "60", "--steps", "5", "--descents", "60"]) == 0
     shown = capsys.readouterr().out
@@ -174,6 +175,7 @@ def test_a_handler_in_cpp_checks_what_it_is_called_with(rms_norm):
         )  # fmt: skip
 
 
+@pytest.mark.smoke
 def test_rms_norm_runs_as_a_program(rms_norm, capsys):
     assert rms_norm.main() == 0
     differences = re.findall(r"differ by ([\d.e-]+)", capsys.readouterr().out)

@@ -82,6 +82,7 @@ def check(found, expected):
     np.testing.assert_allclose(np.concatenate(found.outs, 1), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.smoke
 def test_one_device(example, given):
     found = example.run(example.automatic(None), *given[0])
     check(found, given[1])

@@ -142,6 +142,7 @@ def run_page(name, text):
         run_block(name, start, source, namespace)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_examples_on_pages(page):
     run_page(page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8"))
