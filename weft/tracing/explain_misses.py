@@ -187,6 +187,8 @@ def change(function: Any, options: Hashable, call: Call) -> str:
 
 
 _STATIC = "the static argument "
+# What is told by its name, though it can be called.
+_PLAIN = (type, python_types.BuiltinFunctionType)
 
 
 def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, NamedPart]:
@@ -194,7 +196,7 @@ def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dic
     found = {}
     for (_, value), name in zip(static, names, strict=True):
         label = f"{_STATIC}{name}"
-        inner = named_parts(value) if callable(value) and not isinstance(value, type) else {}
+        inner = named_parts(value) if callable(value) and not isinstance(value, _PLAIN) else {}
         if inner:
             found.update({f"{label} {key}": part for key, part in inner.items()})
         else:
