@@ -297,15 +297,17 @@ class NamedWalk(Walk):
         before = len(self.guards), len(self.digests), self.left, self.depth, self.level
         # Of what a library made only closures are looked into.
         self.level += _MOST_NAMED_DEPTH if _is_library_function(value) else 1
-        content, reason, text = None, "", short_text(value)
+        content, reason, text = None, "", ""
         try:
             part = rule(self, value)
             digests = self.digests[before[1] :]
             content = hash((part, *digests)) if digests else hash(part)
             if type(part) is int:  # -1 and -2 have one hash
                 content = part
-            if type(part) is tuple and part[:1] == ("object",) and part[1] is not None:
-                text += ", which defines no equality"
+            if type(part) is tuple and part[:1] == ("object",):
+                # Without asking it for attributes, which may be computed.
+                text = f"an object of class {type(value).__name__}"
+                text += "" if part[1] is None else ", which defines no equality"
         except (NoKey, RuntimeError) as error:
             reason = str(error)
             self.left, self.depth = before[2:4]
@@ -315,7 +317,7 @@ class NamedWalk(Walk):
         if content is not None and (function or (me.role == LIBRARY and _is_constant(value))):
             return
         role = me.role.format(me.label, me.owner)
-        self._put(me.label, NamedPart(role, content, text, reason, references))
+        self._put(me.label, NamedPart(role, content, text or short_text(value), reason, references))
 
     def parts(
         self, values: Collection[Any], names: Names | None = None, owner: Any = None, role: str = ""
