@@ -145,13 +145,13 @@ def test_no_cache_keeps_a_program():
     assert [x.loaded.hlo_modules()[0].name for x in left] == []
 
 
-def test_dead_holders_are_let_go():
+def test_dead_owners_are_let_go():
     f = weft.jit(lambda x: x)
-    before = len(program_caches._holders)
+    before = len(program_caches._owners)
     g = [weft.jit(lambda x: x) for _ in range(10)]
-    assert len(program_caches._holders) == before + 10
+    assert len(program_caches._owners) == before + 10
     del g
-    assert len(program_caches._holders) == before
+    assert len(program_caches._owners) == before
     assert f(1) == 1
     assert isinstance(Primitive("unused"), Primitive)
 

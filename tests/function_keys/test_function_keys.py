@@ -31,9 +31,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft.function_keys import (
-    function_key,
-)
+from weft.function_keys import function_key, named_parts
 from weft.tracing.trace_cache import TraceCache  # noqa: F401  (registers weft's classes)
 
 pytestmark = pytest.mark.fast
@@ -280,6 +278,21 @@ def test_values_of_different_content_or_class_have_different_keys():
         if first is second:  # np.float32 under two names
             continue
         assert keys[i] != keys[j], (first, second)
+
+
+def test_named_parts_differ_exactly_where_keys_do():
+    held = []  # The references in the parts keep identities apart.
+
+    def contents(value):
+        held.append(named_parts(around(value)))
+        return {name: part[:2] for name, part in held[-1].items()}
+
+    values = [(value, contents(value)) for value in (make() for make in MAKERS)]
+    for make, (value, parts) in zip(MAKERS, values, strict=True):
+        assert contents(make()) == parts, value
+    for (first, parts), (second, others) in itertools.combinations(values, 2):
+        assert first is second or parts != others, (first, second)
+    assert contents(-1) != contents(-2)
 
 
 @pytest.mark.parametrize("make", BY_IDENTITY)

@@ -1,7 +1,8 @@
 """What a code object takes from outside itself: the global names it reads, with the attributes it
 takes from them, the modules it imports and the outer variables it takes attributes of or assigns.
 
-It is read off the bytecode, of nested functions too, once per code object.
+It is read off the bytecode, of nested functions too, once per code object. Below that stands what
+is known of libraries: which files are theirs, and which of their functions read the outside world.
 """
 
 from __future__ import annotations
@@ -13,10 +14,27 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from types import CodeType, ModuleType
+from typing import Any
 
 from weft.base import source
 
-__all__ = ["CodeReads", "code_reads", "is_library_file", "is_library_module"]
+__all__ = [
+    "CodeReads",
+    "NoKey",
+    "Read",
+    "check_imports",
+    "check_inside",
+    "check_module",
+    "check_names",
+    "code_reads",
+    "is_library_file",
+    "is_library_module",
+]
+
+
+class NoKey(Exception):
+    """Something takes part of which it cannot be known whether it changed; the text says what."""
+
 
 _GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE_READS = {"LOAD_ATTR", "LOAD_METHOD"}
@@ -24,6 +42,7 @@ _OUTER_WRITES = {"STORE_DEREF", "DELETE_DEREF"}
 _GLOBAL_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 _FREE_READS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _OUTER_USES = _FREE_READS | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
+Read = tuple[str, tuple[str, ...], str]
 _DESCRIPTIONS = ("shape", "dtype", "ndim", "size")
 # What follows `n` in `n[k] += 1`.
 _COUNT_UP = [
@@ -45,14 +64,15 @@ class CodeReads:
     Equal code objects of one file have one `CodeReads`, so it can stand for the code in a key: two
     of them are compared by identity.
 
-    reads: each global name with the chain of attributes taken from it at once, such as
-    `("numpy", ("linalg", "norm"))`; imports: the modules that import statements in it name, None
-    for a relative one; names: all names of globals, attributes and imports in it; free: the names
-    of the closure's cells; free_reads: the chains of attributes taken from each, as for globals,
-    which matter where a cell holds a module; assigned: those of them that the
-    code assigns; assigns_globals: whether it assigns global names; counters: the names, free or
-    global, that it only counts up or appends to, so that nothing it computes depends on them;
-    library: whether it is part of the standard library, of weft or of an installed package.
+    reads: each global name with the chain of attributes taken from it at once, and its text, such
+    as `("numpy", ("linalg", "norm"), "numpy.linalg.norm")`; imports: the modules that import
+    statements in it name, None for a relative one; names: all names of globals, attributes and
+    imports in it; free: the names of the closure's cells; free_reads: the chains of attributes
+    taken from each, as for globals, which matter where a cell holds a module; assigned: those of
+    them that the code assigns; assigns_globals: whether it assigns global names; counters: the
+    names, free or global, that it only counts up or appends to, so that nothing it computes depends
+    on them; library: whether it is part of the standard library, of weft or of an installed
+    package.
     """
 
     __slots__ = (
@@ -69,8 +89,8 @@ class CodeReads:
     )
 
     def __init__(self, code: CodeType) -> None:
-        reads: dict[tuple[str, tuple[str, ...]], None] = {}
-        free_reads: dict[str, dict[tuple[str, ...], None]] = {}
+        reads: dict[Read, None] = {}
+        free_reads: dict[str, dict[Read, None]] = {}
         imports: dict[str | None, None] = {}
         names: set[str] = set()
         assigned: set[str] = set()
@@ -83,9 +103,9 @@ class CodeReads:
             for i, instruction in enumerate(instructions):
                 operation, name = instruction.opname, instruction.argval
                 if operation in _GLOBAL_READS:
-                    reads[name, _attributes(instructions, i + 1)] = None
+                    reads[_read(name, instructions, i + 1)] = None
                 elif operation in _FREE_READS:
-                    free_reads.setdefault(name, {})[_attributes(instructions, i + 1)] = None
+                    free_reads.setdefault(name, {})[_read(name, instructions, i + 1)] = None
                 elif operation in _OUTER_WRITES:
                     assigned.add(name)
                 elif operation in _GLOBAL_WRITES:
@@ -150,11 +170,12 @@ def _only_described(following: list[dis.Instruction]) -> bool:
     return False
 
 
-def _attributes(instructions: list[dis.Instruction], start: int) -> tuple[str, ...]:
+def _read(name: str, instructions: list[dis.Instruction], start: int) -> Read:
     end = start
     while end < len(instructions) and instructions[end].opname in _ATTRIBUTE_READS:
         end += 1
-    return tuple(str(instruction.argval) for instruction in instructions[start:end])
+    path = tuple(str(instruction.argval) for instruction in instructions[start:end])
+    return name, path, ".".join((name, *path))
 
 
 # By identity, which is cheaper to look up than a code object is to hash; the code is kept beside,
@@ -182,6 +203,9 @@ def code_reads(code: CodeType) -> CodeReads:
     return found
 
 
+# ---- libraries ---------------------------------------------------------------------------------
+
+
 @functools.cache
 def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
@@ -206,3 +230,69 @@ def is_library_module(module: ModuleType) -> bool:
     if isinstance(path, str):
         return is_library_file(path)
     return names.get("__name__") in sys.builtin_module_names
+
+
+# The results of these come from outside: the clock, the system, files, hidden generators.
+_OUTSIDE = ("time", "datetime", "uuid", "secrets", "socket", "subprocess", "random", "posix", "nt")
+_ABOUT_FILES = (
+    "abspath", "exists", "expanduser", "expandvars", "getatime", "getctime", "getmtime", "getsize",
+    "isdir", "isfile", "islink", "lexists", "realpath", "samefile",
+)  # fmt: skip
+_OUTSIDE_NAMES = {
+    "os": ("getenv", "getcwd", "listdir", "scandir", "walk", "environ"),
+    "numpy": ("load", "loadtxt", "genfromtxt", "fromfile", "fromregex", "memmap", "random"),
+    "genericpath": _ABOUT_FILES,
+    "posixpath": _ABOUT_FILES,
+    "ntpath": _ABOUT_FILES,
+    "importlib": ("import_module", "reload"),
+    "inspect": ("currentframe", "stack"),
+    "sys": ("_getframe",),
+}
+# Methods of paths: what is a path is not known before the function runs, but nothing else is likely
+# to have methods of these names.
+_METHODS_OF_PATHS = frozenset(("is_dir", "is_file", "iterdir", "read_bytes", "read_text", "rglob"))
+
+
+@functools.cache
+def _outside(module: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether everything in a module reads the outside world, and else the names of what does."""
+    package = module.partition(".")[0]
+    all_of_it = package in _OUTSIDE or module.startswith("numpy.random")
+    return all_of_it, _OUTSIDE_NAMES.get(package, ())
+
+
+def check_inside(value: Any) -> None:
+    """Raises NoKey for a function or class of a library whose answers come from outside."""
+    module = getattr(value, "__module__", None) or getattr(
+        getattr(value, "__self__", None), "__name__", None
+    )
+    if not isinstance(module, str):
+        return
+    all_of_it, names = _outside(module)
+    if all_of_it or (names and getattr(value, "__name__", None) in names):
+        name = getattr(value, "__qualname__", value)
+        raise NoKey(f"{module}.{name}, which may answer differently each time")
+
+
+def check_module(module: ModuleType) -> None:
+    """Raises NoKey for a module of a library as a whole if what is in it answers from outside."""
+    if _outside(module.__name__)[0]:
+        raise NoKey(f"the module {module.__name__}, which may answer differently each time")
+
+
+def check_imports(module: ModuleType, names: frozenset[str]) -> None:
+    """The same for a module that a function with these names in its code imports when it runs."""
+    check_module(module)
+    used = names.intersection(_outside(module.__name__)[1])
+    if used:
+        raise NoKey(
+            f"{module.__name__}.{min(used)}, imported inside the function, which may answer "
+            "differently each time"
+        )
+
+
+def check_names(names: frozenset[str]) -> None:
+    """Raises NoKey for a function with these names in its code if it looks at files."""
+    used = names & _METHODS_OF_PATHS
+    if used:
+        raise NoKey(f"the method {min(used)}, which reads files")

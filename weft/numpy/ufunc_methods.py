@@ -29,7 +29,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.function_keys.function_key import register_parts
+from weft.function_keys import register_parts
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.numpy.arguments import (
     axes_of,

@@ -1,0 +1,609 @@
+"""The rules of keys: for each kind of value, what stands for it in the key of a function.
+
+`rule_of` at the end has all of them, and decides by the class of a value. A rule takes the walk and
+the value. It gives the values inside to the walk again (`walk.part`, `parts`, `pairs`), takes what
+cannot change by identity (`walk.identity`), and raises NoKey for what can change unseen.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextvars
+import enum
+import functools
+import hashlib
+import importlib.util
+import logging
+import operator
+import pathlib
+import struct
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+
+from weft.function_keys.code_reads import (
+    CodeReads,
+    NoKey,
+    Read,
+    check_imports,
+    check_inside,
+    check_module,
+    check_names,
+    code_reads,
+    is_library_module,
+)
+from weft.function_keys.walk import LIBRARY, Rule, Walk
+
+__all__ = ["identity", "refuse", "rule_of"]
+
+# Content of more bytes is not copied into a key.
+MOST_BYTES = 65536
+# A digest of so many bytes takes 2 ms, and a first trace is preceded and followed by one. Of larger
+# arrays it would cost more than the trace that it may save.
+MOST_DIGESTED_BYTES = 1 << 22
+ABSENT = ("absent",)
+
+
+def identity(walk: Walk, value: Any) -> Hashable:
+    """For what cannot change."""
+    return walk.identity(value)
+
+
+def refuse(walk: Walk, value: Any) -> Hashable:
+    """For what can change unseen."""
+    raise NoKey(f"an object of class {type(value).__name__}, which can change unseen")
+
+
+# ---- text and NumPy's values -------------------------------------------------------------------
+
+_pack_float = struct.Struct("d").pack
+_pack_complex = struct.Struct("dd").pack
+
+
+def _string(walk: Walk, value: str) -> Hashable:
+    if len(value) > MOST_BYTES:
+        raise NoKey("a very long string")
+    return ("str", str.__str__(value))
+
+
+def _byte_string(walk: Walk, value: bytes | bytearray) -> Hashable:
+    if len(value) > MOST_BYTES:
+        raise NoKey("very many bytes")
+    if isinstance(value, bytearray):
+        walk.witness(value, len(walk.guards))
+        return ("bytearray", bytes(value))
+    return ("bytes", bytes(value))
+
+
+def _context_variable(walk: Walk, value: contextvars.ContextVar[Any]) -> Hashable:
+    try:
+        now = value.get()  # its default where it was not set
+    except LookupError:
+        return (walk.identity(value), ABSENT)
+    return (walk.identity(value), walk.part(now))
+
+
+def _numpy_scalar(walk: Walk, value: np.generic) -> Hashable:
+    if value.dtype.hasobject or value.nbytes > MOST_BYTES:
+        raise NoKey("a NumPy scalar whose content is not looked at")
+    return ("scalar", value.dtype, value.tobytes())
+
+
+def _numpy_array(walk: Walk, value: np.ndarray[Any, Any]) -> Hashable:
+    if value.dtype.hasobject:
+        raise NoKey("a NumPy array of objects, which can change unseen")
+    if value.nbytes > MOST_DIGESTED_BYTES:
+        raise NoKey(
+            f"a NumPy array of {value.nbytes >> 20} MiB, too large to look for changes in it each "
+            "time (an array of weft's cannot change)"
+        )
+    if value.nbytes > MOST_BYTES:
+        # By identity too, so that the trace, which has a copy, goes when the array does.
+        content = np.ascontiguousarray(value).view(np.uint8).data
+        walk.digests.append(hashlib.sha256(content).digest())
+        return ("large array", walk.identity(value), value.dtype, value.shape)
+    walk.witness(value, len(walk.guards))
+    return ("array", value.dtype, value.shape, np.ndarray.tobytes(value))
+
+
+# ---- collections -------------------------------------------------------------------------------
+
+_ITEM = "[{!r}]"
+
+
+def _items(value: Any) -> Iterable[str]:
+    """The names of the items of a sequence."""
+    fields = getattr(type(value), "_fields", None)
+    if isinstance(fields, tuple) and len(fields) == len(value):
+        return [f".{name}" for name in fields]
+    return [f"[{i}]" for i in range(len(value))]
+
+
+def _changeable(tag: str, content: Rule) -> Rule:
+    """The rule of a collection that can be changed in place and may contain itself."""
+
+    def collection(walk: Walk, value: Any) -> Hashable:
+        again = walk.again(value)
+        if again is not None:
+            return again
+        guards = len(walk.guards)
+        part = (tag, content(walk, value))
+        walk.witness(value, guards)
+        return part
+
+    return collection
+
+
+# ---- functions ---------------------------------------------------------------------------------
+
+_MISSING: Any = object()
+# Of these classes it is known what counting up and appending do.
+_COUNTERS = frozenset({int, float, list, set, dict, collections.deque, collections.Counter})
+_BUILTIN = ("builtin",)
+_BUILTINS = dict(vars(builtins))
+# What these read is not seen.
+_READ_ANYTHING = frozenset(
+    id(_BUILTINS[name])
+    for name in ("__import__", "eval", "exec", "globals", "input", "locals", "open", "vars")
+)
+# What messages call a value of this name ({0}) that belongs to something of that name ({1}).
+_CLOSED_OVER = "{0}, which {1} closes over,"
+_DEFAULT = "{0}, a default of {1},"
+_GLOBAL = "the global {0}"
+_ATTRIBUTE = "{1}.{0}"
+
+
+def _function(walk: Walk, value: types.FunctionType) -> Hashable:
+    again = walk.again(value)
+    if again is not None:
+        return again
+    reads = code_reads(value.__code__)
+    if reads.library:
+        check_inside(value)
+    closure = value.__closure__
+    cells: Any = None
+    if closure is not None:
+        named = zip(closure, reads.free, strict=True)
+        cells = tuple([_cell(walk, value, cell, name, reads) for cell, name in named])
+    defaults, keywords, attributes = value.__defaults__, value.__kwdefaults__, value.__dict__
+    more: Any = None
+    if defaults or keywords or attributes or value.__name__ != reads.code.co_name:
+        more = (
+            value.__name__,
+            walk.parts(defaults or (), _parameters, value, _DEFAULT),
+            walk.pairs((keywords or {}).items(), "{}", _DEFAULT, value),
+            walk.pairs(attributes.items(), "{}", _ATTRIBUTE, value),
+        )
+    if reads.library:
+        return (reads, cells, more)
+    found = _globals(walk, value, reads) if reads.reads or reads.imports else ()
+    for imported in reads.imports:
+        module = None if imported is None else sys.modules.get(imported)
+        if module is None or not is_library_module(module):
+            raise NoKey(f"an import of {imported or 'a neighbouring module'} inside the function")
+        check_imports(module, reads.names)
+    check_names(reads.names)
+    return (reads, cells, more, found)
+
+
+def _parameters(function: types.FunctionType) -> Iterable[str]:
+    """The names of the positional parameters that have defaults."""
+    code = function.__code__
+    names, given = code.co_varnames[: code.co_argcount], function.__defaults__ or ()
+    return names[len(names) - len(given) :]
+
+
+def _cell(
+    walk: Walk, function: types.FunctionType, cell: types.CellType, name: str, reads: CodeReads
+) -> Any:
+    try:
+        content = cell.cell_contents
+    except ValueError:  # not assigned yet
+        return ABSENT
+    assigned = name in reads.assigned
+    if name in reads.counters and type(content) in _COUNTERS:
+        return walk.counter(cell if assigned else content)
+    if isinstance(content, types.ModuleType) and not reads.library and reads.free_reads[name]:
+        found = reads.free_reads[name]
+        return tuple([_read(walk, content, x, _CLOSED_OVER, function) for x in found])
+    guards = len(walk.guards)
+    part = walk.part(content, name, _CLOSED_OVER, function)
+    if assigned:
+        walk.witness(cell, guards)
+    return part
+
+
+def _globals(walk: Walk, function: types.FunctionType, reads: CodeReads) -> Hashable:
+    names, defaults = function.__globals__, function.__builtins__
+    if reads.assigns_globals:
+        walk.witness(names, -1)
+    parts: list[Any] = []
+    for read in reads.reads:
+        name = read[0]
+        found, role = names.get(name, _MISSING), _GLOBAL
+        if found is _MISSING:
+            found, role = defaults.get(name, _MISSING), "the function"
+            if found is _MISSING:
+                parts.append(ABSENT)
+                continue
+            if found is _BUILTINS.get(name) and id(found) not in _READ_ANYTHING:
+                parts.append(_BUILTIN)
+                continue
+        if name in reads.counters and type(found) in _COUNTERS:
+            parts.append(walk.counter(names if type(found) in (int, float) else found))
+        elif isinstance(found, types.ModuleType):
+            parts.append(_read(walk, found, read, role, function))
+        else:
+            parts.append(walk.part(found, name, role, function))
+    return tuple(parts)
+
+
+def _read(walk: Walk, start: types.ModuleType, read: Read, role: str, function: Any) -> Hashable:
+    """What stands at the end of `start.a.b`, or at the first object there that is no module."""
+    owner, value, taken = start, start, 0
+    name, path, full = read
+    for attribute in path:
+        owner, value = value, value.__dict__.get(attribute, _MISSING)
+        if value is _MISSING:
+            value = _loaded(owner, attribute)
+        taken += 1
+        if not isinstance(value, types.ModuleType):
+            break
+    if taken < len(path):
+        full = ".".join((name, *path[:taken]))
+    library = is_library_module(owner)
+    if value is _MISSING:
+        return walk.part_by(_computed, (owner, path[taken - 1]), full, role, function)
+    if not library or isinstance(value, types.ModuleType):
+        return walk.part(value, full, LIBRARY if library and taken else role, function)
+    # What a function of a library closes over cannot change without the library's doing.
+    rule = _library_function if type(value) is types.FunctionType else _library_value
+    return walk.part_by(rule, value, full, LIBRARY, function)
+
+
+def _computed(walk: Walk, value: tuple[types.ModuleType, str]) -> Hashable:
+    module, name = value
+    # A module may compute its attributes; those of libraries are taken to be constant.
+    if not is_library_module(module):
+        raise NoKey(f"{module.__name__}.{name}, which is computed when it is asked for")
+    return (walk.identity(module), name)
+
+
+def _library_function(walk: Walk, value: types.FunctionType) -> Hashable:
+    check_inside(value)
+    return walk.identity(value)
+
+
+def _library_value(walk: Walk, value: Any) -> Hashable:
+    check_inside(value)
+    part: Hashable = walk.part(value)
+    return part
+
+
+def _loaded(module: types.ModuleType, name: str) -> Any:
+    """A submodule that a library loads when it is first asked for, as the function would: its key
+    would change by that otherwise."""
+    if "__getattr__" not in module.__dict__ or not is_library_module(module):
+        return _MISSING
+    try:
+        if importlib.util.find_spec(f"{module.__name__}.{name}") is None:
+            return _MISSING
+        return getattr(module, name, _MISSING)
+    except Exception:  # noqa: BLE001 - an import may fail in any way; then the function sees to it
+        return _MISSING
+
+
+def _module(walk: Walk, value: types.ModuleType) -> Hashable:
+    # Used otherwise than by reading its attributes: what is read of it cannot be known.
+    if not is_library_module(value):
+        raise NoKey(f"the module {value.__name__} as a whole, of which any part may be read")
+    check_module(value)
+    return walk.identity(value)
+
+
+def _bound_method(walk: Walk, value: types.MethodType) -> Hashable:
+    role = "{0}, which the method reads,"
+    return ("method", walk.part(value.__func__), walk.part(value.__self__, "self", role))
+
+
+def _builtin_function(walk: Walk, value: types.BuiltinFunctionType) -> Hashable:
+    owner = value.__self__
+    if owner is None or isinstance(owner, types.ModuleType):
+        if id(value) in _READ_ANYTHING:
+            raise NoKey(f"{value.__name__}, which can read anything")
+        check_inside(value)
+        return walk.identity(value)
+    return ("method", value.__name__, walk.part(owner))
+
+
+def _wrapped(walk: Walk, value: Any) -> Hashable:
+    """A static method, a class method, or what `functools.lru_cache` gives."""
+    return (type(value).__name__, walk.part(value.__wrapped__))
+
+
+def _operator(walk: Walk, value: Any) -> Hashable:
+    """`operator.itemgetter` and its like, which tell what they were made of."""
+    return ("operator", walk.parts(value.__reduce__()))
+
+
+def _partial(walk: Walk, value: functools.partial[Any]) -> Hashable:
+    again = walk.again(value)
+    if again is not None:
+        return again
+    return (
+        "partial",
+        _class(walk, type(value)),
+        walk.part(value.func, "the function", "{0} of the partial"),
+        walk.parts(value.args, _positions, value, "{0} of the partial"),
+        walk.pairs(value.keywords.items(), "{}", "{0}, which the partial binds,"),
+        walk.pairs(value.__dict__.items(), ".{}"),
+    )
+
+
+def _positions(value: functools.partial[Any]) -> Iterable[str]:
+    return [f"argument {i}" for i in range(len(value.args))]
+
+
+# ---- classes and objects -----------------------------------------------------------------------
+
+_HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
+_POINTER = struct.calcsize("P")
+# In the namespace of a class, and no part of what its methods do.
+_BOOKKEEPING = frozenset(
+    """
+    __abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__
+    __dataclass_fields__ __dataclass_params__ __dict__ __doc__ __firstlineno__ __match_args__
+    __module__ __orig_bases__ __parameters__ __protocol_attrs__ __qualname__ __slots__
+    __static_attributes__ __type_params__ __weakref__ _abc_impl _field_defaults
+    """.split()
+)
+_DESCRIPTORS = (classmethod, staticmethod, property)
+# How named tuples get their fields, by positions that belong to the class.
+_FIELD = type(collections.namedtuple("_Pair", "first second").first)  # type: ignore[attr-defined]
+
+
+def _is_library_class(cls: type) -> bool:
+    """Whether a class is Python's own, or belongs to a library: it is taken not to change."""
+    if not cls.__flags__ & _HEAP_TYPE:
+        return True
+    name = cls.__module__
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module is not None and is_library_module(module)
+
+
+def _class(walk: Walk, cls: type) -> Hashable:
+    """A class by identity; one of the user's also by its methods and attributes, inherited too."""
+    check_inside(cls)
+    if not cls.__flags__ & _HEAP_TYPE:
+        return ("class", cls)
+    again = walk.again(cls)
+    if again is not None:
+        return again
+    who = walk.identity(cls)
+    if _is_library_class(cls):
+        return who
+    meta = type(cls)
+    parts: list[Any] = [] if _is_library_class(meta) else [_class(walk, meta)]
+    # The members of an enum refer to one another, and its class shall not change. Their values may.
+    if issubclass(cls, enum.Enum):
+        return (who, tuple(parts), walk.parts([x._value_ for x in cls.__members__.values()]))
+    for base in cls.__mro__:
+        if _is_library_class(base):
+            continue
+        for name, value in list(base.__dict__.items()):
+            if name not in _BOOKKEEPING:
+                parts.append(name)
+                parts.append(_class_attribute(walk, base, name, value))
+    return (who, tuple(parts))
+
+
+def _class_attribute(walk: Walk, cls: type, name: str, value: Any) -> Hashable:
+    kind = type(value)
+    if kind is types.FunctionType:
+        code = value.__code__
+        # Methods that a decorator wrote, as for dataclasses.
+        if code.co_filename == "<string>" and name[:2] == "__" and not code_reads(code).reads:
+            return walk.identity(value)
+    elif kind is _FIELD:
+        return ("slot",)
+    elif hasattr(kind, "__get__") and not kind.__flags__ & _HEAP_TYPE and kind not in _DESCRIPTORS:
+        return ("slot", kind)
+    part: Hashable = walk.part(value, name, _ATTRIBUTE, cls)
+    return part
+
+
+def _state(walk: Walk, value: Any) -> Hashable:
+    """The attributes of an object, from its `__dict__` and its slots."""
+    cls = type(value)
+    parts: list[Any] = []
+    if cls.__dictoffset__:
+        parts += walk.pairs(object.__getattribute__(value, "__dict__").items(), ".{}")
+    for base in cls.__mro__:
+        for slot in _slots(base):
+            try:
+                parts.append(walk.part(slot.__get__(value), f".{slot.__name__}"))
+            except AttributeError:  # not assigned yet
+                parts.append(ABSENT)
+    return tuple(parts)
+
+
+def _slots(cls: type) -> list[types.MemberDescriptorType]:
+    if not cls.__dict__.get("__slots__"):
+        return []
+    return [x for x in list(cls.__dict__.values()) if isinstance(x, types.MemberDescriptorType)]
+
+
+def _object(walk: Walk, value: Any) -> Hashable:
+    """An object of a class written in Python, all of whose state can be seen."""
+    again = walk.again(value)
+    if again is not None:
+        return again
+    cls, guards = type(value), len(walk.guards)
+    # Where an object cannot be referred to weakly, it counts by its state alone; one without any is
+    # a mark, and it is held, since nothing else hangs on it.
+    mark = not cls.__dictoffset__ and not any(map(_slots, cls.__mro__))
+    compared = getattr(cls, "__eq__", None) is not object.__eq__  # by content, as dataclasses are
+    identified = (cls.__weakrefoffset__ or mark) and not compared
+    part = (
+        "object",
+        walk.identity(value) if identified else None,
+        _state(walk, value),
+        _class(walk, cls),
+    )
+    if not identified:
+        walk.witness(value, guards)
+    return part
+
+
+def _derived(content: Rule) -> Rule:
+    """The rule of a class derived from a builtin one: content, class and attributes."""
+
+    def rule(walk: Walk, value: Any) -> Hashable:
+        return (content(walk, value), _state(walk, value), _class(walk, type(value)))
+
+    return rule
+
+
+def _by_value(walk: Walk, value: Any) -> Hashable:
+    """An object by its own equality."""
+    try:
+        hash(value)
+    except (TypeError, ValueError):
+        raise NoKey(f"an object of class {type(value).__name__} without a hash") from None
+    return ("value", _class(walk, type(value)), value)
+
+
+def _named_or_refused(walk: Walk, value: Any) -> Hashable:
+    """Something written in C that is not compared by value: a function by identity."""
+    # Functions of extension modules are told by having a name and no object that they act on.
+    if (
+        callable(value)
+        and isinstance(getattr(value, "__name__", None), str)
+        and getattr(value, "__self__", None) is None
+    ):
+        return walk.identity(value)
+    return refuse(walk, value)
+
+
+# ---- which rule is for which class -------------------------------------------------------------
+
+_EXACT: dict[type, Rule] = {
+    bool: lambda walk, value: ("bool", value),
+    slice: lambda walk, value: ("slice", walk.parts((value.start, value.stop, value.step))),
+    range: lambda walk, value: ("range", value.start, value.stop, value.step),
+    memoryview: refuse,
+    types.MappingProxyType: lambda walk, value: ("proxy", walk.pairs(value.items())),
+    contextvars.ContextVar: _context_variable,
+    types.FunctionType: _function,
+    types.MethodType: _bound_method,
+    types.BuiltinFunctionType: _builtin_function,
+    types.MethodWrapperType: _builtin_function,
+    types.CodeType: lambda walk, value: ("code", code_reads(value)),
+    functools._lru_cache_wrapper: _wrapped,
+    operator.itemgetter: _operator,
+    operator.attrgetter: _operator,
+    operator.methodcaller: _operator,
+    type(NotImplemented): identity,
+    types.WrapperDescriptorType: identity,
+    types.MethodDescriptorType: identity,
+    types.ClassMethodDescriptorType: identity,
+    types.GetSetDescriptorType: identity,
+    types.MemberDescriptorType: identity,
+    type(threading.Lock()): identity,
+    type(threading.RLock()): identity,
+    np.ufunc: identity,
+}
+
+# Also for the classes derived from these; the first that fits decides. Collections are read with
+# the methods of the builtin class, which a class derived from it may override.
+_CONTENT: dict[type, Rule] = {
+    np.generic: _numpy_scalar,
+    np.ndarray: _numpy_array,
+    int: lambda walk, value: ("int", int.__index__(value)),
+    # The bits: zeros of either sign differ, and NaN is like itself.
+    float: lambda walk, value: ("float", _pack_float(value)),
+    complex: lambda walk, value: ("complex", _pack_complex(value.real, value.imag)),
+    str: _string,
+    bytes: _byte_string,
+    bytearray: _byte_string,
+    tuple: lambda walk, x: ("tuple", walk.parts(list(tuple.__iter__(x)), _items, x)),
+    list: _changeable("list", lambda walk, x: walk.parts(list(list.__iter__(x)), _items, x)),
+    collections.OrderedDict: _changeable(
+        "ordered", lambda walk, x: walk.pairs(collections.OrderedDict.items(x), _ITEM)
+    ),
+    collections.defaultdict: _changeable(
+        "defaults", lambda walk, x: (walk.part(x.default_factory), walk.pairs(dict.items(x), _ITEM))
+    ),
+    dict: _changeable("dict", lambda walk, x: walk.pairs(dict.items(x), _ITEM)),
+    set: _changeable("set", lambda walk, x: frozenset(walk.parts(list(set.__iter__(x))))),
+    frozenset: lambda walk, x: ("frozenset", frozenset(walk.parts(list(frozenset.__iter__(x))))),
+    collections.deque: _changeable(
+        "deque",
+        lambda walk, x: (x.maxlen, walk.parts(list(collections.deque.__iter__(x)), _items, x)),
+    ),
+}
+_OTHERS: dict[type, Rule] = {
+    types.ModuleType: _module,
+    type: _class,
+    property: lambda walk, value: ("property", walk.parts((value.fget, value.fset, value.fdel))),
+    staticmethod: _wrapped,
+    classmethod: _wrapped,
+    functools.partial: _partial,
+    # By their text: their attributes are filled in as they are asked for.
+    pathlib.PurePath: lambda walk, value: ("path", walk.identity(type(value)), str(value)),
+    weakref.ref: lambda walk, value: ("reference", walk.part(value())),
+    np.dtype: lambda walk, value: ("dtype", value),
+    # Loggers reach the whole tree of handlers and change no result.
+    logging.Logger: identity,
+}
+
+
+def rule_of(cls: type) -> Rule:
+    """The rule of a class that nobody registered: the one place that decides what has a key."""
+    for exact, rule in _EXACT.items():  # A metaclass may define what is equal.
+        if cls is exact:
+            return rule
+    if issubclass(cls, enum.Enum):
+        return lambda walk, value: ("enum", walk.identity(value), walk.part(value._value_))
+    of_weft = str(cls.__module__).partition(".")[0] == "weft"
+    compares = _compares_values(cls)
+    if of_weft and compares:
+        return _by_value
+    for base, rule in _CONTENT.items():
+        if issubclass(cls, base):
+            # The classes of NumPy's scalars are told apart by their dtype.
+            told = cls is base or (base is np.generic and cls.__module__ in ("numpy", "ml_dtypes"))
+            return rule if told else _derived(rule)
+    for base, rule in _OTHERS.items():
+        if issubclass(cls, base):
+            return rule
+    if of_weft:
+        return identity
+    if not _hides_state(cls):
+        return _object
+    # State that only C sees.
+    if hasattr(cls, "__next__") or hasattr(cls, "__setitem__"):
+        return refuse
+    if compares:
+        return _derived(_by_value) if cls.__dictoffset__ else _by_value
+    return _named_or_refused
+
+
+def _compares_values(cls: type) -> bool:
+    """Whether a class defines when its objects are equal, with a hash."""
+    hashed, equal = getattr(cls, "__hash__", None), getattr(cls, "__eq__", None)
+    return hashed not in (None, object.__hash__) and equal is not object.__eq__
+
+
+def _hides_state(cls: type) -> bool:
+    """Whether objects of a class are larger than what Python sees of them: their slots, `__dict__`
+    and weak references. Then the rest is known to C only."""
+    seen = (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0)
+    seen += sum(len(_slots(base)) for base in cls.__mro__)
+    return bool(cls.__itemsize__) or cls.__basicsize__ > object.__basicsize__ + seen * _POINTER

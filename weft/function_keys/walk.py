@@ -1,0 +1,393 @@
+"""The walk over a function and everything that it refers to, which makes keys and named parts.
+
+The class of a value decides by which *rule* it is taken: a function from a walk and a value to a
+hashable content. A rule gives the values inside of its own to the walk again, with the names that
+the code has for them. A `Walk` ignores the names and puts the contents together: that is the key.
+A `NamedWalk` takes each named content out of the one around it and notes it under its name. All
+notes together are the key again (but for what is read of libraries, which is taken not to change),
+so the notes that differ say why two keys do.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any, NamedTuple
+
+from weft.function_keys.code_reads import NoKey, code_reads
+
+__all__ = [
+    "LIBRARY",
+    "Key",
+    "NamedPart",
+    "NamedWalk",
+    "Rule",
+    "Walk",
+    "register",
+    "short_text",
+]
+
+# How much a key takes in. A key of this many parts costs about a millisecond, less than the trace
+# of a function that reads so much.
+MOST_PARTS = 2000
+MOST_DEPTH = 24
+TOO_MUCH = f"more than {MOST_PARTS} values, or values nested more than {MOST_DEPTH} deep"
+
+
+class Key:
+    """What is known of a function, hashable.
+
+    parts: equal where the functions are. Nothing in it holds arrays: objects that count by identity
+    appear as numbers. guards: what makes these numbers unique, weak references where the objects
+    allow it; parts may be compared while the guards of both sides are held. witnesses: the objects
+    that count by content and can be changed in place (held weakly where they allow it). counters:
+    the identities of those that are only counted up, which are no part of what is computed.
+    digests: of the content of large NumPy arrays that count by identity and by content. They stand
+    beside the parts, so that of an array that is changed again and again one trace is kept.
+
+    Keys are equal where their parts and digests are and all objects that count by identity live.
+    """
+
+    __slots__ = ("__weakref__", "counters", "digests", "guards", "parts", "witnesses")
+
+    def __init__(
+        self,
+        parts: Hashable,
+        guards: tuple[Any, ...],
+        witnesses: tuple[Any, ...],
+        counters: tuple[int, ...] = (),
+        digests: tuple[bytes, ...] = (),
+    ) -> None:
+        self.parts = parts
+        self.guards = guards
+        self.witnesses = witnesses
+        self.counters = counters
+        self.digests = digests
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and self.same_content(other) and self.alive()
+
+    def same_content(self, other: Key) -> bool:
+        """Whether everything is equal, as far as identities in it are unique."""
+        return self.parts == other.parts and self.digests == other.digests
+
+    def alive(self) -> bool:
+        """Whether all objects that are held weakly still live."""
+        return all(type(g) is not weakref.ref or g() is not None for g in self.guards)
+
+    def has_witnesses(self, witnesses: tuple[Any, ...]) -> bool:
+        """Whether what counts by content are, beyond that, these very objects."""
+        return len(witnesses) == len(self.witnesses) and all(
+            mine is theirs or (type(mine) is int and mine == theirs)
+            for mine, theirs in zip(self.witnesses, witnesses, strict=True)
+        )
+
+
+class Walk:
+    """One look at a function and what it refers to. `find_rule` finds the rule of a class.
+
+    seen: the number of each object that others may refer to again, by identity, with the object
+    itself, which keeps the identity; guards, witnesses, counters and digests as in `Key`; left: how
+    many parts more.
+
+    The names that rules give are strings such as `k`, `.rate` or `[0]`; a role is how a message
+    calls a value of that name, for which `{0}` stands (`{1}`: for the name of the owner). A name
+    without a role goes on from the name of the value around it.
+    """
+
+    __slots__ = ("counters", "depth", "digests", "find_rule", "guards", "left", "seen", "witnesses")
+
+    def __init__(self, find_rule: Callable[[type], Rule]) -> None:
+        self.find_rule = find_rule
+        self.counters: list[int] = []
+        self.digests: list[bytes] = []
+        self.seen: dict[int, tuple[int, Any]] = {}
+        self.guards: list[Any] = []
+        self.witnesses: list[Any] = []
+        self.left = MOST_PARTS
+        self.depth = 0
+
+    def part(self, value: Any, name: str = "", role: str = "", owner: Any = None) -> Any:
+        """What stands for a value in a key. Raises NoKey."""
+        cls = type(value)
+        self.left -= 1
+        # All other parts are tuples, which these are not equal to. (True is of another class.)
+        if cls is int or value is None or value is ...:
+            return value
+        if self.left < 0 or self.depth > MOST_DEPTH:
+            raise NoKey(TOO_MUCH)
+        rule = _rules.get(id(cls)) or self._rule_of(cls)
+        self.depth += 1
+        found = rule(self, value)
+        self.depth -= 1
+        return found
+
+    def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
+        """The same by a rule that its class does not decide."""
+        return rule(self, value)
+
+    def parts(
+        self, values: Collection[Any], names: Names | None = None, owner: Any = None, role: str = ""
+    ) -> tuple[Any, ...]:
+        """The parts of values, in their order; `names(owner)` has their names."""
+        if len(values) > self.left:
+            raise NoKey(TOO_MUCH)
+        return tuple([self.part(value) for value in values])
+
+    def pairs(
+        self, items: Iterable[tuple[Any, Any]], name: str = "", role: str = "", owner: Any = None
+    ) -> tuple[Any, ...]:
+        """The parts of keys and values, in their order; `name` has `{}` in place of the key."""
+        # As a list first: another thread may add an item.
+        return self.parts([x for item in list(items) for x in item])
+
+    def again(self, value: Any) -> tuple[Any, ...] | None:
+        """Where an object was met before; None at the first time."""
+        known = self.seen.get(id(value))
+        if known is not None:
+            return ("again", known[0])
+        self.seen[id(value)] = (len(self.seen), value)
+        return None
+
+    def identity(self, value: Any) -> tuple[str, int]:
+        """The identity of an object, which is not kept alive where it can be referred to weakly."""
+        try:
+            # As long as an object lives it has one reference of this class without a callback; the
+            # one of a dead object is kept and stays another. So it can be told by its identity.
+            guard: Any = weakref.ref(value)
+        except TypeError:
+            guard = value
+        self.guards.append(guard)
+        return ("is", id(guard))
+
+    def counter(self, value: Any) -> tuple[str]:
+        """What stands for something that is only counted up: nothing of what it holds."""
+        # By its number alone: whoever takes another's place counts less, and computes the same.
+        self.counters.append(id(value))
+        return ("counter",)
+
+    def witness(self, value: Any, guards_before: int) -> None:
+        """Notes an object that counts by content; it is held unless arrays might hang on it."""
+        try:
+            self.witnesses.append(weakref.ref(value))
+        except TypeError:
+            held = len(self.guards) == guards_before
+            self.witnesses.append(value if held else id(value))
+
+    def _rule_of(self, cls: type) -> Rule:
+        registered = (_registered[id(base)][1] for base in cls.__mro__ if id(base) in _registered)
+        found = next(registered, None) or self.find_rule(cls)
+        _references[id(cls)] = weakref.ref(cls, functools.partial(_forget, id(cls)))
+        _rules[id(cls)] = found
+        return found
+
+
+Rule = Callable[[Walk, Any], Hashable]
+Names = Callable[[Any], Iterable[str]]
+
+# The rule of each class that was met. Classes themselves are no safe keys, since a metaclass can
+# define their equality; so they are told by identity, and forgotten when they die.
+_rules: dict[int, Rule] = {}
+_references: dict[int, weakref.ref[type]] = {}
+_registered: dict[int, tuple[type, Rule]] = {}
+
+
+def _forget(identity: int, reference: Any) -> None:
+    if _references.get(identity) is reference:
+        del _references[identity]
+        _rules.pop(identity, None)
+
+
+def register(cls: type, rule: Rule) -> None:
+    """Sets the rule of a class and of those derived from it."""
+    _registered[id(cls)] = (cls, rule)
+    _rules.clear()
+
+
+# ---- the parts by name ---------------------------------------------------------------------------
+
+# The role of what is read of a library.
+LIBRARY = "{0}"
+# A message names one or two parts; more, deeper ones, and those of large collections have no notes
+# of their own.
+_MOST_NAMED = 96
+_MOST_NAMED_DEPTH = 8
+_MOST_NAMED_TOGETHER = 32
+_SCALARS = (bool, int, float, complex, str, bytes, type(None))
+
+
+class NamedPart(NamedTuple):
+    """One value that a function depends on: its role in the function, a number that is equal for
+    equal values (None where the value has no safe key; `reason` says why), and how it is shown.
+
+    `references` are weak ones to the objects that count by identity: as long as they are kept, the
+    number is the same for the same object, and no other object gets it.
+    """
+
+    role: str
+    content: int | None
+    text: str
+    reason: str = ""
+    references: tuple[weakref.ref[Any], ...] = ()
+
+
+class _Around(NamedTuple):
+    """The value that is looked into: its name, and the role and the owner that came with it. There
+    is no name where those of the values inside cannot go on from it."""
+
+    label: str
+    role: str
+    owner: str
+
+
+_NOWHERE = _Around("", "", "")
+
+
+class NamedWalk(Walk):
+    """Notes the part of each value that has a name; of the value itself nothing is kept.
+
+    found: the notes; around: the value that is looked into; level: how many such values there are.
+    """
+
+    __slots__ = ("around", "found", "level")
+
+    def __init__(self, find_rule: Callable[[type], Rule]) -> None:
+        super().__init__(find_rule)
+        self.found: dict[str, NamedPart] = {}
+        self.around = _NOWHERE
+        self.level = 0
+
+    def part(self, value: Any, name: str = "", role: str = "", owner: Any = None) -> Any:
+        """Notes the part of a value and leaves None in its place; without a name: the part."""
+        return self.part_by(Walk.part, value, name, role, owner)
+
+    def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
+        """The same by a rule that its class does not decide."""
+        around = self.around
+        function = _is_function(value)
+        if function and not name:
+            name, role = "function", "the {0}"
+        full = self.level >= _MOST_NAMED_DEPTH or len(self.found) >= _MOST_NAMED
+        if not name or full or not (role or around.label):
+            self.around = _NOWHERE
+            part = rule(self, value)
+            self.around = around
+            return part
+        if role:
+            me = _Around(name, role, getattr(owner, "__name__", ""))
+        else:
+            me = around._replace(label=around.label + name)
+        self._note(rule, value, me, function)
+        self.around = around
+        return None
+
+    def _note(self, rule: Rule, value: Any, me: _Around, function: bool) -> None:
+        """Adds the note of a value, after those of the values inside it that have names."""
+        if function and id(value) not in self.seen:
+            name, code = value.__name__, value.__code__
+            line = f"that at line {code.co_firstlineno}"
+            note = NamedPart(f"the code of {name}", hash(code), line)
+            self._put(f"code of {value.__qualname__}", note)
+        self.around = _NOWHERE if function else me
+        before = len(self.guards), len(self.digests), self.left, self.depth, self.level
+        # Of what a library made only closures are looked into.
+        self.level += _MOST_NAMED_DEPTH if _is_library_function(value) else 1
+        content, reason, text = None, "", ""
+        try:
+            part = rule(self, value)
+            digests = self.digests[before[1] :]
+            content = hash((part, *digests)) if digests else hash(part)
+            if type(part) is int:  # -1 and -2 have one hash
+                content = part
+            if type(part) is tuple and part[:1] == ("object",):
+                # Without asking it for attributes, which may be computed.
+                text = f"an object of class {type(value).__name__}"
+                text += "" if part[1] is None else ", which defines no equality"
+        except (NoKey, RuntimeError) as error:
+            reason = str(error)
+            self.left, self.depth = before[2:4]
+        self.level = before[4]
+        references = tuple(x for x in self.guards[before[0] :] if type(x) is weakref.ref)
+        del self.guards[before[0] :], self.digests[before[1] :]
+        if content is not None and (function or (me.role == LIBRARY and _is_constant(value))):
+            return
+        role = me.role.format(me.label, me.owner)
+        self._put(me.label, NamedPart(role, content, text or short_text(value), reason, references))
+
+    def parts(
+        self, values: Collection[Any], names: Names | None = None, owner: Any = None, role: str = ""
+    ) -> tuple[Any, ...]:
+        """The parts of the values that are not noted, in their order."""
+        if names is None or not self._named(values, role):
+            return super().parts(values)
+        named = zip(names(owner), values, strict=True)
+        parts = [self.part(value, name, role, owner) for name, value in named]
+        return tuple([part for part in parts if part is not None])
+
+    def pairs(
+        self, items: Iterable[tuple[Any, Any]], name: str = "", role: str = "", owner: Any = None
+    ) -> tuple[Any, ...]:
+        """The same for keys and values: a key stands in the name of its value."""
+        items = list(items)
+        if not name or not all(type(key) in _SCALARS for key, _ in items):
+            return super().pairs(items)
+        names = [name.format(key) for key, _ in items]
+        return self.parts([value for _, value in items], lambda _: names, owner, role)
+
+    def _named(self, values: Collection[Any], role: str) -> bool:
+        fits = len(values) <= _MOST_NAMED_TOGETHER and self.level < _MOST_NAMED_DEPTH
+        return fits and (role != "" or self.around.label != "")
+
+    def again(self, value: Any) -> tuple[Any, ...] | None:
+        """Whether an object was met before. Its number would change with that of others."""
+        return None if super().again(value) is None else ("again",)
+
+    def _put(self, label: str, part: NamedPart) -> None:
+        # One global may be read by several functions; several functions may have equal code.
+        code = label.startswith("code of ")
+        while label in self.found and (code or self.found[label][:2] != part[:2]):
+            label += "'"
+        self.found[label] = part
+
+
+def _is_library_function(value: Any) -> bool:
+    return type(value) is types.FunctionType and (
+        value.__closure__ is None and code_reads(value.__code__).library
+    )
+
+
+def _is_function(value: Any) -> bool:
+    """Whether it is a function that has parts: one of a library has those that it closes over."""
+    return type(value) is types.FunctionType and not _is_library_function(value)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value that a library has is no setting of it."""
+    return callable(value) or isinstance(value, types.ModuleType)
+
+
+def short_text(value: Any, depth: int = 1) -> str:
+    """A value in a few words, without looking into arrays."""
+    cls = type(value)
+    if cls in _SCALARS:
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        lengths = ",".join(map(str, shape))
+        owner = "a NumPy array " if cls.__module__ == "numpy" and shape else ""
+        return f"{owner}{getattr(dtype, 'name', dtype)}[{lengths}]"
+    if cls in (tuple, list) and len(value) <= 8 and depth >= 0:
+        inner = ", ".join(short_text(x, depth - 1) for x in value)
+        return f"[{inner}]" if cls is list else f"({inner}{',' * (len(value) == 1)})"
+    if isinstance(value, (tuple, list, dict, set, frozenset)):
+        return f"a {cls.__name__} of {len(value)}"
+    name = getattr(value, "__name__", None)
+    if isinstance(name, str):
+        return name
+    return f"an object of class {cls.__name__}"
