@@ -45,8 +45,6 @@ INSIDE = {
     "weft.config.looking": "the debugger's own pass through the settings",
     "weft.core.jaxpr.check_marks": "how transformations of programs refuse marks that do not fit",
     "weft.core.rules.no_rule": "how registering refuses what is no function",
-    "weft.ops.structural.extended_dtypes.same_dim_vmap": "a rule that views of keys share",
-    "weft.ops.structural.extended_dtypes.view_lower": "a rule that views of keys share",
     "weft.lowering.executables.LITTLE": "up to how many elements is_brief holds",
     "weft.lowering.numpy_evaluation.program_on_host": "what NumPy runs before it is compiled",
     "weft.lowering.loop_layouts.register_jaxpr_layouts": "four registrations, each of them public",

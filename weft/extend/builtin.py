@@ -63,7 +63,7 @@ from weft.ops.structural import (
     sharding_constraint,
     tangents,
 )
-from weft.random import key_reuse, philox, threefry
+from weft.random import philox, threefry
 from weft.random.gamma import random_gamma_p
 from weft.scipy.special import bessel, entropies, error_functions, gammas, hypergeometric, integrals
 from weft.spmd import eager, shard_map_primitive
@@ -77,7 +77,7 @@ _MODULES: tuple[ModuleType, ...] = (
     creation, cumulative, custom_jvp, pullback, custom_vjp, densities, divisors, dot,
     dynamic_slicing,
     eig, eigh, elementary, entropies, error_functions, extended_dtypes, fft, call, gammas, gather,
-    householder, hypergeometric, integrals, jit_primitive, joining, key_reuse, layout_constraint,
+    householder, hypergeometric, integrals, jit_primitive, joining, layout_constraint,
     linear_solve, logarithms, lu, philox, powers, qr, reduce, reduction, regularized, checkpoint,
     rounding, scan,
     scatter, schur,

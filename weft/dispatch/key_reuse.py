@@ -1,11 +1,14 @@
-"""Random keys that are used twice: what `debug_key_reuse` does.
+"""Random keys that are used twice: the check behind `debug_key_reuse`.
 
 A key is used by drawing from it or by splitting it, and by nothing else. Every key that comes into
 being gets a number, and numbers are followed through the operations that only move elements. So a
-recorded program is read once, each loop in it as two of its iterations, and what is evaluated at
+jaxpr is read once, each loop in it as two of its iterations, and an operation that is evaluated at
 once is read in the same way, with the numbers that its operands have. Where an operation cannot be
-followed (an index that is only known at run time), its keys count as new: what is reported is
-reused, and not all that is reused is reported.
+followed (an index that is only known at run time), its keys count as new: each key that is reported
+is reused, and not every key that is reused is reported.
+
+The `stepwise` rules would not do: they take values, so a compiled call would have to be evaluated
+once more, every iteration of its loops, and of a `cond` they follow the branch that is taken only.
 """
 
 from __future__ import annotations
@@ -24,8 +27,6 @@ from weft.arrays.array import Array, as_array
 from weft.base import source as sources
 from weft.control_flow.checkpoint import remat_p
 from weft.control_flow.cond import cond_p
-from weft.control_flow.jit_primitive import jit_p
-from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import scan_p
 from weft.control_flow.while_loop import while_p
 from weft.core import rules
@@ -33,49 +34,23 @@ from weft.core.jaxpr import Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
-from weft.dispatch.debug_nans import set_follow
 from weft.errors import Fix, KeyReuseError
-from weft.ops.declare import primitive
 from weft.ops.structural.extended_dtypes import (
     KeyDType,
+    clone_key_p,
     key_bits_p,
-    same_dim_vmap,
-    view_lower,
+    use_key_p,
     wrap_key_bits_p,
 )
 from weft.ops.structural.joining import concatenate_p
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.spmd.shard_map_primitive import shard_map_p
 
-__all__ = ["clone_key", "use_key"]
+__all__ = ["follow_application", "follow_call"]
 
 # The numbers of the keys in an array, in its shape; of bits, each word's number. None: not known.
 Numbers = np.ndarray[Any, Any] | None
 Rule = Callable[..., list[Numbers]]
-
-
-# ---- marks in programs ---------------------------------------------------------------------------
-
-
-def use_key(key: Any, operation: str) -> Any:
-    """The key, marked as used by an operation."""
-    return use_key_p.bind(key, operation=operation)
-
-
-def clone_key(key: Any) -> Any:
-    """The key as a new one, which may be used once more."""
-    return clone_key_p.bind(key)
-
-
-use_key_p = primitive(
-    "use_key",
-    type_rule=lambda key, operation: key,
-    vmap=same_dim_vmap(use_key),
-    lower=view_lower,
-)
-clone_key_p = primitive(
-    "clone_key", type_rule=lambda key: key, vmap=same_dim_vmap(clone_key), lower=view_lower
-)
 
 
 # ---- numbers -------------------------------------------------------------------------------------
@@ -274,10 +249,6 @@ def _reused(operation: str, where: str, before: tuple[str, str]) -> KeyReuseErro
 # ---- what holds programs -------------------------------------------------------------------------
 
 
-def _read_jit(reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any) -> Any:
-    return reader.program(params["jaxpr"], operands, source)
-
-
 def _read_checkpoint(
     reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
 ) -> list[Numbers]:
@@ -307,13 +278,15 @@ def _read_branches(
 def _read_scan(
     reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
 ) -> list[Numbers]:
-    jaxpr, loop = params.pop("jaxpr"), Loop(**params)
-    consts, carry, xs = loop.split(operands)
-    rest = [None] * (len(jaxpr.outputs) - loop.num_carry)
-    for i in range(min(loop.length, 2)):
+    jaxpr, num_carry = params["jaxpr"], params["num_carry"]
+    n = params["num_consts"]
+    m = n + num_carry
+    consts, carry, xs = operands[:n], operands[n:m], operands[m:]
+    rest = [None] * (len(jaxpr.outputs) - num_carry)
+    for i in range(min(params["length"], 2)):
         rows = [None if x is None else x[i] for x in xs]
         outs = reader.program(jaxpr, [*consts, *carry, *rows], source)
-        carry = outs[: loop.num_carry]
+        carry = outs[:num_carry]
         for x, row in zip(xs, rows, strict=True):
             if i and x is not None and row is not None:
                 reader.spread(row, x)
@@ -335,14 +308,12 @@ def _read_while(
 def _read_shard_map(
     reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
 ) -> list[Numbers]:
-    programs = jaxprs_in(params)
-    outs = reader.blocks(programs[0], operands, source)
-    return [None] * len(outs)
+    jaxpr = jaxprs_in(params)[0]
+    return [None] * len(reader.blocks(jaxpr, operands, source))
 
 
 _RULES: dict[Primitive, Rule] = {
     clone_key_p: lambda reader, operands, source: [None],
-    jit_p: _read_jit,
     remat_p: _read_checkpoint,
     cond_p: _read_branches,
     scan_p: _read_scan,
@@ -389,7 +360,7 @@ def follow_application(
     _remember_all(outs, found)
 
 
-def follow_program(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+def follow_call(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
     """Follows keys through a compiled call. Raises KeyReuseError."""
     found = Reader(_used).program(jaxpr, [_numbers_of(x) for x in inputs])
     if len(found) == len(outs):
@@ -400,6 +371,3 @@ def _remember_all(outs: Sequence[Any], found: Sequence[Numbers]) -> None:
     for out, numbers in zip(outs, found, strict=True):
         if numbers is not None and type(out) is Array:
             _remember(out, numbers)
-
-
-set_follow(follow_application, follow_program)
