@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
 from weft.base import source as sources
 from weft.control_flow.checkpoint import remat_p
 from weft.control_flow.cond import cond_p
@@ -32,7 +31,6 @@ from weft.control_flow.while_loop import while_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, KeyReuseError
 from weft.ops.structural.extended_dtypes import (
@@ -42,8 +40,6 @@ from weft.ops.structural.extended_dtypes import (
     use_key_p,
     wrap_key_bits_p,
 )
-from weft.ops.structural.joining import concatenate_p
-from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.spmd.shard_map_primitive import shard_map_p
 
 __all__ = ["follow_application", "follow_call"]
@@ -89,49 +85,30 @@ def _is_key(type: ArrayType) -> bool:
     return isinstance(type.dtype, KeyDType)
 
 
-# Operations that move elements of several operands, or repeat them, which no `data_movement` rule
-# can say.
-_MOVING = (broadcast_in_dim_p, concatenate_p)
-
-
 def _moved(moving: Primitive, params: dict[str, Any], numbers: Sequence[Numbers]) -> Numbers:
     """The numbers of a result that only has elements of the operands: the operation, applied."""
-    if any(x is None for x in numbers):
+    if moving in rules.layout:  # the value of an operand, unchanged
+        source = rules.layout[moving](params)[0]
+        return numbers[source] if type(source) is int else None
+    if moving not in rules.numpy_impl or any(x is None for x in numbers):
         return None
-    distinct, places = np.unique(
-        np.concatenate([np.ravel(x) for x in numbers if x is not None]), return_inverse=True
-    )
-    parts = np.split(
-        places.astype(np.int32), np.cumsum([x.size for x in numbers if x is not None])[:-1]
-    )
-    operands = [
-        as_array(part.reshape(x.shape))
-        for part, x in zip(parts, numbers, strict=True)
-        if x is not None
-    ]
-    with using_trace(bottom_trace()), _not_following():
-        out = moving.bind(*operands, **params)
-    return distinct[np.asarray(out)] if type(out) is Array else None
+    return np.asarray(rules.numpy_impl[moving](*numbers, **params))
 
 
-def _not_following() -> Any:
-    return config.override(debug_key_reuse=False, debug_nans=False, debug_infs=False)
-
-
-# ---- reading programs ----------------------------------------------------------------------------
+# ---- reading jaxprs ------------------------------------------------------------------------------
 
 
 class Reader:
-    """Follows keys through programs; `used` says for each number which operation used it where."""
+    """Follows keys through jaxprs; `used` says for each number which operation used it where."""
 
     __slots__ = ("used",)
 
     def __init__(self, used: MutableMapping[int, tuple[str, str]]) -> None:
         self.used = used
 
-    def program(self, jaxpr: Jaxpr, inputs: Sequence[Numbers], source: Any = None) -> list[Numbers]:
-        """The numbers of a program's results. `source` is where it is applied, for programs of
-        weft's own, whose lines nobody wants to see."""
+    def jaxpr(self, jaxpr: Jaxpr, inputs: Sequence[Numbers], source: Any = None) -> list[Numbers]:
+        """The numbers of a jaxpr's results. `source` is where it is applied, for jaxprs of weft's
+        own, whose lines tell a user nothing."""
         known: dict[Var, Numbers] = {}
         for var, numbers in zip(jaxpr.inputs, inputs, strict=True):
             if numbers is None and _is_key(var.type):
@@ -168,9 +145,7 @@ class Reader:
             found = rule(self, operands, source, **params)
         elif jaxprs_in(params):
             found = self.other(params, operands, source) or [None] * len(types)
-        elif (
-            len(types) == 1 and (applied in rules.data_movement or applied in _MOVING) and operands
-        ):
+        elif len(types) == 1 and not applied.multiple_results and operands:
             found = [_moved(applied, params, operands)]
         else:
             found = [None] * len(types)
@@ -195,24 +170,24 @@ class Reader:
     def other(
         self, params: dict[str, Any], operands: Sequence[Numbers], source: Any
     ) -> list[Numbers] | None:
-        """An application that holds programs: of one, with the same inputs, the results'."""
-        programs = jaxprs_in(params)
-        if len(programs) == 1 and len(programs[0].inputs) == len(operands):
-            return self.blocks(programs[0], operands, source)
-        for program in programs:
-            self.program(program, [None] * len(program.inputs), source)
+        """An application that holds jaxprs: of one, with the same inputs, the results'."""
+        jaxprs = jaxprs_in(params)
+        if len(jaxprs) == 1 and len(jaxprs[0].inputs) == len(operands):
+            return self.blocks(jaxprs[0], operands, source)
+        for jaxpr in jaxprs:
+            self.jaxpr(jaxpr, [None] * len(jaxpr.inputs), source)
         return None
 
     def blocks(self, jaxpr: Jaxpr, operands: Sequence[Numbers], source: Any) -> list[Numbers]:
-        """A program whose inputs may be parts of the operands, as those of shard_map are: it reads
-        the first, and what it uses of that is used of all."""
+        """A jaxpr whose inputs may be parts of the operands, as those of shard_map are: it reads
+        the first part, and a use of that is a use of all."""
         parts: list[Numbers] = []
         for numbers, var in zip(operands, jaxpr.inputs, strict=True):
             cut = numbers
             if numbers is not None and _is_key(var.type) and numbers.shape != var.type.shape:
                 cut = numbers[tuple(slice(n) for n in var.type.shape)]
             parts.append(cut)
-        outs = self.program(jaxpr, parts, source)
+        outs = self.jaxpr(jaxpr, parts, source)
         for numbers, cut in zip(operands, parts, strict=True):
             if numbers is not None and cut is not None and numbers.shape != cut.shape and cut.size:
                 self.spread(cut, numbers)
@@ -246,7 +221,7 @@ def _reused(operation: str, where: str, before: tuple[str, str]) -> KeyReuseErro
     )
 
 
-# ---- what holds programs -------------------------------------------------------------------------
+# ---- operations that hold jaxprs -----------------------------------------------------------------
 
 
 def _read_checkpoint(
@@ -255,7 +230,7 @@ def _read_checkpoint(
     jaxpr = params["jaxpr"]
     if params["again"]:  # computed before
         return [None] * len(jaxpr.outputs)
-    return reader.program(jaxpr, operands, source)
+    return reader.jaxpr(jaxpr, operands, source)
 
 
 def _read_branches(
@@ -265,7 +240,7 @@ def _read_branches(
     found, used = [], []
     for branch in branches:
         own: ChainMap[int, tuple[str, str]] = ChainMap({}, reader.used)
-        found.append(Reader(own).program(branch, operands[1:], source))
+        found.append(Reader(own).jaxpr(branch, operands[1:], source))
         used.append(own.maps[0])
     for some in used:
         reader.used.update(some)
@@ -285,7 +260,7 @@ def _read_scan(
     rest = [None] * (len(jaxpr.outputs) - num_carry)
     for i in range(min(params["length"], 2)):
         rows = [None if x is None else x[i] for x in xs]
-        outs = reader.program(jaxpr, [*consts, *carry, *rows], source)
+        outs = reader.jaxpr(jaxpr, [*consts, *carry, *rows], source)
         carry = outs[:num_carry]
         for x, row in zip(xs, rows, strict=True):
             if i and x is not None and row is not None:
@@ -300,8 +275,8 @@ def _read_while(
     m = n + params["body_nconsts"]
     tests, consts, carry = list(operands[:n]), list(operands[n:m]), list(operands[m:])
     for _ in range(2):
-        reader.program(params["cond_jaxpr"], [*tests, *carry], source)
-        carry = reader.program(params["body_jaxpr"], [*consts, *carry], source)
+        reader.jaxpr(params["cond_jaxpr"], [*tests, *carry], source)
+        carry = reader.jaxpr(params["body_jaxpr"], [*consts, *carry], source)
     return carry
 
 
@@ -322,7 +297,7 @@ _RULES: dict[Primitive, Rule] = {
 }
 
 
-# ---- what is evaluated at once -------------------------------------------------------------------
+# ---- values of this process ----------------------------------------------------------------------
 
 # What used the keys of this process; arrays by their identity, as long as they live.
 _used: dict[int, tuple[str, str]] = {}
@@ -343,8 +318,8 @@ def _numbers_of(value: Any) -> Numbers:
 
 
 def _remember(value: Array, numbers: np.ndarray[Any, Any]) -> None:
-    place = id(value)
-    _numbers[place] = (weakref.ref(value, lambda _: _numbers.pop(place, None)), numbers)
+    key = id(value)
+    _numbers[key] = (weakref.ref(value, lambda _: _numbers.pop(key, None)), numbers)
 
 
 def follow_application(
@@ -362,7 +337,7 @@ def follow_application(
 
 def follow_call(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
     """Follows keys through a compiled call. Raises KeyReuseError."""
-    found = Reader(_used).program(jaxpr, [_numbers_of(x) for x in inputs])
+    found = Reader(_used).jaxpr(jaxpr, [_numbers_of(x) for x in inputs])
     if len(found) == len(outs):
         _remember_all(outs, found)
 
