@@ -25,6 +25,10 @@ def split_carry(c, _):
     return c, random.normal(own)
 
 
+def one_device():
+    return weft.sharding.NamedSharding(weft.make_mesh((1,), ("i",)), P())
+
+
 def in_shard_map(body):
     mesh = weft.make_mesh((2,), ("i",))
     return weft.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
@@ -83,6 +87,17 @@ WRONG = {
     ),
     "through a reshape": (
         lambda k: (random.normal(k), random.uniform(k.reshape(1, 1).T[0, 0])),
+        "normal",
+        "uniform",
+    ),
+    "through a flip": (
+        lambda k: (random.normal(wnp.flip(wnp.stack([key(), k]))[0]), random.uniform(k)),
+        "normal",
+        "uniform",
+    ),
+    "through a constraint": (
+        lambda k: (random.normal(weft.lax.with_sharding_constraint(k, one_device())),
+                   random.uniform(k)),
         "normal",
         "uniform",
     ),

@@ -33,7 +33,7 @@ __all__ = [
 class Step(NamedTuple):
     """One loop of a walk: `extent` elements along dimension `dim`, every `step`-th.
 
-    Dimension -1 stands for places that nobody knows before the program runs.
+    Dimension -1 stands for positions that are not known before the jaxpr runs.
     """
 
     dim: int
@@ -45,12 +45,12 @@ class Read(NamedTuple):
     """Elements of an array, looked at one after the other.
 
     walk: the loops, from the outermost to the innermost; loops over one element are left out.
-    times: how often a run of the program does it.
+    times: how often a run of the jaxpr does it.
     carried: it happens inside a loop or a branch, which a computed value enters as a whole.
     folds: the reader does as well with the dimensions permuted, so a `transpose` before it moves
     nothing.
     free: in whichever order the elements lie.
-    written: the elements become a result of the program, as they are.
+    written: the elements become a result of the jaxpr, as they are.
     source: of the equation that reads like this; None until it is known.
     """
 
@@ -139,16 +139,16 @@ def moves_of_program(eqn: Equation, result: int) -> Any:
 def regrouped(walk: Sequence[Step], shape: Sequence[int], other: Sequence[int]) -> list[Step]:
     """A walk over an array of one shape as a walk over the same elements, in row-major order, in
     another shape. Where a loop does not fit into dimensions the answer is near it."""
-    places: dict[int, tuple[int, list[int]]] = {}
+    parts: dict[int, tuple[int, list[int]]] = {}
     for inside, across in _groups(shape, other):
         for d in inside:
-            places[d] = (prod(shape[e] for e in inside if e > d), across)
+            parts[d] = (prod(shape[e] for e in inside if e > d), across)
     found: list[Step] = []
     for dim, extent, step in walk:
-        if dim < 0 or dim not in places:
+        if dim < 0 or dim not in parts:
             found.append(Step(-1, extent, step))
             continue
-        stride, across = places[dim]
+        stride, across = parts[dim]
         found += _over(extent, step * stride, [(d, other[d]) for d in across])
     return [s for s in found if s.extent > 1]
 

@@ -213,6 +213,7 @@ def type_of(value: Any) -> ArrayType:
     for cls in type(value).__mro__:
         function = _type_of.get(cls)
         if function is not None:
+            check_unmasked(value)
             return function(value)
     asked = values_of_class.get(type(value))
     if asked is not None:
@@ -290,6 +291,9 @@ def check_unmasked(value: Any, operation: str | None = None) -> None:
 
     No WeftTypeError: it is an array, and an operator leaves what is none to the other class.
     """
+    # NumPy loads numpy.ma when it is asked for, so nothing but a subclass of ndarray asks.
+    if type(value) is np.ndarray or not isinstance(value, np.ndarray):
+        return
     if not isinstance(value, np.ma.MaskedArray) or not np.ma.is_masked(value):
         return
     count = int(np.ma.getmaskarray(value).sum())
@@ -305,14 +309,6 @@ def check_unmasked(value: Any, operation: str | None = None) -> None:
             {"method": "filled"},
         ),
     )
-
-
-def _type_of_masked(value: Any) -> ArrayType:
-    check_unmasked(value)
-    return _type_of_numpy(value)
-
-
-register_type_of(np.ma.MaskedArray, _type_of_masked)
 
 
 def _type_of_numpy_scalar(value: Any) -> ArrayType:

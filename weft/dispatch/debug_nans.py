@@ -26,8 +26,12 @@ from weft.core.types import user_value
 from weft.dispatch.nonfinite import Watch, nonfinite_error, watch_of
 from weft.errors import NonFiniteError
 from weft.lowering.eval_trace import EvalTrace, set_look
+from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["look_at_call", "look_at_primitive", "set_follow"]
+__all__ = ["look_at_call", "look_at_primitive"]
+
+# Knows the loops, so it is loaded where keys are to be followed.
+key_reuse: Any = LazyModule("weft.dispatch.key_reuse")
 
 # Where an application stands: the innermost loop, branch or jitted function first.
 Within = tuple[str, ...]
@@ -43,7 +47,7 @@ def look_at_primitive(
     settings = config.settings()
     if settings.debug_key_reuse and "function" not in params:
         outs = evaluate(primitive, args, params)
-        _follow[0](primitive, args, params, outs)
+        key_reuse.follow_application(primitive, args, params, outs)
         if not settings.debug_nans and not settings.debug_infs:
             return outs if primitive.multiple_results else outs[0]
     if not settings.debug_nans and not settings.debug_infs:
@@ -70,16 +74,6 @@ def look_at_primitive(
 set_look(look_at_primitive)
 
 
-# What follows random keys through an application and through a compiled call; the module that does
-# so comes with the first random key.
-_follow: list[Callable[..., None]] = [lambda *_: None, lambda *_: None]
-
-
-def set_follow(of_application: Callable[..., None], of_program: Callable[..., None]) -> None:
-    """Sets what follows random keys while `debug_key_reuse` is on."""
-    _follow[:] = [of_application, of_program]
-
-
 def look_at_call(
     name: str, jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any], names: Mapping[Var, str]
 ) -> None:
@@ -89,7 +83,7 @@ def look_at_call(
     """
     settings = config.settings()
     if settings.debug_key_reuse:
-        _follow[1](jaxpr, inputs, outs)
+        key_reuse.follow_call(jaxpr, inputs, outs)
     search = Search(watch_of(settings), names)
     if not any(search.watch.finds(x) for x in outs):
         return

@@ -1,4 +1,4 @@
-"""Which order in memory suits each argument of a program, from how its jaxpr reads them.
+"""Which order in memory suits each argument of a jaxpr, from how the jaxpr reads them.
 
 Reads are followed backward from the results, by the `access_pattern` rules: an elementwise
 operation reads of its operands what is read of its result, a slice a part, a loop as often as it
@@ -48,11 +48,11 @@ def infer_layouts(
     outputs: Sequence[Order | None],
     partitioned: bool = False,
 ) -> tuple[list[Order], list[Order]]:
-    """A major-to-minor order for every input and result of a program.
+    """A major-to-minor order for every input and result of a jaxpr.
 
-    Orders that are given stay. None is answered with the order that the input is read along; for a
-    result that is moved there from an input, with the order that makes the move a plain copy; and
-    with row-major where nothing speaks for another. In a program that the compiler splits over
+    Orders that are given stay. In place of None comes the order that the input is read along; for a
+    result that is moved there from an input, the order that makes the move a plain copy; and
+    row-major where nothing speaks for another. In a module that the compiler splits over
     devices (`partitioned`), loops and branches take everything row by row (see `keep_layouts`), so
     reads in them speak for nothing.
     """
@@ -106,7 +106,7 @@ def explain(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> str:
 
 
 class _Follower:
-    """Follows the reads of programs' results to their inputs, each program once per demand."""
+    """Follows the reads of jaxprs' results to their inputs, each jaxpr once per demand."""
 
     def __init__(self) -> None:
         self.known: dict[Any, list[Reads]] = {}

@@ -1,10 +1,10 @@
-"""Programs whose loops and branches take arrays in the layouts in which the program has them.
+"""Jaxprs whose loops and branches take arrays in the layouts in which the jaxpr has them.
 
 XLA takes what enters a loop or a branch row by row: an array in another layout would be copied at
 the door, and what suits the reads inside would be lost. A constraint inside, on a value that the
 loop carries, keeps the layout. Where such an array is transposed first, it would be copied and then
 transposed; told before the loop that the result is row-major, XLA sees that it is so already. Only
-compiled programs need this, so it is done to a program before it is lowered.
+an executable needs this, so it is done to a jaxpr before it is lowered.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Layouts = Sequence[Any]
 
 
 def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> Jaxpr:
-    """The program for inputs in the given layouts (None: row-major), made once.
+    """The jaxpr for inputs in the given layouts (None: row-major), made once.
 
-    In a program that the compiler splits over devices a constraint would gather the array, so there
+    In a module that the compiler splits over devices a constraint would gather the array, so there
     only what stands inside a `shard_map` is changed.
     """
     given = tuple(layout if isinstance(layout, Layout) else None for layout in layouts)
@@ -67,7 +67,7 @@ def _results(eqn: Equation, layouts: Layouts) -> Iterator[tuple[Var, Layout]]:
 
 
 def keep_in_program(eqn: Equation, layouts: Layouts, partitioned: bool) -> list[Equation]:
-    """The rule of primitives that run the program `jaxpr` once on their operands."""
+    """The rule of primitives that run their `jaxpr` once on their operands."""
     jaxpr = keep_layouts(eqn.params["jaxpr"], layouts, partitioned)
     return [eqn.replace(params=eqn.params | {"jaxpr": jaxpr})]
 

@@ -26,12 +26,12 @@ from weft.runtime import buffers, client
 
 __all__ = ["program_on_host"]
 
-# The two microseconds that a program would have saved each time, in all a fifth of compiling it.
+# Two microseconds are lost each time, in all a fifth of what compiling takes.
 OFTEN = 1000
 
 
 class Moved:
-    """Buffers that were made already, in place of those that a running program is to fill."""
+    """Buffers that were made already, instead of those that a running executable is to fill."""
 
     __slots__ = ("made",)
 
@@ -44,7 +44,7 @@ class Moved:
 
 
 class MovingExecutable:
-    """A program that only moves elements: NumPy runs it, until it is compiled.
+    """A jaxpr that only moves elements: NumPy runs it, until it is compiled.
 
     Callers keep `execute` and `handlers`, so these stay the same objects.
     """
@@ -60,7 +60,7 @@ class MovingExecutable:
         self.handlers: list[Any] = []
 
     def execute(self, operands: Sequence[Any]) -> Any:
-        """Runs the program on buffers; what it answers has the method `consume_with_handlers`."""
+        """Runs the jaxpr on buffers; the result has the method `consume_with_handlers`."""
         if self.run is not None:
             return self.run(operands)
         self.count += 1
@@ -101,8 +101,8 @@ def program_on_host(
     make: Callable[[], Program],
     multiple_results: bool = True,
 ) -> Program | None:
-    """The program of a jaxpr for such operands that NumPy runs until `make` compiles it; None where
-    it has to be compiled at once."""
+    """A jaxpr for such operands that NumPy runs until `make` compiles it; None where it has to be
+    compiled at once."""
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()
     if (
@@ -110,7 +110,7 @@ def program_on_host(
         or backend.platform != "cpu"
         or sum(type.size for type in types) > LITTLE
         or not all(isinstance(type.dtype, np.dtype) for type in types)
-        # A signature that is the type alone: on the default device, not on purpose, row-major.
+        # A signature that is the type alone: on the default device, not committed, row-major.
         or any(array.signature is not array.type for array in arrays)
     ):
         return None

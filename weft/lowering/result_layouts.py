@@ -1,7 +1,7 @@
-"""The layouts of a compiled program's operands and results, and the results' shardings.
+"""The layouts of an executable's operands and results, and the results' shardings.
 
 Operands come in the layouts that they have. A result has the one that was asked for, by
-`out_shardings` or by a constraint in the program; that of the operand whose value it is,
+`out_shardings` or by a constraint in the jaxpr; that of the operand whose value it is,
 unchanged; and is row-major otherwise. `Layout.AUTO` leaves a layout to the compiler, and on the
 CPU, where the compiler does not care, to `layout_inference`.
 """
@@ -34,7 +34,7 @@ Layouts = tuple[Any, ...]
 
 
 def operand_layouts(arrays: Sequence[Any]) -> Layouts | None:
-    """The layouts of a program's operands, None for a row-major one; None if all of them are."""
+    """The layouts of arrays, None for a row-major one; None if all of them are."""
     found = tuple(
         x.signature[2]
         if type(x) is Array and x.signature is not x.type and len(x.signature) == 3
@@ -45,8 +45,8 @@ def operand_layouts(arrays: Sequence[Any]) -> Layouts | None:
 
 
 def result_sources(jaxpr: Jaxpr) -> Layouts:
-    """For each result of a program what decides on its layout: the number of the input whose value
-    it is, a Layout that the program asks for, or None."""
+    """For each result the source of its layout: the number of the input whose value it is, a Layout
+    that the jaxpr asks for, or None."""
 
     def make() -> Layouts:
         inputs = {var: i for i, var in enumerate(jaxpr.inputs)}
@@ -71,7 +71,7 @@ def result_sources(jaxpr: Jaxpr) -> Layouts:
 
 
 def whole_sources(params: dict[str, Any]) -> Layouts:
-    """The `layout` rule of a primitive whose results are those of the program that it holds, for
+    """The `layout` rule of a primitive whose results are those of the jaxpr that it holds, for
     the same operands."""
     return result_sources(params["jaxpr"])
 
@@ -83,7 +83,7 @@ def settled_layouts(
     platform: str,
     partitioned: bool = False,
 ) -> tuple[Layouts | None, Layouts | None]:
-    """The layouts to compile a program for, where None stands for row-major; None if all are.
+    """The layouts to compile a jaxpr for, where None stands for row-major; None if all are.
 
     `out_layouts` has None for results of which nothing was said. `Layout.AUTO` is left where the
     compiler of the platform chooses.
@@ -106,7 +106,7 @@ def _unless_all_row_major(layouts: Sequence[Any]) -> Layouts | None:
 def _inferred(
     jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any], partitioned: bool
 ) -> tuple[list[Layout], list[Layout]]:
-    """The layouts with those in place of AUTO that the program is read and written along."""
+    """The layouts with those in place of AUTO that the jaxpr reads and writes along."""
 
     def orders(layouts: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
         rows = [
@@ -125,7 +125,7 @@ def _inferred(
 
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
-    """The sharding of each result: that of a constraint in the program, or in one that it calls,
+    """The sharding of each result: that of a constraint in the jaxpr, or in one that it calls,
     or of the input whose value it is. None where only the compiler knows.
 
     `places` has the shardings of the inputs; None for those that are not known.
@@ -145,7 +145,7 @@ def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
             return None if any(spec.is_open(k) for k in range(len(spec))) else sharding
         if eqn.primitive is layout_constraint_p:
             return of(eqn.inputs[0])
-        # A primitive from outside may have the same name: the rule says what its program means.
+        # A primitive from outside may have the same name: the rule says how its jaxpr runs.
         if eqn.primitive.name == "jit" and rules.layout.get(eqn.primitive) is whole_sources:
             return known_shardings(eqn.params["jaxpr"], [of(x) for x in eqn.inputs])[i]
         return None
@@ -154,8 +154,8 @@ def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
 
 
 def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
-    """The sharding of each result, as far as the program itself says, with its layout where that is
-    known too: that of a constraint in the program, or of the input whose value it is.
+    """The sharding of each result, as far as the jaxpr itself says, with its layout where that is
+    known too: that of a constraint in the jaxpr, or of the input whose value it is.
 
     `places` and `layouts` have those of the inputs; None for what is not known.
     """

@@ -19,9 +19,8 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural import extended_dtypes
-from weft.ops.structural.extended_dtypes import KeyDType
+from weft.ops.structural.extended_dtypes import KeyDType, clone_key
 from weft.random.generator import Generator, generator_named, register
-from weft.random.key_reuse import clone_key
 from weft.random.philox import RBG, UNSAFE_RBG
 from weft.random.sampler import Sampler
 from weft.random.sampler_arguments import check_key, check_keys, check_shape

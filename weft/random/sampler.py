@@ -22,8 +22,7 @@ from weft.core.types import ArrayType, type_of
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.lowering.executables import explain_failure
 from weft.ops.structural.constants import embedded
-from weft.ops.structural.extended_dtypes import KeyDType
-from weft.random.key_reuse import use_key
+from weft.ops.structural.extended_dtypes import KeyDType, use_key
 
 __all__ = ["Sampler"]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.errors import AxisError, Fix, WeftTypeError
+from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = ["axis_names", "check_known", "quoted", "repeated", "repeated_axis"]
+
+difflib: Any = LazyModule("difflib")  # for errors only
 
 
 def quoted(names: Iterable[Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 
 from weft.errors import Fix, TreeError
 from weft.runtime import pytree
-from weft.runtime.jaxlib import pending
+from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
     "Partial",
@@ -385,7 +385,7 @@ def _unflatten_partial(function: Any, children: Any) -> Any:
     return Partial(function, *args, **keywords)
 
 
-pending.nodes += [
+pending_nodes += [
     (
         collections.OrderedDict,
         _flatten_ordered,

@@ -12,4 +12,4 @@ with attributes from `boolean`, `integers` and `to_attribute`.
 """
 
 from weft.runtime.stablehlo import *  # noqa: F403  (the one list of these names is there)
-from weft.runtime.stablehlo import __all__ as __all__
+from weft.runtime.stablehlo import __all__ as __all__  # type: ignore[attr-defined]

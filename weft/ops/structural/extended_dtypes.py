@@ -20,7 +20,16 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
 from weft.ops.declare import primitive
 
-__all__ = ["KeyDType", "is_key", "key_bits", "physical_type", "through_bits", "wrap_key_bits"]
+__all__ = [
+    "KeyDType",
+    "clone_key",
+    "is_key",
+    "key_bits",
+    "physical_type",
+    "through_bits",
+    "use_key",
+    "wrap_key_bits",
+]
 
 
 class KeyDType:
@@ -127,4 +136,28 @@ wrap_key_bits_p = primitive(
     type_rule=wrap_key_bits_type,
     vmap=same_dim_vmap(wrap_key_bits),
     lower=view_lower,
+)
+
+
+# ---- marks, which `debug_key_reuse` reads ------------------------------------------------------
+
+
+def use_key(key: Any, operation: str) -> Any:
+    """The key, marked as used by an operation."""
+    return use_key_p.bind(key, operation=operation)
+
+
+def clone_key(key: Any) -> Any:
+    """The key as a new one, which may be used once more."""
+    return clone_key_p.bind(key)
+
+
+use_key_p = primitive(
+    "use_key",
+    type_rule=lambda key, operation: key,
+    vmap=same_dim_vmap(use_key),
+    lower=view_lower,
+)
+clone_key_p = primitive(
+    "clone_key", type_rule=lambda key: key, vmap=same_dim_vmap(clone_key), lower=view_lower
 )

@@ -7,6 +7,9 @@ attribute is kept, so from then on looking it up costs what it costs in any modu
 
 Declarations name functions of such a module without calling them (`lower=stablehlo.tan`). From a
 `LazyFunctions` module they get a stand-in that imports the module when it is called.
+
+The registry of pytrees is one of those modules. Classes of nodes that are registered before the
+first tree is flattened wait in `pending_nodes`.
 """
 
 from __future__ import annotations
@@ -14,9 +17,15 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LazyFunctions", "LazyModule"]
+__all__ = ["LazyFunctions", "LazyModule", "pending_nodes"]
+
+pending_nodes: list[
+    tuple[type, Callable[..., Any], Callable[..., Any], Callable[..., Any] | None]
+] = []
+"""Arguments of `pytree.register_node`, in order, until the registry exists."""
 
 
 class LazyModule(types.ModuleType):

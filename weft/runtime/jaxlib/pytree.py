@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jaxlib import _jax
 
-from weft.runtime.jaxlib import pending
+from weft.runtime.jaxlib.lazy import pending_nodes
 
 __all__ = [
     "DictKey",
@@ -165,5 +165,5 @@ def make_treedef(node: tuple[type, Any] | None, children: Sequence[PyTreeDef]) -
 
 _PyTreeDef: Any = PyTreeDef
 
-for _node in pending.nodes:
+for _node in pending_nodes:
     register_node(*_node)

@@ -1,11 +1,14 @@
-"""Random keys that are used twice: what `debug_key_reuse` does.
+"""Random keys that are used twice: the check behind `debug_key_reuse`.
 
 A key is used by drawing from it or by splitting it, and by nothing else. Every key that comes into
 being gets a number, and numbers are followed through the operations that only move elements. So a
-recorded program is read once, each loop in it as two of its iterations, and what is evaluated at
+jaxpr is read once, each loop in it as two of its iterations, and an operation that is evaluated at
 once is read in the same way, with the numbers that its operands have. Where an operation cannot be
-followed (an index that is only known at run time), its keys count as new: what is reported is
-reused, and not all that is reused is reported.
+followed (an index that is only known at run time), its keys count as new: each key that is reported
+is reused, and not every key that is reused is reported.
+
+The `stepwise` rules would not do: they take values, so a compiled call would have to be evaluated
+once more, every iteration of its loops, and of a `cond` they follow the branch that is taken only.
 """
 
 from __future__ import annotations
@@ -19,63 +22,31 @@ from typing import Any
 
 import numpy as np
 
-from weft import config
-from weft.arrays.array import Array, as_array
+from weft.arrays.array import Array
 from weft.base import source as sources
 from weft.control_flow.checkpoint import remat_p
 from weft.control_flow.cond import cond_p
-from weft.control_flow.jit_primitive import jit_p
-from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import scan_p
 from weft.control_flow.while_loop import while_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal, Var, jaxprs_in
 from weft.core.primitive import Primitive
-from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
-from weft.dispatch.debug_nans import set_follow
 from weft.errors import Fix, KeyReuseError
-from weft.ops.declare import primitive
 from weft.ops.structural.extended_dtypes import (
     KeyDType,
+    clone_key_p,
     key_bits_p,
-    same_dim_vmap,
-    view_lower,
+    use_key_p,
     wrap_key_bits_p,
 )
-from weft.ops.structural.joining import concatenate_p
-from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.spmd.shard_map_primitive import shard_map_p
 
-__all__ = ["clone_key", "use_key"]
+__all__ = ["follow_application", "follow_call"]
 
 # The numbers of the keys in an array, in its shape; of bits, each word's number. None: not known.
 Numbers = np.ndarray[Any, Any] | None
 Rule = Callable[..., list[Numbers]]
-
-
-# ---- marks in programs ---------------------------------------------------------------------------
-
-
-def use_key(key: Any, operation: str) -> Any:
-    """The key, marked as used by an operation."""
-    return use_key_p.bind(key, operation=operation)
-
-
-def clone_key(key: Any) -> Any:
-    """The key as a new one, which may be used once more."""
-    return clone_key_p.bind(key)
-
-
-use_key_p = primitive(
-    "use_key",
-    type_rule=lambda key, operation: key,
-    vmap=same_dim_vmap(use_key),
-    lower=view_lower,
-)
-clone_key_p = primitive(
-    "clone_key", type_rule=lambda key: key, vmap=same_dim_vmap(clone_key), lower=view_lower
-)
 
 
 # ---- numbers -------------------------------------------------------------------------------------
@@ -114,49 +85,30 @@ def _is_key(type: ArrayType) -> bool:
     return isinstance(type.dtype, KeyDType)
 
 
-# Operations that move elements of several operands, or repeat them, which no `data_movement` rule
-# can say.
-_MOVING = (broadcast_in_dim_p, concatenate_p)
-
-
 def _moved(moving: Primitive, params: dict[str, Any], numbers: Sequence[Numbers]) -> Numbers:
     """The numbers of a result that only has elements of the operands: the operation, applied."""
-    if any(x is None for x in numbers):
+    if moving in rules.layout:  # the value of an operand, unchanged
+        source = rules.layout[moving](params)[0]
+        return numbers[source] if type(source) is int else None
+    if moving not in rules.numpy_impl or any(x is None for x in numbers):
         return None
-    distinct, places = np.unique(
-        np.concatenate([np.ravel(x) for x in numbers if x is not None]), return_inverse=True
-    )
-    parts = np.split(
-        places.astype(np.int32), np.cumsum([x.size for x in numbers if x is not None])[:-1]
-    )
-    operands = [
-        as_array(part.reshape(x.shape))
-        for part, x in zip(parts, numbers, strict=True)
-        if x is not None
-    ]
-    with using_trace(bottom_trace()), _not_following():
-        out = moving.bind(*operands, **params)
-    return distinct[np.asarray(out)] if type(out) is Array else None
+    return np.asarray(rules.numpy_impl[moving](*numbers, **params))
 
 
-def _not_following() -> Any:
-    return config.override(debug_key_reuse=False, debug_nans=False, debug_infs=False)
-
-
-# ---- reading programs ----------------------------------------------------------------------------
+# ---- reading jaxprs ------------------------------------------------------------------------------
 
 
 class Reader:
-    """Follows keys through programs; `used` says for each number which operation used it where."""
+    """Follows keys through jaxprs; `used` says for each number which operation used it where."""
 
     __slots__ = ("used",)
 
     def __init__(self, used: MutableMapping[int, tuple[str, str]]) -> None:
         self.used = used
 
-    def program(self, jaxpr: Jaxpr, inputs: Sequence[Numbers], source: Any = None) -> list[Numbers]:
-        """The numbers of a program's results. `source` is where it is applied, for programs of
-        weft's own, whose lines nobody wants to see."""
+    def jaxpr(self, jaxpr: Jaxpr, inputs: Sequence[Numbers], source: Any = None) -> list[Numbers]:
+        """The numbers of a jaxpr's results. `source` is where it is applied, for jaxprs of weft's
+        own, whose lines tell a user nothing."""
         known: dict[Var, Numbers] = {}
         for var, numbers in zip(jaxpr.inputs, inputs, strict=True):
             if numbers is None and _is_key(var.type):
@@ -193,9 +145,7 @@ class Reader:
             found = rule(self, operands, source, **params)
         elif jaxprs_in(params):
             found = self.other(params, operands, source) or [None] * len(types)
-        elif (
-            len(types) == 1 and (applied in rules.data_movement or applied in _MOVING) and operands
-        ):
+        elif len(types) == 1 and not applied.multiple_results and operands:
             found = [_moved(applied, params, operands)]
         else:
             found = [None] * len(types)
@@ -220,24 +170,24 @@ class Reader:
     def other(
         self, params: dict[str, Any], operands: Sequence[Numbers], source: Any
     ) -> list[Numbers] | None:
-        """An application that holds programs: of one, with the same inputs, the results'."""
-        programs = jaxprs_in(params)
-        if len(programs) == 1 and len(programs[0].inputs) == len(operands):
-            return self.blocks(programs[0], operands, source)
-        for program in programs:
-            self.program(program, [None] * len(program.inputs), source)
+        """An application that holds jaxprs: of one, with the same inputs, the results'."""
+        jaxprs = jaxprs_in(params)
+        if len(jaxprs) == 1 and len(jaxprs[0].inputs) == len(operands):
+            return self.blocks(jaxprs[0], operands, source)
+        for jaxpr in jaxprs:
+            self.jaxpr(jaxpr, [None] * len(jaxpr.inputs), source)
         return None
 
     def blocks(self, jaxpr: Jaxpr, operands: Sequence[Numbers], source: Any) -> list[Numbers]:
-        """A program whose inputs may be parts of the operands, as those of shard_map are: it reads
-        the first, and what it uses of that is used of all."""
+        """A jaxpr whose inputs may be parts of the operands, as those of shard_map are: it reads
+        the first part, and a use of that is a use of all."""
         parts: list[Numbers] = []
         for numbers, var in zip(operands, jaxpr.inputs, strict=True):
             cut = numbers
             if numbers is not None and _is_key(var.type) and numbers.shape != var.type.shape:
                 cut = numbers[tuple(slice(n) for n in var.type.shape)]
             parts.append(cut)
-        outs = self.program(jaxpr, parts, source)
+        outs = self.jaxpr(jaxpr, parts, source)
         for numbers, cut in zip(operands, parts, strict=True):
             if numbers is not None and cut is not None and numbers.shape != cut.shape and cut.size:
                 self.spread(cut, numbers)
@@ -271,11 +221,7 @@ def _reused(operation: str, where: str, before: tuple[str, str]) -> KeyReuseErro
     )
 
 
-# ---- what holds programs -------------------------------------------------------------------------
-
-
-def _read_jit(reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any) -> Any:
-    return reader.program(params["jaxpr"], operands, source)
+# ---- operations that hold jaxprs -----------------------------------------------------------------
 
 
 def _read_checkpoint(
@@ -284,7 +230,7 @@ def _read_checkpoint(
     jaxpr = params["jaxpr"]
     if params["again"]:  # computed before
         return [None] * len(jaxpr.outputs)
-    return reader.program(jaxpr, operands, source)
+    return reader.jaxpr(jaxpr, operands, source)
 
 
 def _read_branches(
@@ -294,7 +240,7 @@ def _read_branches(
     found, used = [], []
     for branch in branches:
         own: ChainMap[int, tuple[str, str]] = ChainMap({}, reader.used)
-        found.append(Reader(own).program(branch, operands[1:], source))
+        found.append(Reader(own).jaxpr(branch, operands[1:], source))
         used.append(own.maps[0])
     for some in used:
         reader.used.update(some)
@@ -307,13 +253,15 @@ def _read_branches(
 def _read_scan(
     reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
 ) -> list[Numbers]:
-    jaxpr, loop = params.pop("jaxpr"), Loop(**params)
-    consts, carry, xs = loop.split(operands)
-    rest = [None] * (len(jaxpr.outputs) - loop.num_carry)
-    for i in range(min(loop.length, 2)):
+    jaxpr, num_carry = params["jaxpr"], params["num_carry"]
+    n = params["num_consts"]
+    m = n + num_carry
+    consts, carry, xs = operands[:n], operands[n:m], operands[m:]
+    rest = [None] * (len(jaxpr.outputs) - num_carry)
+    for i in range(min(params["length"], 2)):
         rows = [None if x is None else x[i] for x in xs]
-        outs = reader.program(jaxpr, [*consts, *carry, *rows], source)
-        carry = outs[: loop.num_carry]
+        outs = reader.jaxpr(jaxpr, [*consts, *carry, *rows], source)
+        carry = outs[:num_carry]
         for x, row in zip(xs, rows, strict=True):
             if i and x is not None and row is not None:
                 reader.spread(row, x)
@@ -327,22 +275,20 @@ def _read_while(
     m = n + params["body_nconsts"]
     tests, consts, carry = list(operands[:n]), list(operands[n:m]), list(operands[m:])
     for _ in range(2):
-        reader.program(params["cond_jaxpr"], [*tests, *carry], source)
-        carry = reader.program(params["body_jaxpr"], [*consts, *carry], source)
+        reader.jaxpr(params["cond_jaxpr"], [*tests, *carry], source)
+        carry = reader.jaxpr(params["body_jaxpr"], [*consts, *carry], source)
     return carry
 
 
 def _read_shard_map(
     reader: Reader, operands: Sequence[Numbers], source: Any, **params: Any
 ) -> list[Numbers]:
-    programs = jaxprs_in(params)
-    outs = reader.blocks(programs[0], operands, source)
-    return [None] * len(outs)
+    jaxpr = jaxprs_in(params)[0]
+    return [None] * len(reader.blocks(jaxpr, operands, source))
 
 
 _RULES: dict[Primitive, Rule] = {
     clone_key_p: lambda reader, operands, source: [None],
-    jit_p: _read_jit,
     remat_p: _read_checkpoint,
     cond_p: _read_branches,
     scan_p: _read_scan,
@@ -351,7 +297,7 @@ _RULES: dict[Primitive, Rule] = {
 }
 
 
-# ---- what is evaluated at once -------------------------------------------------------------------
+# ---- values of this process ----------------------------------------------------------------------
 
 # What used the keys of this process; arrays by their identity, as long as they live.
 _used: dict[int, tuple[str, str]] = {}
@@ -372,8 +318,8 @@ def _numbers_of(value: Any) -> Numbers:
 
 
 def _remember(value: Array, numbers: np.ndarray[Any, Any]) -> None:
-    place = id(value)
-    _numbers[place] = (weakref.ref(value, lambda _: _numbers.pop(place, None)), numbers)
+    key = id(value)
+    _numbers[key] = (weakref.ref(value, lambda _: _numbers.pop(key, None)), numbers)
 
 
 def follow_application(
@@ -389,9 +335,9 @@ def follow_application(
     _remember_all(outs, found)
 
 
-def follow_program(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
+def follow_call(jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any]) -> None:
     """Follows keys through a compiled call. Raises KeyReuseError."""
-    found = Reader(_used).program(jaxpr, [_numbers_of(x) for x in inputs])
+    found = Reader(_used).jaxpr(jaxpr, [_numbers_of(x) for x in inputs])
     if len(found) == len(outs):
         _remember_all(outs, found)
 
@@ -400,6 +346,3 @@ def _remember_all(outs: Sequence[Any], found: Sequence[Numbers]) -> None:
     for out, numbers in zip(outs, found, strict=True):
         if numbers is not None and type(out) is Array:
             _remember(out, numbers)
-
-
-set_follow(follow_application, follow_program)
