@@ -49,6 +49,7 @@ LAYER_OF = {
     "weft.version": "base",
     "weft.config": "config",
     "weft.errors": "errors",
+    "weft.argument_errors": "errors",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
     "weft.function_keys": "function_keys",

@@ -1,0 +1,136 @@
+"""The errors of an argument that a function cannot take, by kind.
+
+Each function returns an error for its caller to raise. The caller states what is particular: the
+message, the argument with its value, and what was wanted. A fix that passes another value for the
+argument is made from that value (`use`); any other is given as it is (`fix`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from weft.errors import DTypeError, Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
+
+__all__ = [
+    "close_name",
+    "negative_value",
+    "unknown_option",
+    "wrong_class",
+    "wrong_dtype",
+    "wrong_shape",
+    "wrong_type",
+    "wrong_value",
+]
+
+E = TypeVar("E", bound=WeftError)
+
+# The `use` of an error whose fix passes no other value: None is a value.
+_NOTHING: Any = object()
+
+
+def _error(
+    kind: type[E], message: str, operation: str, got: str, wanted: str | None, fix: Fix | None
+) -> E:
+    return kind(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
+def _passed(argument: str, use: Any, fix: Fix | None) -> Fix | None:
+    """The fix that passes a value for the argument, or the one that is given."""
+    if use is _NOTHING:
+        return fix
+    return Fix(argument, f"pass {argument}={use!r}", {argument: use})
+
+
+def close_name(name: Any, known: Sequence[str]) -> str | None:
+    """The known name that is closest to a misspelled one; None where none is close."""
+    close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) else []
+    return close[0] if close else None
+
+
+def negative_value(
+    operation: str, argument: str, value: Any, wanted: str = "an integer of 0 or more"
+) -> WeftValueError:
+    """A number that may not be negative, and is."""
+    message = f"{operation}: {argument} is not negative"
+    return wrong_value(message, operation, argument, value, wanted)
+
+
+def unknown_option(
+    operation: str,
+    argument: str,
+    value: Any,
+    wanted: str | None = None,
+    use: Any = _NOTHING,
+    fix: Fix | None = None,
+    noun: str | None = None,
+) -> WeftValueError:
+    """A value that is none of those there are. noun: what they are, if not `argument`s."""
+    message = f"{operation}: there is no {noun or argument} {value!r:.80}"
+    return wrong_value(message, operation, argument, value, wanted, use, fix)
+
+
+def wrong_class(
+    message: str,
+    operation: str,
+    argument: str,
+    value: Any,
+    wanted: str | None = None,
+    fix: Fix | None = None,
+) -> WeftTypeError:
+    """A value of a class that the function does not take, where the class is what matters."""
+    got = f"{argument}={value!r:.80} of class {type(value).__name__}"
+    return _error(WeftTypeError, message, operation, got, wanted, fix)
+
+
+def wrong_dtype(
+    message: str,
+    operation: str,
+    argument: str,
+    aval: Any,
+    wanted: str | None = None,
+    fix: Fix | None = None,
+) -> DTypeError:
+    """An array of a dtype that the function does not take."""
+    return _error(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
+
+
+def wrong_shape(
+    message: str,
+    operation: str,
+    argument: str,
+    shape: Any,
+    wanted: str | None = None,
+    fix: Fix | None = None,
+) -> ShapeError:
+    """An array of a shape that the function does not take."""
+    return _error(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
+
+
+def wrong_type(
+    message: str,
+    operation: str,
+    argument: str,
+    value: Any,
+    wanted: str | None = None,
+    use: Any = _NOTHING,
+    fix: Fix | None = None,
+) -> WeftTypeError:
+    """A value of a kind that the function does not take."""
+    got = f"{argument}={value!r:.80}"
+    return _error(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
+
+
+def wrong_value(
+    message: str,
+    operation: str,
+    argument: str,
+    value: Any,
+    wanted: str | None = None,
+    use: Any = _NOTHING,
+    fix: Fix | None = None,
+) -> WeftValueError:
+    """A value of the right kind that the function cannot take."""
+    got = f"{argument}={value!r:.80}"
+    return _error(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))
