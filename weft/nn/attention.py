@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
@@ -187,7 +187,7 @@ def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementat
         message = f"dot_product_attention has no implementation {implementation!r}"
         wanted = "None or 'xla'"
         fix = Fix("implementation", "leave it out", {"implementation": None})
-        raise wrong_value(
+        raise invalid_value(
             message, "dot_product_attention", "implementation", implementation, wanted, fix=fix
         )
 
@@ -270,5 +270,5 @@ def _window(size: Any) -> Window | None:
         message = f"{operation}: local_window_size is how far to the left and to the right"
         wanted = "an integer of 0 or more, or two"
         fix = Fix("window", "pass local_window_size=(left, right)", {})
-        raise wrong_value(message, operation, "local_window_size", size, wanted, fix=fix)
+        raise invalid_value(message, operation, "local_window_size", size, wanted, fix=fix)
     return numbers[0], numbers[1]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.errors import AxisError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
@@ -242,7 +242,7 @@ def _by_variance(
     if not scale >= 0:
         message = f"variance_scaling: a variance is not negative, and scale is {scale}"
         wanted = "a number of 0 or more"
-        raise wrong_value(message, "variance_scaling", "scale", scale, wanted, use=1.0)
+        raise invalid_value(message, "variance_scaling", "scale", scale, wanted, use=1.0)
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         count = _MODES[mode](*_fans(shape, *axes))
@@ -259,7 +259,7 @@ def _check_choice(argument: str, value: Any, choices: Any) -> None:
         message = f"variance_scaling has no {argument} {value!r}"
         wanted = ", ".join(map(repr, known))
         fix = Fix("argument", f"pass {argument}={known[0]!r}", {argument: known[0]})
-        raise wrong_value(message, "variance_scaling", argument, value, wanted, fix=fix)
+        raise invalid_value(message, "variance_scaling", argument, value, wanted, fix=fix)
 
 
 def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:

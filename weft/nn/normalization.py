@@ -10,7 +10,7 @@ import math
 from typing import Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import wrong_type, wrong_value
+from weft.argument_errors import invalid_type, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
@@ -347,7 +347,7 @@ def standardize(
         message = "standardize knows two algorithms"
         wanted = "'fast' or 'stable'"
         fix = Fix("argument", "use algorithm='stable'", {"algorithm": "stable"})
-        raise wrong_value(message, "standardize", "algorithm", algorithm, wanted, fix=fix)
+        raise invalid_value(message, "standardize", "algorithm", algorithm, wanted, fix=fix)
     x = _operand("standardize", x)
     of = type_of(x)
     axes = axes_of(axis, of.ndim, "standardize")
@@ -390,7 +390,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
             f"compare with the index along the axis: x == weft.lax.axis_index({axis!r})",
             {"axis": axis},
         )
-        raise wrong_type(message, "one_hot", "axis", axis, "an integer", fix=fix)
+        raise invalid_type(message, "one_hot", "axis", axis, "an integer", fix=fix)
     of = type_of(x)
     if of.dtype in dtypes.BOOLEAN or of.dtype.itemsize < 4:  # to count to any number of classes
         x = convert_element_type(x, dtypes.float32 if of.dtype in dtypes.FLOATING else dtypes.int32)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import negative_value, unknown_option, wrong_type
+from weft.argument_errors import invalid_type, negative_value, unknown_option
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
     AxisError,
@@ -172,7 +172,7 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
         axis = operator.index(axis)
     except TypeError:
         message = f"{operation}: an axis is an integer"
-        raise wrong_type(message, operation, "axis", axis, "an integer") from None
+        raise invalid_type(message, operation, "axis", axis, "an integer") from None
     return canonical_axis(axis, ndim, operation)
 
 
@@ -207,7 +207,7 @@ def integer_of(value: Any, operation: str, argument: str) -> int:
             raise
         message = f"{operation}: {argument} is an integer"
         wanted = "an integer that is known while tracing"
-        raise wrong_type(message, operation, argument, value, wanted) from None
+        raise invalid_type(message, operation, argument, value, wanted) from None
 
 
 def length_of(value: Any, operation: str, argument: str) -> int:
@@ -228,7 +228,7 @@ def check_number(value: Any, operation: str, argument: str) -> None:
         shape = type_of(value).shape
     if shape != ():
         message = f"{operation}: {argument} is a number"
-        raise wrong_type(message, operation, argument, value, "a number")
+        raise invalid_type(message, operation, argument, value, "a number")
 
 
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
@@ -268,7 +268,7 @@ def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return tuple(value)
     message = f"{operation}: {argument} is a sequence"
-    raise wrong_type(message, operation, argument, value, "a sequence, such as a tuple")
+    raise invalid_type(message, operation, argument, value, "a sequence, such as a tuple")
 
 
 def shape_of(shape: Any, operation: str) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option, wrong_type, wrong_value
+from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -100,7 +100,7 @@ def length_of(operation: str, argument: str, n: Any) -> int:
     if count < 1:
         message = f"{operation}: {count} elements have no transform"
         fix = Fix("length", f"pass a length of 1 or more as {argument}", {"argument": argument})
-        raise wrong_value(message, operation, argument, count, "1 element or more", fix=fix)
+        raise invalid_value(message, operation, argument, count, "1 element or more", fix=fix)
     return count
 
 
@@ -122,12 +122,12 @@ def axes_and_sizes(
     if s is not None and not isinstance(s, Sequence):
         message = f"{operation}: s has a length for each axis"
         fix = Fix("s", "pass s=None for the lengths of a", {"s": None})
-        raise wrong_type(message, operation, "s", s, "a sequence of integers, or None", fix=fix)
+        raise invalid_type(message, operation, "s", s, "a sequence of integers, or None", fix=fix)
     if axes is not None and not isinstance(axes, Sequence):
         message = f"{operation}: axes is a sequence of integers"
         wanted = "a sequence of integers, or None for all axes"
         fix = Fix("axes", "pass axes=None for all axes", {"axes": None})
-        raise wrong_type(message, operation, "axes", axes, wanted, fix=fix)
+        raise invalid_type(message, operation, "axes", axes, wanted, fix=fix)
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)
     found = axes_of(tuple(axes), ndim, operation)

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import negative_value, wrong_dtype, wrong_value
+from weft.argument_errors import invalid_dtype, invalid_value, negative_value
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -71,7 +71,7 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
     of = type_of(p)
     if of.dtype not in dtypes.ANY:
         message = f"{operation}: {argument} holds numbers"
-        raise wrong_dtype(message, operation, argument, of, "a dtype of numbers")
+        raise invalid_dtype(message, operation, argument, of, "a dtype of numbers")
     if of.ndim > 1:
         raise ShapeError(
             f"{operation}: {argument} has one dimension",
@@ -246,7 +246,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
         )
     rounds = integer_of(unroll, "polyval", "unroll")
     if rounds < 1:
-        raise wrong_value("polyval: unroll is positive", "polyval", "unroll", rounds, "1")
+        raise invalid_value("polyval: unroll is positive", "polyval", "unroll", rounds, "1")
     shape = np.broadcast_shapes(type_of(p).shape[1:], type_of(x).shape)
     p, x = promoted("polyval", p, x)
     return _polyval(p, x, shape=shape, unroll=rounds)
@@ -668,7 +668,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     ends = trim.lower() if isinstance(trim, str) else ""
     if ends not in ("f", "b", "fb", "bf"):
         message = "trim_zeros: trim names the ends"
-        raise wrong_value(message, "trim_zeros", "trim", trim, "'f' (front), 'b' (back) or 'fb'")
+        raise invalid_value(message, "trim_zeros", "trim", trim, "'f' (front), 'b' (back) or 'fb'")
     of = type_of(filt)
     axes = axes_of(axis, of.ndim, "trim_zeros")
     places = np.nonzero(_known("trim_zeros", filt, "no trimming, but a mask"))

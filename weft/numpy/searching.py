@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option, wrong_value
+from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -202,7 +202,7 @@ def searchsorted(
     """
     a, v = meeting("searchsorted", a, v)
     if side not in ("left", "right"):
-        raise wrong_value("searchsorted: side is 'left' or 'right'", "searchsorted", "side", side)
+        raise invalid_value("searchsorted: side is 'left' or 'right'", "searchsorted", "side", side)
     if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
         wanted = "'scan', 'scan_unrolled', 'sort' or 'compare_all'"
         raise unknown_option("searchsorted", "method", method, wanted)
@@ -363,7 +363,7 @@ def interp(
     if period is not None and not isinstance(period, Tracer) and not np.asarray(period):
         message = "interp: points of period 0 are all one"
         fix = Fix("period", "leave it out for points that do not repeat", {"period": None})
-        raise wrong_value(message, "interp", "period", period, "a number other than 0", fix=fix)
+        raise invalid_value(message, "interp", "period", period, "a number other than 0", fix=fix)
     given = tuple(end is not None for end in ends)
     dtype = inexact(dtypes.promote_types(type_of(x).dtype, type_of(xp).dtype))
     values = inexact(dtypes.promote_types(type_of(fp).dtype, dtype))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -313,11 +313,11 @@ def histogram_bin_edges(
         weights = operand("histogram_bin_edges", weights)
     if range is not None and len(sequence_of(range, "histogram_bin_edges", "range")) != 2:
         message = "histogram_bin_edges: range is a pair"
-        raise wrong_value(message, "histogram_bin_edges", "range", range, "(low, high)")
+        raise invalid_value(message, "histogram_bin_edges", "range", range, "(low, high)")
     if range is not None and _is_known(*range) and float(range[0]) > float(range[1]):
         message = "histogram_bin_edges: the range ends before it starts"
         fix = Fix("range", "swap the ends", {})
-        raise wrong_value(message, "histogram_bin_edges", "range", range, "low <= high", fix=fix)
+        raise invalid_value(message, "histogram_bin_edges", "range", range, "low <= high", fix=fix)
     if isinstance(bins, str):
         return _edges_by_rule(a, bins, range, weights)
     if isinstance(bins, (list, tuple)):

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import wrong_dtype
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
@@ -92,7 +92,7 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
         message = f"{operation}: logits are floating-point numbers, not {of}"
         wanted = "an array of logarithms of probabilities"
         fix = Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"})
-        raise wrong_dtype(message, operation, "logits", of, wanted, fix=fix)
+        raise invalid_dtype(message, operation, "logits", of, wanted, fix=fix)
     axis = canonical_axis(axis, of.ndim, operation)
     batch = of.shape[:axis] + of.shape[axis + 1 :]
     shape = batch if shape is None else check_shape(operation, shape)

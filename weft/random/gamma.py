@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_shape
+from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.rules import AxisData, Zero
@@ -297,7 +297,7 @@ def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
         message = f"{operation}: alpha has a dimension, along which a vector's parameters stand"
         wanted = "an array of one dimension or more"
         fix = Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {})
-        raise wrong_shape(message, operation, "alpha", own, wanted, fix=fix)
+        raise invalid_shape(message, operation, "alpha", own, wanted, fix=fix)
     shape, dtype = static
     _, (_, dtype) = _check_alpha(operation, (key, alpha), (own, dtype))
     if shape is None:

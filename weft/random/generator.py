@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import close_name, wrong_class, wrong_type, wrong_value
+from weft.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
@@ -158,7 +158,7 @@ def _check_functions(**functions: Any) -> None:
         if not callable(function):
             message = f"define_generator: {what} is a function"
             wanted = "a function on the bits of one key"
-            raise wrong_class(message, "define_generator", what, function, wanted)
+            raise invalid_class(message, "define_generator", what, function, wanted)
 
 
 def _checked_key_shape(name: str, key_shape: Any) -> Shape:
@@ -170,7 +170,7 @@ def _checked_key_shape(name: str, key_shape: Any) -> Shape:
         message = f"define_generator: the key_shape of {name} is a tuple of positive integers"
         wanted = "the shape of the uint32 bits of one key, such as (2,)"
         fix = Fix("key_shape", "for a key of two words pass key_shape=(2,)", {"key_shape": (2,)})
-        raise wrong_type(message, "define_generator", "key_shape", key_shape, wanted, fix=fix)
+        raise invalid_type(message, "define_generator", "key_shape", key_shape, wanted, fix=fix)
     return row
 
 
@@ -201,5 +201,5 @@ def generator_named(name: str, operation: str) -> Generator:
         message = f"{operation}: there is no random generator named {name!r}"
         wanted = "one of " + ", ".join(map(repr, _by_name))
         fix = Fix("impl", f"pass impl={close!r}, or leave impl out", {"impl": close})
-        raise wrong_value(message, operation, "impl", name, wanted, fix=fix)
+        raise invalid_value(message, operation, "impl", name, wanted, fix=fix)
     return found

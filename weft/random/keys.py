@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import wrong_class
+from weft.argument_errors import invalid_class
 from weft.arrays.array import Array, as_array, put, signature_of, to_layout
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
@@ -114,7 +114,7 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
     if isinstance(impl, str):
         return generator_named(impl, operation)
     message = f"{operation}: impl is the name of a random generator"
-    raise wrong_class(message, operation, "impl", impl, 'a name such as "threefry2x32"')
+    raise invalid_class(message, operation, "impl", impl, 'a name such as "threefry2x32"')
 
 
 def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any:

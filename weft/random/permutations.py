@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_shape, wrong_value
+from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -124,7 +124,7 @@ def _check_population(operation: str, name: str, x: Any) -> Any:
             ) from None
         if n < 0:
             message = f"{operation}: {name} is a number of elements and not negative"
-            raise wrong_value(message, operation, name, n, "0 or more")
+            raise invalid_value(message, operation, name, n, "0 or more")
         return n
     return x
 
@@ -253,7 +253,7 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
         p = check_parameter(operation, "p", arrays[-1])
         if type_of(p).shape != (count,):
             message = f"{operation}: p has one probability for each of the {count} elements"
-            raise wrong_shape(message, operation, "p", type_of(p).shape, f"shape ({count},)")
+            raise invalid_shape(message, operation, "p", type_of(p).shape, f"shape ({count},)")
         checked = (*checked, p)
     settled = (x if type(x) is int else None, shape, bool(replace), weighted, axis, mode)
     return checked, settled

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_class, wrong_dtype, wrong_shape, wrong_type
+from weft.argument_errors import invalid_class, invalid_dtype, invalid_shape, invalid_type
 from weft.arrays.array import as_array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -89,7 +89,7 @@ def check_key(operation: str, key: Any) -> Any:
             f"use one of them (keys[0]), or map over them: weft.vmap({called})",
             {"shape": shape},
         )
-        raise wrong_shape(message, operation, "keys", shape, "one key", fix=fix)
+        raise invalid_shape(message, operation, "keys", shape, "one key", fix=fix)
     return key
 
 
@@ -102,7 +102,7 @@ def check_shape(operation: str, shape: Any) -> Shape:
         if isinstance(error, WeftTypeError):
             raise  # a traced length: the error says what to do
         message = f"{operation}: a shape is an int or a tuple of ints"
-        raise wrong_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
+        raise invalid_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
     if any(size < 0 for size in found):
         raise ShapeError(
             f"{operation}: the lengths of a shape are not negative",
@@ -149,10 +149,10 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
             fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": name})
         message = f"{operation}: {name} is a number or an array of numbers"
         wanted = "a number or an array of numbers"
-        raise wrong_class(message, operation, name, value, wanted, fix=fix)
+        raise invalid_class(message, operation, name, value, wanted, fix=fix)
     if of.dtype in dtypes.COMPLEX and not complex_numbers:
         message = f"{operation}: {name} is a real number or an array of those"
-        raise wrong_dtype(message, operation, name, of, "real numbers")
+        raise invalid_dtype(message, operation, name, of, "real numbers")
     return value
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_type
+from weft.argument_errors import invalid_type
 from weft.core.types import type_of
 from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, mul
@@ -72,7 +72,9 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             message = f"threefry_2x32: the {what} is a pair of words"
             fix = Fix("pair", f"pass (x[0], x[1]) for an array x of two words as the {what}", {})
-            raise wrong_type(message, "threefry_2x32", what, pair, "two arrays of uint32", fix=fix)
+            raise invalid_type(
+                message, "threefry_2x32", what, pair, "two arrays of uint32", fix=fix
+            )
     first, second = threefry2x32_p.bind(*key, *counter)
     return first, second
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_dtype, wrong_value
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
@@ -257,7 +257,7 @@ def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
     if of.dtype not in dtypes.FLOATING:
         message = f"{operation}: the probability p is a floating-point number, not {of}"
         fix = Fix("float", "pass a float, such as 0.5", {"argument": "p"})
-        raise wrong_dtype(message, operation, "p", of, "a float, or an array of those", fix=fix)
+        raise invalid_dtype(message, operation, "p", of, "a float, or an array of those", fix=fix)
     check_mode(operation, mode)
     return (key, p), (check_shape_of_parameters(operation, shape, ("p",), (p,)), mode)
 
@@ -267,7 +267,7 @@ def check_mode(operation: str, mode: Any) -> None:
     if mode not in ("low", "high"):
         message = f"{operation}: mode is 'low' or 'high'"
         fix = Fix("mode", "leave mode out", {"mode": "low"})
-        raise wrong_value(message, operation, "mode", mode, "'low' or 'high'", fix=fix)
+        raise invalid_value(message, operation, "mode", mode, "'low' or 'high'", fix=fix)
 
 
 _bernoulli = Sampler("bernoulli", _draw_bernoulli, _check_bernoulli)

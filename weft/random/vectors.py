@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import negative_value, unknown_option, wrong_class, wrong_value
+from weft.argument_errors import invalid_class, invalid_value, negative_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError
@@ -88,7 +88,7 @@ def _draw_generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
 def _check_power(operation: str, p: Any) -> None:
     if isinstance(p, (int, float)) and not p > 0:
         message = f"{operation}: the power p is positive"
-        raise wrong_value(message, operation, "p", p, "a number above 0, or infinity", use=2.0)
+        raise invalid_value(message, operation, "p", p, "a number above 0, or infinity", use=2.0)
 
 
 _check_real = parametric("real numbers", "p")
@@ -152,7 +152,7 @@ def _check_length(operation: str, name: str, value: Any) -> int:
         if isinstance(error, WeftTypeError):
             raise  # a traced number: the error says what to do
         message = f"{operation}: {name} is an integer"
-        raise wrong_class(message, operation, name, value, "an integer of 0 or more") from None
+        raise invalid_class(message, operation, name, value, "an integer of 0 or more") from None
     if found < 0:
         raise negative_value(operation, name, found)
     return found

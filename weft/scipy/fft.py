@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -181,7 +181,7 @@ def _transformed(
 def _checked_type(operation: str, type: Any) -> int:
     if isinstance(type, bool) or type not in _INVERSE:
         message = f"{operation}: there is no cosine transform of type {type!r}"
-        raise wrong_value(message, operation, "type", type, "1, 2, 3 or 4", use=2)
+        raise invalid_value(message, operation, "type", type, "1, 2, 3 or 4", use=2)
     return int(type)
 
 

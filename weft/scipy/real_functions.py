@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_class, wrong_dtype
+from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.array import scalar_array
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
@@ -54,7 +54,7 @@ def operand_type(operation: str, name: str, value: Any) -> ArrayType:
     message = f"{operation} takes arrays or numbers, and {name} is a {type(value).__name__}"
     wanted = "an array, a NumPy array or a number"
     fix = Fix("array", f"convert it: weft.numpy.array({name})", {}) if listed else None
-    raise wrong_class(message, operation, name, value, wanted, fix=fix)
+    raise invalid_class(message, operation, name, value, wanted, fix=fix)
 
 
 def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]) -> Any:
@@ -64,7 +64,7 @@ def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]
             message = f"{operation} takes real numbers as {name}"
             wanted = "an integer or floating-point dtype"
             fix = Fix("convert", f"convert it first, for example {name}.astype('float32')", {})
-            raise wrong_dtype(message, operation, name, of, wanted, fix=fix)
+            raise invalid_dtype(message, operation, name, of, wanted, fix=fix)
     try:
         dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
     except DTypeError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, ShapeError, api_boundary
@@ -121,14 +121,14 @@ def check_order(operation: str, order: Any, argument: str = "ord") -> None:
     if not fine:
         message = f"{operation}: there is no matrix norm of order {order!r:.40}"
         wanted = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
-        raise wrong_value(message, operation, argument, order, wanted, use="fro")
+        raise invalid_value(message, operation, argument, order, wanted, use="fro")
 
 
 def _check_vector_order(operation: str, order: Any) -> None:
     if isinstance(order, str) or not isinstance(order, (int, float, np.integer, np.floating)):
         message = f"{operation}: there is no vector norm of order {order!r:.40}"
         wanted = "a number that is known while tracing"
-        raise wrong_value(message, operation, "ord", order, wanted, use=2)
+        raise invalid_value(message, operation, "ord", order, wanted, use=2)
 
 
 @api_boundary

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
@@ -181,7 +181,7 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     count, of = integer_of(ind, "linalg.tensorinv", "ind"), type_of(a)
     if count < 1:
         message = "linalg.tensorinv: ind is at least 1"
-        raise wrong_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
+        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
     first, rest = of.shape[:count], of.shape[count:]
     if prod(first) != prod(rest):
         raise ShapeError(

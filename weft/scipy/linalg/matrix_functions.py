@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_type
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.loops import map as map_
 from weft.control_flow.while_loop import fori_loop
@@ -170,7 +170,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
         message = f"{name} takes a function second"
         wanted = "a function of an array of eigenvalues"
         fix = Fix("function", "pass a function: weft.numpy.exp", {})
-        raise wrong_type(message, name, "func", func, wanted, fix=fix)
+        raise invalid_type(message, name, "func", func, wanted, fix=fix)
     t, z = triangular_schur(widened(A))
     values = func(jnp.diagonal(t))
     check_arrays(name, values)

@@ -6,7 +6,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_class
+from weft.argument_errors import invalid_class
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
@@ -221,7 +221,7 @@ def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, A
     message = f"{operation}: {argument} is the pair that {maker} gives"
     wanted = f"a tuple of two, {argument.replace('_and_', ' and ')}"
     fix = Fix("factor", f"pass {maker}(a)", {})
-    raise wrong_class(message, operation, argument, given, wanted, fix=fix)
+    raise invalid_class(message, operation, argument, given, wanted, fix=fix)
 
 
 @compiled

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
-from weft.argument_errors import wrong_type
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
@@ -147,7 +147,7 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
         message = f"{name}: options is a dict"
         wanted = f"a dict with keys among {_OPTIONS}"
         fix = Fix("options", 'pass options={"gtol": 1e-6}', {})
-        raise wrong_type(message, name, "options", given, wanted, fix=fix)
+        raise invalid_type(message, name, "options", given, wanted, fix=fix)
     options = dict(given or {})
     for key in options:
         one_of(name, "option", key, _OPTIONS)
@@ -168,12 +168,12 @@ def _check_function(name: str, fun: Any, args: Any) -> None:
     if not callable(fun):
         message = f"{name} takes a function first"
         fix = Fix("function", "pass a function", {})
-        raise wrong_type(message, name, "fun", fun, "a function of an array", fix=fix)
+        raise invalid_type(message, name, "fun", fun, "a function of an array", fix=fix)
     if not isinstance(args, tuple):
         message = f"{name}: args is a tuple"
         wanted = "a tuple of further arguments of fun"
         fix = Fix("tuple", "pass args=(value,)", {})
-        raise wrong_type(message, name, "args", args, wanted, fix=fix)
+        raise invalid_type(message, name, "args", args, wanted, fix=fix)
 
 
 @api_boundary

@@ -8,7 +8,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes, tree
 from weft.api.autodiff import linear_transpose
-from weft.argument_errors import wrong_type
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
@@ -97,7 +97,7 @@ def _vector(operation: str, argument: str, given: Any) -> Any:
     leaves, structure = tree.flatten(given)
     if not leaves:
         message = f"{operation}: {argument} has no arrays"
-        raise wrong_type(message, operation, argument, given, "an array or a tree of arrays")
+        raise invalid_type(message, operation, argument, given, "an array or a tree of arrays")
     values = []
     for leaf in leaves:
         check_arrays(operation, leaf)

@@ -14,7 +14,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_dtype, wrong_value
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import fori_loop
 from weft.core.trace import Tracer
@@ -153,7 +153,7 @@ def _natural(operation: str, name: str, value: Any) -> int:
     if found < 0:
         message = f"{operation} takes {name} from 0 on"
         fix = Fix("argument", f"use {name}=0", {name: 0})
-        raise wrong_value(message, operation, name, value, "an integer from 0 on", fix=fix)
+        raise invalid_value(message, operation, name, value, "an integer from 0 on", fix=fix)
     return found
 
 
@@ -206,7 +206,7 @@ def _whole(name: str, value: Any) -> Any:
     if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
         message = f"sph_harm_y takes integers as {name}"
         fix = Fix("convert", f"convert it first: {name}.astype('int32')", {})
-        raise wrong_dtype(message, "sph_harm_y", name, of, "an integer dtype", fix=fix)
+        raise invalid_dtype(message, "sph_harm_y", name, of, "an integer dtype", fix=fix)
     return as_operand("sph_harm_y", value)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_dtype, wrong_value
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
@@ -212,7 +212,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
         message = "log_ndtr takes a series_order from 1 to 30"
         wanted = "an integer from 1 to 30"
         fix = Fix("argument", "leave it out", {"series_order": 3})
-        raise wrong_value(message, "log_ndtr", "series_order", series_order, wanted, fix=fix)
+        raise invalid_value(message, "log_ndtr", "series_order", series_order, wanted, fix=fix)
     return _log_ndtr(x)
 
 
@@ -409,6 +409,6 @@ def wofz(z: Any) -> Array:
     if dtype not in dtypes.NUMERIC and dtype not in dtypes.BOOLEAN:
         message = "wofz takes real or complex numbers as z"
         fix = Fix("convert", "convert it first: z.astype('complex64')", {})
-        raise wrong_dtype(message, "wofz", "z", type_of(z), "a numeric dtype", fix=fix)
+        raise invalid_dtype(message, "wofz", "z", type_of(z), "a numeric dtype", fix=fix)
     wide = inexact(dtype) in (dtypes.float64, dtypes.complex128)
     return _wofz(convert_element_type(z, dtypes.complex128 if wide else dtypes.complex64))

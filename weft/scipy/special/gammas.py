@@ -16,7 +16,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import check_flag, integer_of, not_taken
@@ -498,7 +498,7 @@ def multigammaln(a: Any, d: Any) -> Array:
     if count < 1:
         message = "multigammaln takes a positive dimension"
         fix = Fix("argument", "use d=1", {"d": 1})
-        raise wrong_value(message, "multigammaln", "d", d, "an integer from 1 on", fix=fix)
+        raise invalid_value(message, "multigammaln", "d", d, "an integer from 1 on", fix=fix)
     return _multigammaln(count)(a)
 
 
@@ -549,7 +549,7 @@ def bernoulli(n: int) -> Array:
     if count < 0:
         message = "bernoulli takes a number from 0 on"
         fix = Fix("argument", "use n=0", {"n": 0})
-        raise wrong_value(message, "bernoulli", "n", n, "an integer from 0 on", fix=fix)
+        raise invalid_value(message, "bernoulli", "n", n, "an integer from 0 on", fix=fix)
     values = np.zeros(count + 1)
     values[:2] = [1.0, -0.5][: count + 1]
     # From B(260) on their size is beyond float64.

@@ -11,7 +11,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
-from weft.argument_errors import wrong_shape, wrong_value
+from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
@@ -117,7 +117,7 @@ class gaussian_kde:
             if type_of(weight).shape != shape[1:]:
                 message = f"{name} takes one weight for each point"
                 wanted = f"shape ({shape[1]},)"
-                raise wrong_shape(message, name, "weights", type_of(weight).shape, wanted)
+                raise invalid_shape(message, name, "weights", type_of(weight).shape, wanted)
         self.dataset = points
         self.weights, self.neff, spread = _moments(points, weight)
         factor = self._factor(bw_method)
@@ -133,7 +133,7 @@ class gaussian_kde:
                 message = f"gaussian_kde knows no bw_method {method!r}"
                 wanted = "'scott', 'silverman', a number or a function"
                 fix = Fix("argument", "use bw_method='scott'", {"bw_method": "scott"})
-                raise wrong_value(message, "gaussian_kde", "bw_method", method, wanted, fix=fix)
+                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, fix=fix)
             share = 1.0 if method == "scott" else (self.d + 2) / 4.0
             return (self.neff * share) ** (-1.0 / (self.d + 4))
         if callable(method):
@@ -141,7 +141,7 @@ class gaussian_kde:
         if operand_type("gaussian_kde", "bw_method", method).shape:
             message = "gaussian_kde takes one number as bw_method"
             wanted = "a number"
-            raise wrong_shape(message, "gaussian_kde", "bw_method", type_of(method).shape, wanted)
+            raise invalid_shape(message, "gaussian_kde", "bw_method", type_of(method).shape, wanted)
         return method
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_dtype, wrong_value
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
@@ -41,7 +41,7 @@ def _sample(operation: str, a: Any) -> Any:
         message = f"{operation} takes real numbers as a"
         wanted = "an integer or floating-point dtype"
         fix = Fix("convert", "convert it first (a.astype(...))", {})
-        raise wrong_dtype(message, operation, "a", of, wanted, fix=fix)
+        raise invalid_dtype(message, operation, "a", of, wanted, fix=fix)
     return a
 
 
@@ -59,7 +59,7 @@ def _policy(operation: str, policy: Any, *known: str) -> None:
     message = f"{operation} takes other names as nan_policy"
     wanted = " or ".join(map(repr, known))
     fix = Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"})
-    raise wrong_value(message, operation, "nan_policy", policy, wanted, fix=fix)
+    raise invalid_value(message, operation, "nan_policy", policy, wanted, fix=fix)
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
@@ -176,7 +176,7 @@ def rankdata(
         message = f"rankdata knows no method {method!r}"
         wanted = ", ".join(map(repr, _METHODS))
         fix = Fix("argument", "use method='average'", {"method": "average"})
-        raise wrong_value(message, "rankdata", "method", method, wanted, fix=fix)
+        raise invalid_value(message, "rankdata", "method", method, wanted, fix=fix)
     a = jnp.asarray(_sample("rankdata", a))
     if axis is None:
         a, axis = a.reshape(-1), 0
