@@ -15,15 +15,15 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftError, WeftTypeError, W
 
 __all__ = [
     "close_name",
+    "invalid_class",
+    "invalid_dtype",
+    "invalid_shape",
+    "invalid_type",
+    "invalid_value",
     "negative_value",
     "not_a_function",
     "not_an_array",
     "unknown_option",
-    "wrong_class",
-    "wrong_dtype",
-    "wrong_shape",
-    "wrong_type",
-    "wrong_value",
 ]
 
 E = TypeVar("E", bound=WeftError)
@@ -56,7 +56,7 @@ def negative_value(
 ) -> WeftValueError:
     """A number that may not be negative, and is."""
     message = f"{operation}: {argument} is not negative"
-    return wrong_value(message, operation, argument, value, wanted)
+    return invalid_value(message, operation, argument, value, wanted)
 
 
 def not_a_function(
@@ -86,10 +86,10 @@ def unknown_option(
 ) -> WeftValueError:
     """A value that is none of those there are. noun: what they are, if not `argument`s."""
     message = f"{operation}: there is no {noun or argument} {value!r:.80}"
-    return wrong_value(message, operation, argument, value, wanted, use, fix)
+    return invalid_value(message, operation, argument, value, wanted, use, fix)
 
 
-def wrong_class(
+def invalid_class(
     message: str,
     operation: str,
     argument: str,
@@ -102,7 +102,7 @@ def wrong_class(
     return _error(WeftTypeError, message, operation, got, wanted, fix)
 
 
-def wrong_dtype(
+def invalid_dtype(
     message: str,
     operation: str,
     argument: str,
@@ -114,7 +114,7 @@ def wrong_dtype(
     return _error(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
 
 
-def wrong_shape(
+def invalid_shape(
     message: str,
     operation: str,
     argument: str,
@@ -126,7 +126,7 @@ def wrong_shape(
     return _error(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
 
 
-def wrong_type(
+def invalid_type(
     message: str,
     operation: str,
     argument: str,
@@ -140,7 +140,7 @@ def wrong_type(
     return _error(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
 
 
-def wrong_value(
+def invalid_value(
     message: str,
     operation: str,
     argument: str,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
@@ -76,13 +77,7 @@ _NAMES = {
 def _named(operation: str, name: Any) -> ResizeMethod:
     found = _NAMES.get(name) if isinstance(name, str) else None
     if found is None:
-        raise WeftValueError(
-            f"{operation}: there is no method {name!r:.80}",
-            operation=operation,
-            got=f"method={name!r:.80}",
-            wanted=", ".join(map(repr, _NAMES)),
-            fix=Fix("method", "pass method='linear'", {"method": "linear"}),
-        )
+        raise unknown_option(operation, "method", name, ", ".join(map(repr, _NAMES)), use="linear")
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Never, ParamSpec, TypeVar, overload
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import not_a_function, wrong_value
+from weft.argument_errors import invalid_value, not_a_function
 from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
@@ -150,7 +150,7 @@ def _options(
         message = "jit: relayout says what happens to arguments that have another layout"
         fix = Fix("relayout", "pass relayout='auto'", {"relayout": "auto"})
         wanted = "'error', 'auto' or 'warn'"
-        raise wrong_value(message, "jit", "relayout", relayout, wanted, fix=fix)
+        raise invalid_value(message, "jit", "relayout", relayout, wanted, fix=fix)
     both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
     if both:
         raise WeftValueError(

@@ -17,7 +17,7 @@ from weft import tree
 from weft.api.device_put import device_put
 from weft.api.jit import jit
 from weft.api.vmap import argument_axes, check_axes, common_length, result_axes
-from weft.argument_errors import not_a_function, wrong_type
+from weft.argument_errors import invalid_type, not_a_function
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
@@ -355,7 +355,7 @@ def _length(axis_size: Any) -> int:
     if found < 1 or isinstance(axis_size, bool):
         message = "pmap takes a whole number from 1 up as axis_size"
         fix = Fix("axis_size", "leave axis_size out where an argument is mapped", {})
-        raise wrong_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
+        raise invalid_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
     return found
 
 

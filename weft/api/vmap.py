@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
-from weft.argument_errors import not_a_function, not_an_array, wrong_value
+from weft.argument_errors import invalid_value, not_a_function, not_an_array
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -115,7 +115,7 @@ def argument_axes(
         )
         fix = Fix("in_axes", f"give in_axes {len(args)} entries", {"count": len(args)})
         wanted = "one entry per positional argument, or one int for all"
-        raise wrong_value(message, transformation, "in_axes", in_axes, wanted, fix=fix)
+        raise invalid_value(message, transformation, "in_axes", in_axes, wanted, fix=fix)
     dims = tree.prefix_leaves(f"{operation}: in_axes", in_axes, args, is_leaf=_is_axis)
     return [*dims, *[0] * len(tree.leaves(kwargs))]
 

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.errors import DTypeError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import check_arrays, check_flag, check_number, convert, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.arithmetic import add, div, exp, ge, le, log, lt, mul, sub
@@ -183,12 +184,11 @@ def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementat
     check_flag(is_causal, "dot_product_attention", "is_causal")
     check_flag(return_residual, "dot_product_attention", "return_residual")
     if implementation not in (None, "xla"):
-        raise WeftValueError(
-            f"dot_product_attention has no implementation {implementation!r}",
-            operation="dot_product_attention",
-            got=f"implementation={implementation!r}",
-            wanted="None or 'xla'",
-            fix=Fix("implementation", "leave it out", {"implementation": None}),
+        message = f"dot_product_attention has no implementation {implementation!r}"
+        wanted = "None or 'xla'"
+        fix = Fix("implementation", "leave it out", {"implementation": None})
+        raise invalid_value(
+            message, "dot_product_attention", "implementation", implementation, wanted, fix=fix
         )
 
 
@@ -267,11 +267,8 @@ def _window(size: Any) -> Window | None:
     pair: Sequence[Any] = size if isinstance(size, (tuple, list)) else (size, size)
     numbers = [integer_of(n, operation, "local_window_size") for n in pair]
     if len(numbers) != 2 or min(numbers) < 0:
-        raise WeftValueError(
-            f"{operation}: local_window_size is how far to the left and to the right",
-            operation=operation,
-            got=f"local_window_size={size!r}",
-            wanted="an integer of 0 or more, or two",
-            fix=Fix("window", "pass local_window_size=(left, right)", {}),
-        )
+        message = f"{operation}: local_window_size is how far to the left and to the right"
+        wanted = "an integer of 0 or more, or two"
+        fix = Fix("window", "pass local_window_size=(left, right)", {})
+        raise invalid_value(message, operation, "local_window_size", size, wanted, fix=fix)
     return numbers[0], numbers[1]

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
-from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
+from weft.errors import AxisError, Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_number, refuse_sharding
 from weft.numpy.creation import full
 from weft.numpy.creation import ones as filled_with_ones
@@ -239,13 +240,9 @@ def _by_variance(
     _check_choice("distribution", distribution, _DRAWS)
     check_number(scale, "variance_scaling", "scale")
     if not scale >= 0:
-        raise WeftValueError(
-            f"variance_scaling: a variance is not negative, and scale is {scale}",
-            operation="variance_scaling",
-            got=f"scale={scale!r}",
-            wanted="a number of 0 or more",
-            fix=Fix("scale", "pass scale=1.0", {"scale": 1.0}),
-        )
+        message = f"variance_scaling: a variance is not negative, and scale is {scale}"
+        wanted = "a number of 0 or more"
+        raise invalid_value(message, "variance_scaling", "scale", scale, wanted, use=1.0)
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
         count = _MODES[mode](*_fans(shape, *axes))
@@ -259,13 +256,10 @@ def _by_variance(
 def _check_choice(argument: str, value: Any, choices: Any) -> None:
     known = [name for name in choices if not name.startswith("complex ")]
     if value not in known:
-        raise WeftValueError(
-            f"variance_scaling has no {argument} {value!r}",
-            operation="variance_scaling",
-            got=f"{argument}={value!r}",
-            wanted=", ".join(map(repr, known)),
-            fix=Fix("argument", f"pass {argument}={known[0]!r}", {argument: known[0]}),
-        )
+        message = f"variance_scaling has no {argument} {value!r}"
+        wanted = ", ".join(map(repr, known))
+        fix = Fix("argument", f"pass {argument}={known[0]!r}", {argument: known[0]})
+        raise invalid_value(message, "variance_scaling", argument, value, wanted, fix=fix)
 
 
 def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:

@@ -10,9 +10,10 @@ import math
 from typing import Any, Literal, overload
 
 from weft import dtypes
+from weft.argument_errors import invalid_type, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, Fix
 from weft.numpy.arguments import (
     axes_of,
     axis_of,
@@ -343,13 +344,10 @@ def standardize(
     Array([-1.,  1.], dtype=float32)
     """
     if algorithm not in ("fast", "stable"):
-        raise WeftValueError(
-            "standardize knows two algorithms",
-            operation="standardize",
-            got=f"algorithm={algorithm!r}",
-            wanted="'fast' or 'stable'",
-            fix=Fix("argument", "use algorithm='stable'", {"algorithm": "stable"}),
-        )
+        message = "standardize knows two algorithms"
+        wanted = "'fast' or 'stable'"
+        fix = Fix("argument", "use algorithm='stable'", {"algorithm": "stable"})
+        raise invalid_value(message, "standardize", "algorithm", algorithm, wanted, fix=fix)
     x = _operand("standardize", x)
     of = type_of(x)
     axes = axes_of(axis, of.ndim, "standardize")
@@ -386,17 +384,13 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     """
     x = as_operand("one_hot", x)
     if isinstance(axis, str):
-        raise WeftTypeError(
-            "one_hot takes an integer axis, not the name of a mapped one",
-            operation="one_hot",
-            got=f"axis={axis!r}",
-            wanted="an integer",
-            fix=Fix(
-                "compare",
-                f"compare with the index along the axis: x == weft.lax.axis_index({axis!r})",
-                {"axis": axis},
-            ),
+        message = "one_hot takes an integer axis, not the name of a mapped one"
+        fix = Fix(
+            "compare",
+            f"compare with the index along the axis: x == weft.lax.axis_index({axis!r})",
+            {"axis": axis},
         )
+        raise invalid_type(message, "one_hot", "axis", axis, "an integer", fix=fix)
     of = type_of(x)
     if of.dtype in dtypes.BOOLEAN or of.dtype.itemsize < 4:  # to count to any number of classes
         x = convert_element_type(x, dtypes.float32 if of.dtype in dtypes.FLOATING else dtypes.int32)

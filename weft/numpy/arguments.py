@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_type, negative_value, unknown_option
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
     AxisError,
@@ -170,12 +171,8 @@ def axis_of(axis: Any, ndim: int, operation: str) -> int:
     try:
         axis = operator.index(axis)
     except TypeError:
-        raise WeftTypeError(
-            f"{operation}: an axis is an integer",
-            operation=operation,
-            got=f"axis={axis!r}",
-            wanted="an integer",
-        ) from None
+        message = f"{operation}: an axis is an integer"
+        raise invalid_type(message, operation, "axis", axis, "an integer") from None
     return canonical_axis(axis, ndim, operation)
 
 
@@ -208,24 +205,16 @@ def integer_of(value: Any, operation: str, argument: str) -> int:
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise
-        raise WeftTypeError(
-            f"{operation}: {argument} is an integer",
-            operation=operation,
-            got=f"{argument}={value!r:.80}",
-            wanted="an integer that is known while tracing",
-        ) from None
+        message = f"{operation}: {argument} is an integer"
+        wanted = "an integer that is known while tracing"
+        raise invalid_type(message, operation, argument, value, wanted) from None
 
 
 def length_of(value: Any, operation: str, argument: str) -> int:
     """A static integer of 0 or more. Raises WeftValueError for a negative one."""
     length = integer_of(value, operation, argument)
     if length < 0:
-        raise WeftValueError(
-            f"{operation}: {argument} is not negative",
-            operation=operation,
-            got=f"{argument}={length}",
-            wanted="an integer of 0 or more",
-        )
+        raise negative_value(operation, argument, length)
     return length
 
 
@@ -238,24 +227,15 @@ def check_number(value: Any, operation: str, argument: str) -> None:
     else:
         shape = type_of(value).shape
     if shape != ():
-        raise WeftTypeError(
-            f"{operation}: {argument} is a number",
-            operation=operation,
-            got=f"{argument}={value!r:.80}",
-            wanted="a number",
-        )
+        message = f"{operation}: {argument} is a number"
+        raise invalid_type(message, operation, argument, value, "a number")
 
 
 def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
     """Raises WeftValueError where a value is not one of the choices."""
     several = getattr(value, "shape", ()) != ()  # an array is compared element by element
     if several or not any(value is choice or value == choice for choice in choices):
-        raise WeftValueError(
-            f"{operation}: there is no {argument} {value!r:.80}",
-            operation=operation,
-            got=f"{argument}={value!r:.80}",
-            wanted=" or ".join(map(repr, choices)),
-        )
+        raise unknown_option(operation, argument, value, " or ".join(map(repr, choices)))
 
 
 def check_fill(fill_value: Any, size: Any, operation: str) -> None:
@@ -287,12 +267,8 @@ def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
         return value
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return tuple(value)
-    raise WeftTypeError(
-        f"{operation}: {argument} is a sequence",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted="a sequence, such as a tuple",
-    )
+    message = f"{operation}: {argument} is a sequence"
+    raise invalid_type(message, operation, argument, value, "a sequence, such as a tuple")
 
 
 def shape_of(shape: Any, operation: str) -> tuple[int, ...]:

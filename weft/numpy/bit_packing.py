@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftValueError
@@ -30,7 +30,7 @@ def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[A
         message = f"{operation}: bitorder is 'big' or 'little'"
         fix = Fix("argument", "use bitorder='big' or bitorder='little'", {})
         wanted = "'big' (the first bit counts 128) or 'little' (it counts 1)"
-        raise wrong_value(message, operation, "bitorder", bitorder, wanted, fix=fix)
+        raise invalid_value(message, operation, "bitorder", bitorder, wanted, fix=fix)
     a = asarray(a) if isinstance(a, (list, tuple)) else a
     a = operand(operation, a)
     if axis is None:

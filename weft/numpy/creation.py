@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array, as_array, put, signature_of, to_format
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
@@ -85,7 +85,7 @@ def array(
     if order not in ("K", "C", "A", None):
         message = "array: arrays are in row-major order"
         fix = Fix("transpose", "transpose the array instead", {})
-        raise wrong_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
+        raise invalid_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
     check_flag(copy, "array", "copy", none=True)
     wanted = None if dtype is None else dtypes.parse(dtype)
     found = _make(object, wanted)

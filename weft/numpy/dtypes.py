@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.dtypes import finfo, iinfo, issubdtype, promote_types
@@ -264,7 +264,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         elif isinstance(one, str) and one not in _names():
             message = f"isdtype knows no kind {one!r:.40}"
             wanted = f"{', '.join(map(repr, _KINDS))}, a dtype, or a tuple of those"
-            raise wrong_value(message, "isdtype", "kind", one, wanted)
+            raise invalid_value(message, "isdtype", "kind", one, wanted)
         elif dtypes.parse(one) == found:
             return True
     return False

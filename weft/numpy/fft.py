@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
 from weft.numpy.arguments import (
     axes_of,
     axis_of,
@@ -97,13 +98,9 @@ def length_of(operation: str, argument: str, n: Any) -> int:
     """A number of elements. Raises WeftTypeError and WeftValueError."""
     count = integer_of(n, operation, argument)
     if count < 1:
-        raise WeftValueError(
-            f"{operation}: {count} elements have no transform",
-            operation=operation,
-            got=f"{argument}={count}",
-            wanted="1 element or more",
-            fix=Fix("length", f"pass a length of 1 or more as {argument}", {"argument": argument}),
-        )
+        message = f"{operation}: {count} elements have no transform"
+        fix = Fix("length", f"pass a length of 1 or more as {argument}", {"argument": argument})
+        raise invalid_value(message, operation, argument, count, "1 element or more", fix=fix)
     return count
 
 
@@ -112,13 +109,8 @@ def normalization(operation: str, norm: Any) -> str:
     if norm is None:
         return "backward"
     if norm not in ("backward", "ortho", "forward"):
-        raise WeftValueError(
-            f"{operation}: there is no normalization {norm!r}",
-            operation=operation,
-            got=f"norm={norm!r:.80}",
-            wanted='"backward" (or None), "ortho" or "forward"',
-            fix=Fix("norm", 'pass norm="ortho"', {"norm": "ortho"}),
-        )
+        wanted = '"backward" (or None), "ortho" or "forward"'
+        raise unknown_option(operation, "norm", norm, wanted, use="ortho", noun="normalization")
     return str(norm)
 
 
@@ -128,21 +120,14 @@ def axes_and_sizes(
     """The axes of a transform over several, and the length of each (None: as it is)."""
     ndim = len(shape)
     if s is not None and not isinstance(s, Sequence):
-        raise WeftTypeError(
-            f"{operation}: s has a length for each axis",
-            operation=operation,
-            got=f"s={s!r:.80}",
-            wanted="a sequence of integers, or None",
-            fix=Fix("s", "pass s=None for the lengths of a", {"s": None}),
-        )
+        message = f"{operation}: s has a length for each axis"
+        fix = Fix("s", "pass s=None for the lengths of a", {"s": None})
+        raise invalid_type(message, operation, "s", s, "a sequence of integers, or None", fix=fix)
     if axes is not None and not isinstance(axes, Sequence):
-        raise WeftTypeError(
-            f"{operation}: axes is a sequence of integers",
-            operation=operation,
-            got=f"axes={axes!r:.80}",
-            wanted="a sequence of integers, or None for all axes",
-            fix=Fix("axes", "pass axes=None for all axes", {"axes": None}),
-        )
+        message = f"{operation}: axes is a sequence of integers"
+        wanted = "a sequence of integers, or None for all axes"
+        fix = Fix("axes", "pass axes=None for all axes", {"axes": None})
+        raise invalid_type(message, operation, "axes", axes, wanted, fix=fix)
     if axes is None:
         axes = range(ndim) if s is None else range(-len(s), 0)
     found = axes_of(tuple(axes), ndim, operation)

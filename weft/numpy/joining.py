@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of
@@ -349,12 +350,8 @@ def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> 
         return place, tuple(integer_of(v[()], operation, "each place") for v in values)
     count = integer_of(sections, operation, "indices_or_sections")
     if count < 1:
-        raise WeftValueError(
-            f"{operation}: the number of parts is {count}",
-            operation=operation,
-            got=f"indices_or_sections={count}",
-            wanted="a positive number",
-        )
+        message = f"{operation}: the number of parts is {count}"
+        raise invalid_value(message, operation, "indices_or_sections", count, "a positive number")
     if equal and length % count:
         raise WeftValueError(
             f"{operation}: {count} equal parts do not fit a dimension of length {length}",

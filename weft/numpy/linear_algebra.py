@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
@@ -405,7 +405,7 @@ def tensordot(
     left, right = type_of(a), type_of(b)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
-            raise wrong_value("tensordot: axes is a number or a pair", "tensordot", "axes", axes)
+            raise invalid_value("tensordot: axes is a number or a pair", "tensordot", "axes", axes)
         one = axes_of(_sequence(axes[0]), left.ndim, "tensordot")
         two = axes_of(_sequence(axes[1]), right.ndim, "tensordot")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import wrong_value
+from weft.argument_errors import invalid_value
 from weft.numpy.compiled_functions import is_eager
 from weft.runtime import client
 
@@ -96,7 +96,7 @@ class NamespaceInfo:
         for name in kinds or ():
             if name not in _KINDS:
                 message = f"dtypes: there is no kind of dtypes called {name!r}"
-                raise wrong_value(message, "dtypes", "kind", kind, ", ".join(map(repr, _KINDS)))
+                raise invalid_value(message, "dtypes", "kind", kind, ", ".join(map(repr, _KINDS)))
         chosen = dtypes.ANY if kinds is None else frozenset().union(*[_KINDS[k] for k in kinds])
         found = [dtypes.parse(name) for name in _STANDARD]
         return {dtype.name: dtype for dtype in found if dtype in chosen}
@@ -104,7 +104,9 @@ class NamespaceInfo:
     def _check_device(self, operation: str, device: Any) -> None:
         if device is not None and device not in client.devices():
             message = f"{operation}: device is one of the devices"
-            raise wrong_value(message, operation, "device", device, "None or one of weft.devices()")
+            raise invalid_value(
+                message, operation, "device", device, "None or one of weft.devices()"
+            )
 
 
 def array_namespace_info() -> NamespaceInfo:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option, wrong_value
+from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
@@ -122,7 +122,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         for a, b in _pairs(pad_width, of.ndim, "pad_width")
     )
     if any(n < 0 for pair in widths for n in pair):
-        raise wrong_value("pad: widths are not negative", "pad", "pad_width", pad_width)
+        raise invalid_value("pad: widths are not negative", "pad", "pad_width", pad_width)
     if callable(mode):
         return _pad_by_function(as_operand(array), widths, mode, kwargs)
     _check_options(mode, kwargs)

@@ -9,11 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_dtype, invalid_value, negative_value
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import (
     axes_of,
     broadcasted,
@@ -69,12 +70,8 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
     p = operand(operation, p)
     of = type_of(p)
     if of.dtype not in dtypes.ANY:
-        raise DTypeError(
-            f"{operation}: {argument} holds numbers",
-            operation=operation,
-            got=f"{argument} of type {of}",
-            wanted="a dtype of numbers",
-        )
+        message = f"{operation}: {argument} holds numbers"
+        raise invalid_dtype(message, operation, argument, of, "a dtype of numbers")
     if of.ndim > 1:
         raise ShapeError(
             f"{operation}: {argument} has one dimension",
@@ -95,12 +92,7 @@ def _vectors(operation: str, **polynomials: Any) -> list[Any]:
 def _order(operation: str, m: Any) -> int:
     order = integer_of(m, operation, "m")
     if order < 0:
-        raise WeftValueError(
-            f"{operation}: m is not negative",
-            operation=operation,
-            got=f"m={m}",
-            wanted="how many times, 0 or more",
-        )
+        raise negative_value(operation, "m", order, "how many times, 0 or more")
     return order
 
 
@@ -254,9 +246,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
         )
     rounds = integer_of(unroll, "polyval", "unroll")
     if rounds < 1:
-        raise WeftValueError(
-            "polyval: unroll is positive", operation="polyval", got=f"unroll={unroll}", wanted="1"
-        )
+        raise invalid_value("polyval: unroll is positive", "polyval", "unroll", rounds, "1")
     shape = np.broadcast_shapes(type_of(p).shape[1:], type_of(x).shape)
     p, x = promoted("polyval", p, x)
     return _polyval(p, x, shape=shape, unroll=rounds)
@@ -363,9 +353,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
         raise ShapeError("vander takes a vector", operation="vander", got=str(of), wanted="(n,)")
     count = of.size if N is None else integer_of(N, "vander", "N")
     if count < 0:
-        raise WeftValueError(
-            "vander: N is not negative", operation="vander", got=f"N={N}", wanted="0 or more"
-        )
+        raise negative_value("vander", "N", count, "0 or more")
     return _vander(x, count=count, increasing=bool(increasing))
 
 
@@ -679,12 +667,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     filt = operand("trim_zeros", filt)
     ends = trim.lower() if isinstance(trim, str) else ""
     if ends not in ("f", "b", "fb", "bf"):
-        raise WeftValueError(
-            "trim_zeros: trim names the ends",
-            operation="trim_zeros",
-            got=f"trim={trim!r}",
-            wanted="'f' (front), 'b' (back) or 'fb'",
-        )
+        message = "trim_zeros: trim names the ends"
+        raise invalid_value(message, "trim_zeros", "trim", trim, "'f' (front), 'b' (back) or 'fb'")
     of = type_of(filt)
     axes = axes_of(axis, of.ndim, "trim_zeros")
     places = np.nonzero(_known("trim_zeros", filt, "no trimming, but a mask"))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -310,12 +311,7 @@ def _fraction(
         why = "arrays do not change in place"
         raise not_taken(name, "overwrite_input", overwrite_input, why, "leave it out", False)
     if method not in _ALL_METHODS:
-        raise WeftValueError(
-            f"{name}: there is no method {method!r}",
-            operation=name,
-            got=f"method={method!r}",
-            wanted=", ".join(_ALL_METHODS),
-        )
+        raise unknown_option(name, "method", method, ", ".join(_ALL_METHODS))
     of = type_of(a)
     if of.dtype in dtypes.COMPLEX:
         raise WeftValueError(f"{name} takes real numbers", operation=name, got=str(of))

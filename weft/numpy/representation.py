@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import wrong_type
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
@@ -200,7 +200,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     except TypeError:
         message = "round takes the number of decimals as an integer"
         wanted = "an integer that is known while tracing"
-        raise wrong_type(message, "round", "decimals", decimals, wanted) from None
+        raise invalid_type(message, "round", "decimals", decimals, wanted) from None
     dtype = type_of(a).dtype
     if dtype in WHOLE or dtype in dtypes.NARROW_INTEGER:
         if decimals >= 0 or dtype in BOOLEAN:

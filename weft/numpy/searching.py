@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -201,18 +202,10 @@ def searchsorted(
     """
     a, v = meeting("searchsorted", a, v)
     if side not in ("left", "right"):
-        raise WeftValueError(
-            "searchsorted: side is 'left' or 'right'",
-            operation="searchsorted",
-            got=f"side={side!r}",
-        )
+        raise invalid_value("searchsorted: side is 'left' or 'right'", "searchsorted", "side", side)
     if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
-        raise WeftValueError(
-            f"searchsorted: there is no method {method!r}",
-            operation="searchsorted",
-            got=f"method={method!r}",
-            wanted="'scan', 'scan_unrolled', 'sort' or 'compare_all'",
-        )
+        wanted = "'scan', 'scan_unrolled', 'sort' or 'compare_all'"
+        raise unknown_option("searchsorted", "method", method, wanted)
     if type_of(a).ndim != 1:
         raise ShapeError(
             "searchsorted takes a sorted array of one dimension",
@@ -368,13 +361,9 @@ def interp(
         if end is not None:
             check_number(end, "interp", name)
     if period is not None and not isinstance(period, Tracer) and not np.asarray(period):
-        raise WeftValueError(
-            "interp: points of period 0 are all one",
-            operation="interp",
-            got=f"period={period!r:.80}",
-            wanted="a number other than 0",
-            fix=Fix("period", "leave it out for points that do not repeat", {"period": None}),
-        )
+        message = "interp: points of period 0 are all one"
+        fix = Fix("period", "leave it out for points that do not repeat", {"period": None})
+        raise invalid_value(message, "interp", "period", period, "a number other than 0", fix=fix)
     given = tuple(end is not None for end in ends)
     dtype = inexact(dtypes.promote_types(type_of(x).dtype, type_of(xp).dtype))
     values = inexact(dtypes.promote_types(type_of(fp).dtype, dtype))

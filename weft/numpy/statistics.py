@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -311,20 +312,12 @@ def histogram_bin_edges(
     if weights is not None:
         weights = operand("histogram_bin_edges", weights)
     if range is not None and len(sequence_of(range, "histogram_bin_edges", "range")) != 2:
-        raise WeftValueError(
-            "histogram_bin_edges: range is a pair",
-            operation="histogram_bin_edges",
-            got=f"range={range!r:.80}",
-            wanted="(low, high)",
-        )
+        message = "histogram_bin_edges: range is a pair"
+        raise invalid_value(message, "histogram_bin_edges", "range", range, "(low, high)")
     if range is not None and _is_known(*range) and float(range[0]) > float(range[1]):
-        raise WeftValueError(
-            "histogram_bin_edges: the range ends before it starts",
-            operation="histogram_bin_edges",
-            got=f"range={range!r:.80}",
-            wanted="low <= high",
-            fix=Fix("range", "swap the ends", {}),
-        )
+        message = "histogram_bin_edges: the range ends before it starts"
+        fix = Fix("range", "swap the ends", {})
+        raise invalid_value(message, "histogram_bin_edges", "range", range, "low <= high", fix=fix)
     if isinstance(bins, str):
         return _edges_by_rule(a, bins, range, weights)
     if isinstance(bins, (list, tuple)):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import not_a_function, wrong_type, wrong_value
+from weft.argument_errors import invalid_type, invalid_value, not_a_function
 from weft.arrays.array import Array
 from weft.core.rules import AxisData
 from weft.core.types import type_of
@@ -109,7 +109,7 @@ def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDim
     if not _SIGNATURE.match(text) or not all(map(_DIMENSION.match, names)):
         message = f"vectorize: {signature!r} is not a signature"
         wanted = "dimensions of operands and results, for example '(n,m),(m)->(n)'"
-        raise wrong_value(message, "vectorize", "signature", signature, wanted)
+        raise invalid_value(message, "vectorize", "signature", signature, wanted)
     return found[0], found[1]
 
 
@@ -166,7 +166,7 @@ def vectorize(
     if signature is not None and not isinstance(signature, str):
         message = "vectorize: signature is a text"
         wanted = "a text such as '(n,m),(m)->(n)'"
-        raise wrong_type(message, "vectorize", "signature", signature, wanted)
+        raise invalid_type(message, "vectorize", "signature", signature, wanted)
     core = None if signature is None else parse_signature(signature)
     name = function_name(pyfunc)
 

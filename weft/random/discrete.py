@@ -6,9 +6,10 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftValueError
 from weft.numpy.arguments import check_flag
 from weft.ops.elementwise.arithmetic import add, div, eq, log, neg
 from weft.ops.elementwise.convert import convert_element_type
@@ -88,13 +89,10 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
     axis, shape, replace, mode = static
     of = type_of(logits)
     if of.dtype not in dtypes.FLOATING:
-        raise DTypeError(
-            f"{operation}: logits are floating-point numbers, not {of}",
-            operation=operation,
-            got=f"logits of type {of}",
-            wanted="an array of logarithms of probabilities",
-            fix=Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"}),
-        )
+        message = f"{operation}: logits are floating-point numbers, not {of}"
+        wanted = "an array of logarithms of probabilities"
+        fix = Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"})
+        raise invalid_dtype(message, operation, "logits", of, wanted, fix=fix)
     axis = canonical_axis(axis, of.ndim, operation)
     batch = of.shape[:axis] + of.shape[axis + 1 :]
     shape = batch if shape is None else check_shape(operation, shape)

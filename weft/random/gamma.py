@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.rules import AxisData, Zero
 from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
-from weft.errors import Fix, ShapeError
+from weft.errors import Fix
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
 from weft.ops.elementwise.arithmetic import max as maximum
@@ -293,13 +294,10 @@ def _check_dirichlet(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
     key, alpha = check_key(operation, arrays[0]), check_parameter(operation, "alpha", arrays[1])
     own = type_of(alpha).shape
     if not own:
-        raise ShapeError(
-            f"{operation}: alpha has a dimension, along which a vector's parameters stand",
-            operation=operation,
-            got=f"alpha of shape {own}",
-            wanted="an array of one dimension or more",
-            fix=Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {}),
-        )
+        message = f"{operation}: alpha has a dimension, along which a vector's parameters stand"
+        wanted = "an array of one dimension or more"
+        fix = Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {})
+        raise invalid_shape(message, operation, "alpha", own, wanted, fix=fix)
     shape, dtype = static
     _, (_, dtype) = _check_alpha(operation, (key, alpha), (own, dtype))
     if shape is None:

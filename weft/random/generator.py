@@ -8,13 +8,13 @@ several, from a key and a number to another key, and from a key to random bits. 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
@@ -156,12 +156,9 @@ def _check_words(name: Any, tag: Any) -> None:
 def _check_functions(**functions: Any) -> None:
     for what, function in functions.items():
         if not callable(function):
-            raise WeftTypeError(
-                f"define_generator: {what} is a function",
-                operation="define_generator",
-                got=f"{what}={function!r:.60} of class {type(function).__name__}",
-                wanted="a function on the bits of one key",
-            )
+            message = f"define_generator: {what} is a function"
+            wanted = "a function on the bits of one key"
+            raise invalid_class(message, "define_generator", what, function, wanted)
 
 
 def _checked_key_shape(name: str, key_shape: Any) -> Shape:
@@ -170,13 +167,10 @@ def _checked_key_shape(name: str, key_shape: Any) -> Shape:
     except TypeError:
         row = (0,)
     if any(size < 1 for size in row):
-        raise WeftTypeError(
-            f"define_generator: the key_shape of {name} is a tuple of positive integers",
-            operation="define_generator",
-            got=f"key_shape={key_shape!r:.60}",
-            wanted="the shape of the uint32 bits of one key, such as (2,)",
-            fix=Fix("key_shape", "for a key of two words pass key_shape=(2,)", {"key_shape": (2,)}),
-        )
+        message = f"define_generator: the key_shape of {name} is a tuple of positive integers"
+        wanted = "the shape of the uint32 bits of one key, such as (2,)"
+        fix = Fix("key_shape", "for a key of two words pass key_shape=(2,)", {"key_shape": (2,)})
+        raise invalid_type(message, "define_generator", "key_shape", key_shape, wanted, fix=fix)
     return row
 
 
@@ -203,12 +197,9 @@ def generator_named(name: str, operation: str) -> Generator:
     """The generator of that name. Raises WeftValueError naming those there are."""
     found = _by_name.get(name)
     if found is None:
-        close = difflib.get_close_matches(name, _by_name, 1) or list(_by_name)[:1]
-        raise WeftValueError(
-            f"{operation}: there is no random generator named {name!r}",
-            operation=operation,
-            got=f"impl={name!r}",
-            wanted="one of " + ", ".join(map(repr, _by_name)),
-            fix=Fix("impl", f"pass impl={close[0]!r}, or leave impl out", {"impl": close[0]}),
-        )
+        close = close_name(name, tuple(_by_name)) or next(iter(_by_name))
+        message = f"{operation}: there is no random generator named {name!r}"
+        wanted = "one of " + ", ".join(map(repr, _by_name))
+        fix = Fix("impl", f"pass impl={close!r}, or leave impl out", {"impl": close})
+        raise invalid_value(message, operation, "impl", name, wanted, fix=fix)
     return found

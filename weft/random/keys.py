@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
+from weft.argument_errors import invalid_class
 from weft.arrays.array import Array, as_array, put, signature_of, to_layout
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
@@ -111,12 +112,8 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
         return impl.implementation
     if isinstance(impl, str):
         return generator_named(impl, operation)
-    raise WeftTypeError(
-        f"{operation}: impl is the name of a random generator",
-        operation=operation,
-        got=f"impl={impl!r:.60} of class {type(impl).__name__}",
-        wanted='a name such as "threefry2x32"',
-    )
+    message = f"{operation}: impl is the name of a random generator"
+    raise invalid_class(message, operation, "impl", impl, 'a name such as "threefry2x32"')
 
 
 def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.numpy.arguments import check_flag
 from weft.ops.elementwise.arithmetic import add, le, log, lt, mul, sub
 from weft.ops.elementwise.bits import bitwise_and
@@ -122,12 +123,8 @@ def _check_population(operation: str, name: str, x: Any) -> Any:
                 wanted="an int or an array",
             ) from None
         if n < 0:
-            raise WeftValueError(
-                f"{operation}: {name} is a number of elements and not negative",
-                operation=operation,
-                got=f"{name}={n}",
-                wanted="0 or more",
-            )
+            message = f"{operation}: {name} is a number of elements and not negative"
+            raise invalid_value(message, operation, name, n, "0 or more")
         return n
     return x
 
@@ -255,12 +252,8 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
     if weighted:
         p = check_parameter(operation, "p", arrays[-1])
         if type_of(p).shape != (count,):
-            raise ShapeError(
-                f"{operation}: p has one probability for each of the {count} elements",
-                operation=operation,
-                got=f"p of shape {type_of(p).shape}",
-                wanted=f"shape ({count},)",
-            )
+            message = f"{operation}: p has one probability for each of the {count} elements"
+            raise invalid_shape(message, operation, "p", type_of(p).shape, f"shape ({count},)")
         checked = (*checked, p)
     settled = (x if type(x) is int else None, shape, bool(replace), weighted, axis, mode)
     return checked, settled

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_class, invalid_dtype, invalid_shape, invalid_type
 from weft.arrays.array import as_array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
@@ -82,17 +83,13 @@ def check_key(operation: str, key: Any) -> Any:
     key, shape = check_keys(operation, key)
     if shape:
         called = operation if "." in operation else f"weft.random.{operation}"
-        raise ShapeError(
-            f"{operation} takes one key, not an array of keys of shape {shape}",
-            operation=operation,
-            got=f"keys of shape {shape}",
-            wanted="one key",
-            fix=Fix(
-                "vmap",
-                f"use one of them (keys[0]), or map over them: weft.vmap({called})",
-                {"shape": shape},
-            ),
+        message = f"{operation} takes one key, not an array of keys of shape {shape}"
+        fix = Fix(
+            "vmap",
+            f"use one of them (keys[0]), or map over them: weft.vmap({called})",
+            {"shape": shape},
         )
+        raise invalid_shape(message, operation, "keys", shape, "one key", fix=fix)
     return key
 
 
@@ -104,12 +101,8 @@ def check_shape(operation: str, shape: Any) -> Shape:
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise  # a traced length: the error says what to do
-        raise WeftTypeError(
-            f"{operation}: a shape is an int or a tuple of ints",
-            operation=operation,
-            got=f"shape={shape!r:.60}",
-            wanted="a shape such as (3, 4)",
-        ) from None
+        message = f"{operation}: a shape is an int or a tuple of ints"
+        raise invalid_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
     if any(size < 0 for size in found):
         raise ShapeError(
             f"{operation}: the lengths of a shape are not negative",
@@ -154,20 +147,12 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
         fix = None
         if isinstance(value, (list, tuple)):
             fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": name})
-        raise WeftTypeError(
-            f"{operation}: {name} is a number or an array of numbers",
-            operation=operation,
-            got=f"{name}={value!r:.60} of class {type(value).__name__}",
-            wanted="a number or an array of numbers",
-            fix=fix,
-        )
+        message = f"{operation}: {name} is a number or an array of numbers"
+        wanted = "a number or an array of numbers"
+        raise invalid_class(message, operation, name, value, wanted, fix=fix)
     if of.dtype in dtypes.COMPLEX and not complex_numbers:
-        raise DTypeError(
-            f"{operation}: {name} is a real number or an array of those",
-            operation=operation,
-            got=f"{name} of type {of}",
-            wanted="real numbers",
-        )
+        message = f"{operation}: {name} is a real number or an array of those"
+        raise invalid_dtype(message, operation, name, of, "real numbers")
     return value
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_type
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError
+from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, mul
 from weft.ops.elementwise.bits import (
     bitwise_and,
@@ -69,12 +70,10 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
     """
     for what, pair in (("key", key), ("counter", counter)):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise WeftTypeError(
-                f"threefry_2x32: the {what} is a pair of words",
-                operation="threefry_2x32",
-                got=f"{what}={pair!r:.100}",
-                wanted="two arrays of uint32",
-                fix=Fix("pair", f"pass (x[0], x[1]) for an array x of two words as the {what}", {}),
+            message = f"threefry_2x32: the {what} is a pair of words"
+            fix = Fix("pair", f"pass (x[0], x[1]) for an array x of two words as the {what}", {})
+            raise invalid_type(
+                message, "threefry_2x32", what, pair, "two arrays of uint32", fix=fix
             )
     first, second = threefry2x32_p.bind(*key, *counter)
     return first, second

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, WeftValueError
+from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, mul, rem, sub
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
@@ -254,13 +255,9 @@ def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
     shape, mode = static
     of = type_of(p)
     if of.dtype not in dtypes.FLOATING:
-        raise DTypeError(
-            f"{operation}: the probability p is a floating-point number, not {of}",
-            operation=operation,
-            got=f"p of type {of}",
-            wanted="a float, or an array of those",
-            fix=Fix("float", "pass a float, such as 0.5", {"argument": "p"}),
-        )
+        message = f"{operation}: the probability p is a floating-point number, not {of}"
+        fix = Fix("float", "pass a float, such as 0.5", {"argument": "p"})
+        raise invalid_dtype(message, operation, "p", of, "a float, or an array of those", fix=fix)
     check_mode(operation, mode)
     return (key, p), (check_shape_of_parameters(operation, shape, ("p",), (p,)), mode)
 
@@ -268,13 +265,9 @@ def _check_bernoulli(operation: str, arrays: Arrays, static: Static) -> tuple[Ar
 def check_mode(operation: str, mode: Any) -> None:
     """Raises WeftValueError for a mode that is neither "low" nor "high"."""
     if mode not in ("low", "high"):
-        raise WeftValueError(
-            f"{operation}: mode is 'low' or 'high'",
-            operation=operation,
-            got=f"mode={mode!r}",
-            wanted="'low' or 'high'",
-            fix=Fix("mode", "leave mode out", {"mode": "low"}),
-        )
+        message = f"{operation}: mode is 'low' or 'high'"
+        fix = Fix("mode", "leave mode out", {"mode": "low"})
+        raise invalid_value(message, operation, "mode", mode, "'low' or 'high'", fix=fix)
 
 
 _bernoulli = Sampler("bernoulli", _draw_bernoulli, _check_bernoulli)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_class, invalid_value, negative_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, ShapeError, WeftTypeError
 from weft.ops.elementwise.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
 from weft.ops.elementwise.arithmetic import min as minimum
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
@@ -86,13 +87,8 @@ def _draw_generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
 
 def _check_power(operation: str, p: Any) -> None:
     if isinstance(p, (int, float)) and not p > 0:
-        raise WeftValueError(
-            f"{operation}: the power p is positive",
-            operation=operation,
-            got=f"p={p!r}",
-            wanted="a number above 0, or infinity",
-            fix=Fix("p", "pass p=2.0", {"p": 2.0}),
-        )
+        message = f"{operation}: the power p is positive"
+        raise invalid_value(message, operation, "p", p, "a number above 0, or infinity", use=2.0)
 
 
 _check_real = parametric("real numbers", "p")
@@ -155,19 +151,10 @@ def _check_length(operation: str, name: str, value: Any) -> int:
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise  # a traced number: the error says what to do
-        raise WeftTypeError(
-            f"{operation}: {name} is an integer",
-            operation=operation,
-            got=f"{name}={value!r:.60} of class {type(value).__name__}",
-            wanted="an integer of 0 or more",
-        ) from None
+        message = f"{operation}: {name} is an integer"
+        raise invalid_class(message, operation, name, value, "an integer of 0 or more") from None
     if found < 0:
-        raise WeftValueError(
-            f"{operation}: {name} is not negative",
-            operation=operation,
-            got=f"{name}={found}",
-            wanted="an integer of 0 or more",
-        )
+        raise negative_value(operation, name, found)
     return found
 
 
@@ -248,12 +235,9 @@ def _check_multivariate_normal(
     )
     shape, dtype, method = static
     if method not in _METHODS:
-        raise WeftValueError(
-            f"{operation}: there is no method {method!r}",
-            operation=operation,
-            got=f"method={method!r}",
-            wanted="one of " + ", ".join(map(repr, _METHODS)),
-            fix=Fix("method", "leave method out", {"method": "cholesky"}),
+        fix = Fix("method", "leave method out", {"method": "cholesky"})
+        raise unknown_option(
+            operation, "method", method, "one of " + ", ".join(map(repr, _METHODS)), fix=fix
         )
     own, square = type_of(mean).shape, type_of(cov).shape
     if not own or len(square) < 2 or square[-2:] != (own[-1], own[-1]):

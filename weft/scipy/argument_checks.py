@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import close_name, unknown_option
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, WeftValueError
 from weft.numpy.arguments import check_arrays
@@ -26,16 +26,9 @@ def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> N
     """Raises WeftValueError unless an argument has one of a few values."""
     if type(value) is type(names[0]) and value in names:
         return
-    texts = isinstance(value, str) and isinstance(names[0], str)
-    near = difflib.get_close_matches(value, names, 1) if texts else []
-    name = (near or names)[0]
-    raise WeftValueError(
-        f"{operation}: there is no {argument} {value!r:.80}",
-        operation=operation,
-        got=f"{argument}={value!r:.80}",
-        wanted=", ".join(repr(name) for name in names),
-        fix=Fix(argument, f"pass {argument}={name!r}", {argument: name}),
-    )
+    name = (close_name(value, names) if isinstance(names[0], str) else None) or names[0]
+    wanted = ", ".join(repr(name) for name in names)
+    raise unknown_option(operation, argument, value, wanted, use=name)
 
 
 def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str) -> None:

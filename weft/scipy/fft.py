@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -179,13 +180,8 @@ def _transformed(
 
 def _checked_type(operation: str, type: Any) -> int:
     if isinstance(type, bool) or type not in _INVERSE:
-        raise WeftValueError(
-            f"{operation}: there is no cosine transform of type {type!r}",
-            operation=operation,
-            got=f"type={type!r:.80}",
-            wanted="1, 2, 3 or 4",
-            fix=Fix("type", "pass type=2", {"type": 2}),
-        )
+        message = f"{operation}: there is no cosine transform of type {type!r}"
+        raise invalid_value(message, operation, "type", type, "1, 2, 3 or 4", use=2)
     return int(type)
 
 

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.array import scalar_array
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
@@ -50,26 +51,20 @@ def operand_type(operation: str, name: str, value: Any) -> ArrayType:
             return canonical_type(value)
     except TypeError:
         pass
-    raise WeftTypeError(
-        f"{operation} takes arrays or numbers, and {name} is a {type(value).__name__}",
-        operation=operation,
-        got=f"{name}={value!r:.80} of class {type(value).__name__}",
-        wanted="an array, a NumPy array or a number",
-        fix=Fix("array", f"convert it: weft.numpy.array({name})", {}) if listed else None,
-    )
+    message = f"{operation} takes arrays or numbers, and {name} is a {type(value).__name__}"
+    wanted = "an array, a NumPy array or a number"
+    fix = Fix("array", f"convert it: weft.numpy.array({name})", {}) if listed else None
+    raise invalid_class(message, operation, name, value, wanted, fix=fix)
 
 
 def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]) -> Any:
     """The floating-point dtype in which operands meet, and whether it is weak."""
     for name, of in zip(names, types, strict=True):
         if of.dtype not in dtypes.REAL and of.dtype not in dtypes.BOOLEAN:
-            raise DTypeError(
-                f"{operation} takes real numbers as {name}",
-                operation=operation,
-                got=f"{name} of type {of}",
-                wanted="an integer or floating-point dtype",
-                fix=Fix("convert", f"convert it first, for example {name}.astype('float32')", {}),
-            )
+            message = f"{operation} takes real numbers as {name}"
+            wanted = "an integer or floating-point dtype"
+            fix = Fix("convert", f"convert it first, for example {name}.astype('float32')", {})
+            raise invalid_dtype(message, operation, name, of, wanted, fix=fix)
     try:
         dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
     except DTypeError as error:

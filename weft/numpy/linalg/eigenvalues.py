@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors import api_boundary
 from weft.numpy.arguments import check_flag
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, returned, widened
@@ -37,13 +38,7 @@ def _reading(operation: str, uplo: Any, symmetrize: bool | None) -> dict[str, bo
     """Which part of a matrix is read. Raises WeftValueError."""
     given = uplo.upper() if isinstance(uplo, str) else uplo
     if given not in (None, "L", "U"):
-        raise WeftValueError(
-            f"{operation}: there is no triangle {uplo!r}",
-            operation=operation,
-            got=f"UPLO={uplo!r:.80}",
-            wanted='"L", "U" or None',
-            fix=Fix("UPLO", 'pass UPLO="L"', {"UPLO": "L"}),
-        )
+        raise unknown_option(operation, "UPLO", uplo, '"L", "U" or None', use="L", noun="triangle")
     both = uplo is None if symmetrize is None else bool(symmetrize)
     return {"lower": given != "U", "symmetrize": both}
 

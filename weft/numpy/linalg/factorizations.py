@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -111,13 +112,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """
     check_matrices("linalg.qr", "a", a)
     if mode not in ("reduced", "complete", "r", "raw"):
-        raise WeftValueError(
-            f"linalg.qr: there is no mode {mode!r}",
-            operation="linalg.qr",
-            got=f"mode={mode!r:.80}",
-            wanted='"reduced", "complete", "r" or "raw"',
-            fix=Fix("mode", 'pass mode="reduced"', {"mode": "reduced"}),
-        )
+        wanted = '"reduced", "complete", "r" or "raw"'
+        raise unknown_option("linalg.qr", "mode", mode, wanted, use="reduced")
     found = _qr(a, mode=mode)
     return QRResult(*found) if mode in ("reduced", "complete") else found
 

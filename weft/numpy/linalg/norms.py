@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
-from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axes_of, check_flag, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices
@@ -118,24 +119,16 @@ def check_order(operation: str, order: Any, argument: str = "ord") -> None:
     else:
         fine = isinstance(order, (int, float)) and abs(order) in (1, 2, np.inf)
     if not fine:
-        raise WeftValueError(
-            f"{operation}: there is no matrix norm of order {order!r:.40}",
-            operation=operation,
-            got=f"{argument}={order!r:.80}",
-            wanted="'fro', 'nuc', 1, -1, 2, -2, inf or -inf",
-            fix=Fix(argument, f"pass {argument}='fro'", {argument: "fro"}),
-        )
+        message = f"{operation}: there is no matrix norm of order {order!r:.40}"
+        wanted = "'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+        raise invalid_value(message, operation, argument, order, wanted, use="fro")
 
 
 def _check_vector_order(operation: str, order: Any) -> None:
     if isinstance(order, str) or not isinstance(order, (int, float, np.integer, np.floating)):
-        raise WeftValueError(
-            f"{operation}: there is no vector norm of order {order!r:.40}",
-            operation=operation,
-            got=f"ord={order!r:.80}",
-            wanted="a number that is known while tracing",
-            fix=Fix("ord", "pass ord=2", {"ord": 2}),
-        )
+        message = f"{operation}: there is no vector norm of order {order!r:.40}"
+        wanted = "a number that is known while tracing"
+        raise invalid_value(message, operation, "ord", order, wanted, use=2)
 
 
 @api_boundary

@@ -12,10 +12,11 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, api_boundary
 from weft.numpy.arguments import axes_of, broadcast_shape, broadcasted, integer_of, promoted
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
@@ -179,13 +180,8 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     check_matrices("linalg.tensorinv", "a", a, least=1)
     count, of = integer_of(ind, "linalg.tensorinv", "ind"), type_of(a)
     if count < 1:
-        raise WeftValueError(
-            "linalg.tensorinv: ind is at least 1",
-            operation="linalg.tensorinv",
-            got=f"ind={count}",
-            wanted="1 or more",
-            fix=Fix("ind", "pass ind=2", {"ind": 2}),
-        )
+        message = "linalg.tensorinv: ind is at least 1"
+        raise invalid_value(message, "linalg.tensorinv", "ind", count, "1 or more", use=2)
     first, rest = of.shape[:count], of.shape[count:]
     if prod(first) != prod(rest):
         raise ShapeError(

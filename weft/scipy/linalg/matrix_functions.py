@@ -11,12 +11,13 @@ from typing import Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.loops import map as map_
 from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
-from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import check_arrays, check_flag, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.operands import check_square, widened
@@ -166,13 +167,10 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     check_square(name, "A", A)
     check_dimensions(name, "A", A, 2, 2)
     if not callable(func):
-        raise WeftTypeError(
-            f"{name} takes a function second",
-            operation=name,
-            got=f"func={func!r:.80}",
-            wanted="a function of an array of eigenvalues",
-            fix=Fix("function", "pass a function: weft.numpy.exp", {}),
-        )
+        message = f"{name} takes a function second"
+        wanted = "a function of an array of eigenvalues"
+        fix = Fix("function", "pass a function: weft.numpy.exp", {})
+        raise invalid_type(message, name, "func", func, wanted, fix=fix)
     t, z = triangular_schur(widened(A))
     values = func(jnp.diagonal(t))
     check_arrays(name, values)

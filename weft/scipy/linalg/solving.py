@@ -6,10 +6,11 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import invalid_class
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
+from weft.errors import DTypeError, Fix, api_boundary
 from weft.numpy.arguments import broadcast_shape, broadcasted, check_flag, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg import determinants
@@ -217,13 +218,10 @@ def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, A
     """Raises WeftTypeError unless an argument is the pair that another function gives."""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         return given[0], given[1]
-    raise WeftTypeError(
-        f"{operation}: {argument} is the pair that {maker} gives",
-        operation=operation,
-        got=f"{argument}={given!r:.80} of class {type(given).__name__}",
-        wanted=f"a tuple of two, {argument.replace('_and_', ' and ')}",
-        fix=Fix("factor", f"pass {maker}(a)", {}),
-    )
+    message = f"{operation}: {argument} is the pair that {maker} gives"
+    wanted = f"a tuple of two, {argument.replace('_and_', ' and ')}"
+    fix = Fix("factor", f"pass {maker}(a)", {})
+    raise invalid_class(message, operation, argument, given, wanted, fix=fix)
 
 
 @compiled

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import convert, inexact, integer_of
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.scipy.argument_checks import (
@@ -143,13 +144,10 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
     """The options, checked and completed."""
     name = "optimize.minimize"
     if given is not None and not isinstance(given, Mapping):
-        raise WeftTypeError(
-            f"{name}: options is a dict",
-            operation=name,
-            got=f"options={given!r:.80}",
-            wanted=f"a dict with keys among {_OPTIONS}",
-            fix=Fix("options", 'pass options={"gtol": 1e-6}', {}),
-        )
+        message = f"{name}: options is a dict"
+        wanted = f"a dict with keys among {_OPTIONS}"
+        fix = Fix("options", 'pass options={"gtol": 1e-6}', {})
+        raise invalid_type(message, name, "options", given, wanted, fix=fix)
     options = dict(given or {})
     for key in options:
         one_of(name, "option", key, _OPTIONS)
@@ -168,21 +166,14 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
 
 def _check_function(name: str, fun: Any, args: Any) -> None:
     if not callable(fun):
-        raise WeftTypeError(
-            f"{name} takes a function first",
-            operation=name,
-            got=f"fun={fun!r:.80}",
-            wanted="a function of an array",
-            fix=Fix("function", "pass a function", {}),
-        )
+        message = f"{name} takes a function first"
+        fix = Fix("function", "pass a function", {})
+        raise invalid_type(message, name, "fun", fun, "a function of an array", fix=fix)
     if not isinstance(args, tuple):
-        raise WeftTypeError(
-            f"{name}: args is a tuple",
-            operation=name,
-            got=f"args={args!r:.80}",
-            wanted="a tuple of further arguments of fun",
-            fix=Fix("tuple", "pass args=(value,)", {}),
-        )
+        message = f"{name}: args is a tuple"
+        wanted = "a tuple of further arguments of fun"
+        fix = Fix("tuple", "pass args=(value,)", {})
+        raise invalid_type(message, name, "args", args, wanted, fix=fix)
 
 
 @api_boundary

@@ -9,13 +9,13 @@ the frequencies depend on sizes only; the rest is one program.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from typing import Any
 
 import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import close_name, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
@@ -84,17 +84,13 @@ def _named_window(operation: str, name: Any, n: int) -> Any:
 def _no_window(operation: str, given: Any, n: int | None = None) -> WeftValueError:
     """The error of a name that is not there, with the one that comes nearest to it."""
     names = (*_COSINES, "bartlett", "cosine")
-    near = difflib.get_close_matches(given.lower(), names, 1) if isinstance(given, str) else []
+    near = close_name(given.lower(), names) if isinstance(given, str) else None
     made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
     other = f", or the numbers of another window as an array: {made}" if not near else ""
-    name = near[0] if near else "hann"
-    return WeftValueError(
-        f"{operation}: there is no window {given!r:.80}",
-        operation=operation,
-        got=f"window={given!r:.80}",
-        wanted=f"{', '.join(map(repr, names))}, or an array of nperseg elements",
-        fix=Fix("window", f"pass window={name!r}{other}", {"window": name}),
-    )
+    name = near or "hann"
+    wanted = f"{', '.join(map(repr, names))}, or an array of nperseg elements"
+    fix = Fix("window", f"pass window={name!r}{other}", {"window": name})
+    return unknown_option(operation, "window", given, wanted, fix=fix)
 
 
 def _window(operation: str, given: Any, nperseg: Any, length: int) -> tuple[Any, int]:

@@ -8,10 +8,11 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes, tree
 from weft.api.autodiff import linear_transpose
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
-from weft.errors import DTypeError, Fix, TreeError, WeftTypeError
+from weft.errors import DTypeError, Fix, TreeError
 from weft.numpy.arguments import check_arrays, convert, inexact, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
@@ -95,12 +96,8 @@ def _vector(operation: str, argument: str, given: Any) -> Any:
     """A tree of arrays of floating or complex numbers."""
     leaves, structure = tree.flatten(given)
     if not leaves:
-        raise WeftTypeError(
-            f"{operation}: {argument} has no arrays",
-            operation=operation,
-            got=f"{argument}={given!r:.80}",
-            wanted="an array or a tree of arrays",
-        )
+        message = f"{operation}: {argument} has no arrays"
+        raise invalid_type(message, operation, argument, given, "an array or a tree of arrays")
     values = []
     for leaf in leaves:
         check_arrays(operation, leaf)

@@ -14,12 +14,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
-from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.numpy.arguments import broadcast_shape, convert, integer_of, not_taken
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
@@ -150,13 +151,9 @@ def _natural(operation: str, name: str, value: Any) -> int:
     """A static integer from 0 on."""
     found = integer_of(value, operation, name)
     if found < 0:
-        raise WeftValueError(
-            f"{operation} takes {name} from 0 on",
-            operation=operation,
-            got=f"{name}={value!r}",
-            wanted="an integer from 0 on",
-            fix=Fix("argument", f"use {name}=0", {name: 0}),
-        )
+        message = f"{operation} takes {name} from 0 on"
+        fix = Fix("argument", f"use {name}=0", {name: 0})
+        raise invalid_value(message, operation, name, value, "an integer from 0 on", fix=fix)
     return found
 
 
@@ -207,13 +204,9 @@ def _whole(name: str, value: Any) -> Any:
     """An argument as integers."""
     of = operand_type("sph_harm_y", name, value)
     if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
-        raise DTypeError(
-            f"sph_harm_y takes integers as {name}",
-            operation="sph_harm_y",
-            got=f"{name} of type {of}",
-            wanted="an integer dtype",
-            fix=Fix("convert", f"convert it first: {name}.astype('int32')", {}),
-        )
+        message = f"sph_harm_y takes integers as {name}"
+        fix = Fix("convert", f"convert it first: {name}.astype('int32')", {})
+        raise invalid_dtype(message, "sph_harm_y", name, of, "an integer dtype", fix=fix)
     return as_operand("sph_harm_y", value)
 
 

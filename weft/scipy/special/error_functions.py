@@ -13,10 +13,11 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
-from weft.errors import DTypeError, Fix, WeftValueError, api_boundary
+from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import inexact, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
@@ -208,13 +209,10 @@ def log_ndtr(x: Any, series_order: int = 3) -> Array:
     """
     order = integer_of(series_order, "log_ndtr", "series_order")
     if not 1 <= order <= 30:
-        raise WeftValueError(
-            "log_ndtr takes a series_order from 1 to 30",
-            operation="log_ndtr",
-            got=f"series_order={series_order!r}",
-            wanted="an integer from 1 to 30",
-            fix=Fix("argument", "leave it out", {"series_order": 3}),
-        )
+        message = "log_ndtr takes a series_order from 1 to 30"
+        wanted = "an integer from 1 to 30"
+        fix = Fix("argument", "leave it out", {"series_order": 3})
+        raise invalid_value(message, "log_ndtr", "series_order", series_order, wanted, fix=fix)
     return _log_ndtr(x)
 
 
@@ -409,12 +407,8 @@ def wofz(z: Any) -> Array:
     z = as_operand("wofz", z)
     dtype = type_of(z).dtype
     if dtype not in dtypes.NUMERIC and dtype not in dtypes.BOOLEAN:
-        raise DTypeError(
-            "wofz takes real or complex numbers as z",
-            operation="wofz",
-            got=f"z of type {type_of(z)}",
-            wanted="a numeric dtype",
-            fix=Fix("convert", "convert it first: z.astype('complex64')", {}),
-        )
+        message = "wofz takes real or complex numbers as z"
+        fix = Fix("convert", "convert it first: z.astype('complex64')", {})
+        raise invalid_dtype(message, "wofz", "z", type_of(z), "a numeric dtype", fix=fix)
     wide = inexact(dtype) in (dtypes.float64, dtypes.complex128)
     return _wofz(convert_element_type(z, dtypes.complex128 if wide else dtypes.complex64))

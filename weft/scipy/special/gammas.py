@@ -16,8 +16,9 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
-from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors import Fix, api_boundary
 from weft.numpy.arguments import check_flag, integer_of, not_taken
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
@@ -495,13 +496,9 @@ def multigammaln(a: Any, d: Any) -> Array:
         d = int(d)
     count = integer_of(d, "multigammaln", "d")
     if count < 1:
-        raise WeftValueError(
-            "multigammaln takes a positive dimension",
-            operation="multigammaln",
-            got=f"d={d!r}",
-            wanted="an integer from 1 on",
-            fix=Fix("argument", "use d=1", {"d": 1}),
-        )
+        message = "multigammaln takes a positive dimension"
+        fix = Fix("argument", "use d=1", {"d": 1})
+        raise invalid_value(message, "multigammaln", "d", d, "an integer from 1 on", fix=fix)
     return _multigammaln(count)(a)
 
 
@@ -550,13 +547,9 @@ def bernoulli(n: int) -> Array:
     """
     count = integer_of(n, "bernoulli", "n")
     if count < 0:
-        raise WeftValueError(
-            "bernoulli takes a number from 0 on",
-            operation="bernoulli",
-            got=f"n={n!r}",
-            wanted="an integer from 0 on",
-            fix=Fix("argument", "use n=0", {"n": 0}),
-        )
+        message = "bernoulli takes a number from 0 on"
+        fix = Fix("argument", "use n=0", {"n": 0})
+        raise invalid_value(message, "bernoulli", "n", n, "an integer from 0 on", fix=fix)
     values = np.zeros(count + 1)
     values[:2] = [1.0, -0.5][: count + 1]
     # From B(260) on their size is beyond float64.

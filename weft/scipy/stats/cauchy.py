@@ -47,15 +47,9 @@ def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     return valid(scale > 0, -square - math.log(math.pi) - jnp.log(scale))
 
 
-@in_standard
 def _below(y: Any) -> Any:
     """The probability of at most y, which an arc tangent of 1 / y keeps precise in both tails."""
     return jnp.arctan2(1.0, -y) * (1 / math.pi)
-
-
-@in_standard
-def _above(y: Any) -> Any:
-    return jnp.arctan2(1.0, y) * (1 / math.pi)
 
 
 def _quantile(q: Any) -> Any:
@@ -66,10 +60,10 @@ def _quantile(q: Any) -> Any:
 
 logpdf = _family.function("logpdf", _log_density)
 pdf = _family.function("pdf", _log_density, jnp.exp)
-cdf = _family.function("cdf", _below)
-logcdf = _family.function("logcdf", _below, jnp.log)
-sf = _family.function("sf", _above)
-logsf = _family.function("logsf", _above, jnp.log)
+cdf = _family.function("cdf", in_standard(_below))
+logcdf = _family.function("logcdf", in_standard(lambda y: jnp.log(_below(y))))
+sf = _family.function("sf", in_standard(lambda y: _below(-y)))
+logsf = _family.function("logsf", in_standard(lambda y: jnp.log(_below(-y))))
 
 
 @_family.formula

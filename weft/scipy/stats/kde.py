@@ -11,9 +11,10 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
+from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
@@ -114,12 +115,9 @@ class gaussian_kde:
         else:
             weight = convert_element_type(operands[1], working)
             if type_of(weight).shape != shape[1:]:
-                raise ShapeError(
-                    f"{name} takes one weight for each point",
-                    operation=name,
-                    got=f"weights of shape {type_of(weight).shape}",
-                    wanted=f"shape ({shape[1]},)",
-                )
+                message = f"{name} takes one weight for each point"
+                wanted = f"shape ({shape[1]},)"
+                raise invalid_shape(message, name, "weights", type_of(weight).shape, wanted)
         self.dataset = points
         self.weights, self.neff, spread = _moments(points, weight)
         factor = self._factor(bw_method)
@@ -132,24 +130,18 @@ class gaussian_kde:
             method = "scott"
         if isinstance(method, str):
             if method not in ("scott", "silverman"):
-                raise WeftValueError(
-                    f"gaussian_kde knows no bw_method {method!r}",
-                    operation="gaussian_kde",
-                    got=f"bw_method={method!r}",
-                    wanted="'scott', 'silverman', a number or a function",
-                    fix=Fix("argument", "use bw_method='scott'", {"bw_method": "scott"}),
-                )
+                message = f"gaussian_kde knows no bw_method {method!r}"
+                wanted = "'scott', 'silverman', a number or a function"
+                fix = Fix("argument", "use bw_method='scott'", {"bw_method": "scott"})
+                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, fix=fix)
             share = 1.0 if method == "scott" else (self.d + 2) / 4.0
             return (self.neff * share) ** (-1.0 / (self.d + 4))
         if callable(method):
             return method(self)
         if operand_type("gaussian_kde", "bw_method", method).shape:
-            raise ShapeError(
-                "gaussian_kde takes one number as bw_method",
-                operation="gaussian_kde",
-                got=f"bw_method of shape {type_of(method).shape}",
-                wanted="a number",
-            )
+            message = "gaussian_kde takes one number as bw_method"
+            wanted = "a number"
+            raise invalid_shape(message, "gaussian_kde", "bw_method", type_of(method).shape, wanted)
         return method
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
@@ -49,12 +50,8 @@ def _checked(operation: str, x: Any, mean: Any, cov: Any) -> Any:
     joint = broadcast_shape(operation, shapes[0], shapes[1])
     if shapes[2]:
         if len(shapes[2]) < 2 or shapes[2][-1] != shapes[2][-2]:
-            raise ShapeError(
-                f"{operation} takes a number or square matrices as cov",
-                operation=operation,
-                got=f"cov of shape {shapes[2]}",
-                wanted="shape () or (..., n, n)",
-            )
+            message = f"{operation} takes a number or square matrices as cov"
+            raise invalid_shape(message, operation, "cov", shapes[2], "shape () or (..., n, n)")
         if not joint or joint[-1] not in (1, shapes[2][-1]):
             raise ShapeError(
                 f"{operation}: x and mean are vectors of the length of cov",

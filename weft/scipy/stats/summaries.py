@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix, WeftNotImplementedError, WeftValueError, api_boundary
+from weft.errors import Fix, WeftNotImplementedError, api_boundary
 from weft.numpy.arguments import axis_of, check_arrays, check_flag, inexact, integer_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
@@ -37,13 +38,10 @@ def _sample(operation: str, a: Any) -> Any:
     a = as_operand(operation, a)
     of = type_of(a)
     if of.dtype not in dtypes.ORDERED:
-        raise DTypeError(
-            f"{operation} takes real numbers as a",
-            operation=operation,
-            got=f"a of type {of}",
-            wanted="an integer or floating-point dtype",
-            fix=Fix("convert", "convert it first (a.astype(...))", {}),
-        )
+        message = f"{operation} takes real numbers as a"
+        wanted = "an integer or floating-point dtype"
+        fix = Fix("convert", "convert it first (a.astype(...))", {})
+        raise invalid_dtype(message, operation, "a", of, wanted, fix=fix)
     return a
 
 
@@ -58,13 +56,10 @@ def _policy(operation: str, policy: Any, *known: str) -> None:
             wanted=" or ".join(map(repr, known)),
             fix=Fix("argument", f"use nan_policy={known[0]!r}", {"nan_policy": known[0]}),
         )
-    raise WeftValueError(
-        f"{operation} takes other names as nan_policy",
-        operation=operation,
-        got=f"nan_policy={policy!r}",
-        wanted=" or ".join(map(repr, known)),
-        fix=Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"}),
-    )
+    message = f"{operation} takes other names as nan_policy"
+    wanted = " or ".join(map(repr, known))
+    fix = Fix("argument", "use nan_policy='propagate'", {"nan_policy": "propagate"})
+    raise invalid_value(message, operation, "nan_policy", policy, wanted, fix=fix)
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
@@ -178,13 +173,10 @@ def rankdata(
     """
     _policy("rankdata", nan_policy, "propagate")
     if method not in _METHODS:
-        raise WeftValueError(
-            f"rankdata knows no method {method!r}",
-            operation="rankdata",
-            got=f"method={method!r}",
-            wanted=", ".join(map(repr, _METHODS)),
-            fix=Fix("argument", "use method='average'", {"method": "average"}),
-        )
+        message = f"rankdata knows no method {method!r}"
+        wanted = ", ".join(map(repr, _METHODS))
+        fix = Fix("argument", "use method='average'", {"method": "average"})
+        raise invalid_value(message, "rankdata", "method", method, wanted, fix=fix)
     a = jnp.asarray(_sample("rankdata", a))
     if axis is None:
         a, axis = a.reshape(-1), 0
