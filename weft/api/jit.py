@@ -14,7 +14,7 @@ from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, type_of, user_value
-from weft.dispatch.jit_shardings import PlacedJitted
+from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
 from weft.errors import (
     Fix,
@@ -258,9 +258,7 @@ def jit(
         max_traces,
         relayout,
     )
-    if in_shardings is None and out_shardings is None:
-        return Jitted(fun, options)
-    return PlacedJitted(fun, options, in_shardings, out_shardings)
+    return Jitted(fun, options, JitShardings.checked(in_shardings, out_shardings))
 
 
 # These two also take ShapeDtypeStructs in place of arrays, so the parameters of `fun` do not say

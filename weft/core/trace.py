@@ -111,7 +111,10 @@ _bottom: list[Trace] = []
 
 
 def set_bottom(trace: Trace) -> None:
-    """Sets the trace that evaluates, used where no transformation is active (done once)."""
+    """Sets the trace that evaluates, used where no transformation is active.
+
+    Done at import: by the module of that trace, and again by the one that looks at its results.
+    """
     _bottom[:] = [trace]
 
 

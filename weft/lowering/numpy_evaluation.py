@@ -20,26 +20,13 @@ import numpy as np
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal
-from weft.lowering.executables import LITTLE, Program
+from weft.lowering.executables import LITTLE, Finished, Program
 from weft.runtime import buffers, client
 
 __all__ = ["program_on_host"]
 
 # The two microseconds that a program would have saved each time, in all a fifth of compiling it.
 OFTEN = 1000
-
-
-class Moved:
-    """Buffers that were made already, in place of those that a running program is to fill."""
-
-    __slots__ = ("made",)
-
-    def __init__(self, made: list[Any]) -> None:
-        self.made = made
-
-    def consume_with_handlers(self, handlers: list[Any]) -> list[Any]:
-        """The buffers."""
-        return self.made
 
 
 class MovingExecutable:
@@ -70,7 +57,7 @@ class MovingExecutable:
             return self.run(operands)
         outs = self.move([buffers.to_numpy(x) for x in operands])
         types = self.jaxpr.out_types
-        return Moved(
+        return Finished(
             [
                 buffers.put(np.asarray(out), type, self.device, copy=True)
                 for out, type in zip(outs, types, strict=True)
