@@ -162,11 +162,11 @@ import pathlib
 import sys
 
 import weft.numpy as wnp
-from weft import caches
+from weft.base import program_caches
 
 limit = pathlib.Path(sys.argv[1])
 limit.write_text("65530")
-caches._LIMIT, caches._LOOK_EVERY = limit, 32
+program_caches._LIMIT, program_caches._LOOK_EVERY = limit, 32
 
 def mappings():
     return pathlib.Path("/proc/self/maps").read_bytes().count(b"\\n")

@@ -26,7 +26,7 @@ from weft.errors import (
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.known_shardings import known_formats
-from weft.runtime import buffers
+from weft.runtime import client
 
 __all__ = [
     "block_until_ready",
@@ -398,7 +398,7 @@ def block_until_ready(x: T) -> T:
     """
     arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
     if arrays:
-        buffers.block_until_ready(arrays)
+        client.backend().block_until_ready(arrays)
     return x
 
 

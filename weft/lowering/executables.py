@@ -25,7 +25,8 @@ from weft.lowering.module import ModuleContext, lower_to_module
 from weft.lowering.placement import program_places
 from weft.lowering.result_layouts import settled_layouts
 from weft.ops.structural.extended_dtypes import physical_type
-from weft.runtime import buffers, client, compile
+from weft.runtime import client
+from weft.runtime.backends.backend import CompileOptions
 from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
 from weft.sharding.layout import unless_row_major
 
@@ -222,6 +223,25 @@ def running(
     handlers = program.handlers
     types, signatures = program.out_types, program.out_signatures
 
+    if isinstance(form, int):
+        aval, signature = types[form], signatures[form]
+
+        # Most calls of the library have one result. It has its own function, since each call of
+        # Python and each list costs a few percent of what such a call takes.
+        def one_result(buffers: Sequence[Any], args: Sequence[Any]) -> Array:
+            try:
+                outs = execute(buffers).consume_with_handlers(handlers)
+            except Exception as error:
+                explain_failure((*args, *consts), error)
+                raise
+            out = _new(Array)
+            out._buffer, out.type, out.signature = outs[form], aval, signature
+            return out
+
+        return one_result
+
+    collect = form
+
     def all_results(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
         try:
             outs = execute(buffers).consume_with_handlers(handlers)
@@ -232,25 +252,9 @@ def running(
             Array(buffer, aval, signature)
             for buffer, aval, signature in zip(outs, types, signatures, strict=True)
         ]
-        return found if form is None else form(found)
+        return found if collect is None else collect(found)
 
-    if not isinstance(form, int):
-        return all_results
-    aval, signature = types[form], signatures[form]
-
-    # Most calls of the library have one result: it has its own function, since each call of Python
-    # and each list costs a few percent of what such a call takes.
-    def one_result(buffers: Sequence[Any], args: Sequence[Any]) -> Array:
-        try:
-            outs = execute(buffers).consume_with_handlers(handlers)
-        except Exception as error:
-            explain_failure((*args, *consts), error)
-            raise
-        out = _new(Array)
-        out._buffer, out.type, out.signature = outs[form], aval, signature
-        return out
-
-    return one_result
+    return all_results
 
 
 # ---- compiling -----------------------------------------------------------------------------------
@@ -325,7 +329,7 @@ def compile_lowered(
     """Compiles a program that was lowered for the current backend."""
     backend = client.backend()
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
-    options = compile.CompileOptions(
+    options = CompileOptions(
         num_partitions=len(devices),
         fast_compile=fast_compile,
         compiler_options=compiler_options or (),
@@ -398,7 +402,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
     out_types = [physical_type(type) for type in jaxpr.out_types]
     placements = None
     if len(devices) == 1:
-        placements = [buffers.tiled(devices, None)] * len(out_types)
+        placements = [backend.tiled(devices, None)] * len(out_types)
     executable = backend.compile(lowered.context.module.ir, options, out_types, devices, placements)
     ins: list[Any]
     outs: list[Any]
@@ -502,8 +506,9 @@ def in_order(buffer: Any, type: ArrayType, how: Sharding, devices: tuple[Any, ..
         rows = (1,) * (physical_type(type).ndim - type.ndim)
         shape = (*assignment.shape[:-1], *rows, assignment.shape[-1])
         assignment = order[assignment].reshape(shape)
-    parts = sorted(buffers.shards(buffer), key=lambda part: position[buffers.device_of(part)])
-    return buffers.assemble(parts, physical_type(type), buffers.tiled(devices, assignment))
+    backend = client.backend()
+    parts = sorted(backend.shards(buffer), key=lambda part: position[backend.device_of(part)])
+    return backend.assemble(parts, physical_type(type), backend.tiled(devices, assignment))
 
 
 # ---- running -------------------------------------------------------------------------------------
@@ -581,9 +586,10 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
     anywhere on purpose, which lie on the default device, are copied there first."""
 
     def run(operands: Sequence[Any]) -> Any:
+        backend = client.backend()
         return execute(
             [
-                x if buffers.device_of(x) == device else buffers.copy_to_device(x, type, device)
+                x if backend.device_of(x) == device else backend.copy_to_device(x, type, device)
                 for x, type in zip(operands, in_types, strict=True)
             ]
         )
