@@ -8,7 +8,7 @@ import numpy as np
 
 import weft
 from weft.layout import Format, Layout
-from weft.runtime import buffers
+from weft.runtime import client
 from weft.sharding import NamedSharding, P, SingleDeviceSharding
 
 DEVICE = weft.devices()[0]
@@ -27,14 +27,16 @@ def order_of(x):
     """The order that an array says it has, when the memory on every device has been seen to have
     it."""
     order = x.format.layout.major_to_minor
-    for part in buffers.shards(x._buffer):
-        stored = buffers.layout(part).major_to_minor
+    for part in client.backend().shards(x._buffer):
+        stored = client.backend().layout(part).major_to_minor
         logical = tuple(axis for axis in stored if axis < x.ndim)
         # XLA does not tell orders of dimensions of length 1 apart, and neither does memory.
         assert logical == order, f"memory is in order {logical}, the array says {order}"
         if x.dtype in NUMPY_DTYPES:
             # What the runtime says is checked too: this reads the memory itself.
-            np.testing.assert_array_equal(np.from_dlpack(_Part(part)), buffers.to_numpy(part))
+            np.testing.assert_array_equal(
+                np.from_dlpack(_Part(part)), client.backend().to_numpy(part)
+            )
     return order
 
 
@@ -45,7 +47,7 @@ class _Part:
         self.part = part
 
     def __dlpack__(self, **options):
-        return buffers.to_dlpack(self.part)
+        return client.backend().to_dlpack(self.part)
 
     def __dlpack_device__(self):
         return 1, 0

@@ -7,7 +7,7 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 
-from weft.runtime import buffers, compile, stablehlo
+from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.stablehlo import Module
 
@@ -49,9 +49,9 @@ def run(build, arguments, expected):
     module = module_of(build, arguments, results)
     types = [type_of(y) for y in results]
     options = CompileOptions(fast_compile=True)
-    executable = compile.compile_module(module.ir, options, types)
-    outs = executable.run([buffers.put(x, type_of(x)) for x in arguments])
-    found = [buffers.to_numpy(out) for out in outs]
+    executable = client.backend().compile(module.ir, options, types)
+    outs = executable.run([client.backend().put(x, type_of(x)) for x in arguments])
+    found = [client.backend().to_numpy(out) for out in outs]
     for have, want in zip(found, results, strict=True):
         assert (have.shape, have.dtype) == (want.shape, want.dtype)
     return found if several else found[0]
@@ -59,13 +59,13 @@ def run(build, arguments, expected):
 
 def put(array, **options):
     array = np.asarray(array)
-    return buffers.put(array, type_of(array), **options)
+    return client.backend().put(array, type_of(array), **options)
 
 
 def program(build, arguments, results, options=None, **attributes):
     module = module_of(build, [np.asarray(x) for x in arguments], results)
     types = [type_of(y) for y in results]
-    return compile.compile_module(module.ir, options or CompileOptions(**attributes), types)
+    return client.backend().compile(module.ir, options or CompileOptions(**attributes), types)
 
 
 def doubling(x, **options):

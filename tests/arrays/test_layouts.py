@@ -15,7 +15,7 @@ import weft.numpy as wnp
 from layout_cases import COLUMNS, DEVICE, HERE, MESH, memory_of, order_of, orders, over, same, table
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.layout import Format, Layout, with_layout_constraint
-from weft.runtime import buffers
+from weft.runtime import client
 from weft.sharding import NamedSharding, P, SingleDeviceSharding
 
 pytestmark = pytest.mark.fast
@@ -138,7 +138,7 @@ def test_keys_have_layouts():
 
 
 def test_dlpack_brings_the_layout_along():
-    values = buffers.host_memory((8, 4), np.dtype(np.float32)).T
+    values = client.backend().host_memory((8, 4), np.dtype(np.float32)).T
     values[...] = X
     assert values.strides == (4, 16)
     x = wnp.from_dlpack(values)

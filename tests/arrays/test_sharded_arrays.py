@@ -15,7 +15,7 @@ from weft.api.device_put import device_put, make_array_from_single_device_arrays
 from weft.arrays.array import Array, as_stored, put, to_place
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError, ShapeError, WeftIndexError, WeftValueError
-from weft.runtime import buffers, client
+from weft.runtime import client
 from weft.runtime.backends.fake import FakeBackend
 from weft.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, TiledSharding
 
@@ -461,10 +461,10 @@ def test_arrays_are_made_of_buffers_that_programs_return():
     """What evaluation does: a buffer over devices, its type, and a signature with a sharding."""
     x = table(8, 4)
     how = over("i", "j")
-    placement = buffers.tiled(how.device_list, how.assignment(2))
+    placement = client.backend().tiled(how.device_list, how.assignment(2))
     blocks = [x[index] for index in how.devices_indices_map(x.shape).values()]
     of = ArrayType(x.shape, x.dtype)
-    buffer = buffers.put_shards(blocks, of, placement, how.device_list)
+    buffer = client.backend().put_shards(blocks, of, placement, how.device_list)
     y = Array(buffer, of, (of, how))
     np.testing.assert_array_equal(y, x)
     assert y.sharding is how

@@ -522,9 +522,9 @@ def test_programs_without_callbacks_do_not_wait():
     g = weft.jit(lambda a: (debug.callback(lambda: None), a @ a)[1])
     a = wnp.ones((4, 4))
     f(a), g(a)
-    (plain,), (watched,) = f._entries.values(), g._entries.values()
-    assert plain.execute == plain.program.executable.execute
-    assert watched.execute is not watched.program.executable.execute
+    (plain,), (watched,) = f._calls.values(), g._entries.values()
+    assert plain.program.execute == plain.program.executable.execute
+    assert watched.program.execute is not watched.program.executable.execute
 
 
 def test_lowering_shares_functions_and_counts_callbacks():

@@ -518,9 +518,9 @@ def test_unused_inputs_are_dropped_unless_kept():
     close(kept(X, X), X + 1)
     program = weft.jit(f)
     close(program(X, X), X + 1)
-    (entry,) = program._entries.values()
+    (entry,) = program._calls.values()
     assert entry.kept == [0]
-    (entry,) = kept._entries.values()
+    (entry,) = kept._calls.values()
     assert entry.kept is None
 
 

@@ -74,7 +74,6 @@ INSIDE = {
     "weft.base.timing": "weft's own account of the time that compiling takes",
     "weft.tree.difference": "what messages say of two trees",
     "weft.base.util": "helpers that have nothing to do with arrays",
-    "weft.lowering.eval_trace.set_look": "how the search for a NaN hooks into evaluation",
 }
 # What belongs to one operation of weft's own, and is imported by the modules that emit it or give
 # it another face (`control_flow/reduction.py` emits windows, `jit` constrains its results).

@@ -17,7 +17,7 @@ import weft
 from stablehlo_programs import type_of
 from weft import config
 from weft.errors import DeletedArrayError
-from weft.runtime import buffers, client, compile, stablehlo
+from weft.runtime import client, stablehlo
 from weft.runtime.backends import cache_keys, disk_cache
 from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.backends.pjrt_executable import native_options
@@ -65,8 +65,8 @@ def over_eight(x):
 def twice(module, types, **options):
     """A program compiled, and the same loaded from the cache."""
     chosen = CompileOptions(**options)
-    first = compile.compile_module(module, chosen, types)
-    second = compile.compile_module(module, chosen, types)
+    first = client.backend().compile(module, chosen, types)
+    second = client.backend().compile(module, chosen, types)
     assert first.compile_again is None and second.compile_again is not None
     return first, second
 
@@ -75,7 +75,7 @@ def test_a_program_is_found_again(cache):
     x = np.arange(6, dtype=np.float32)
     first, second = twice(doubled(x), [type_of(x)])
     for executable in (first, second):
-        np.testing.assert_array_equal(buffers.to_numpy(executable.run([put(x)])[0]), 2 * x)
+        np.testing.assert_array_equal(client.backend().to_numpy(executable.run([put(x)])[0]), 2 * x)
     info = cache.info()
     assert (info.entries, info.hits, info.misses) == (1, 1, 1)
 
@@ -110,22 +110,22 @@ def test_a_loaded_program_over_eight_devices(cache):
     told = facts(first)
     assert told == facts(second)
     assert told["parameters"][0] is not None and told["memory"].alias_size_in_bytes > 0
-    where = buffers.tiled(client.devices(), first.parameter_assignments()[0])
+    where = client.backend().tiled(client.devices(), first.parameter_assignments()[0])
     for executable in (first, second):
         blocks = [x[2 * i : 2 * i + 2, 4 * j : 4 * j + 4] for i in range(4) for j in range(2)]
-        argument = buffers.put_shards(blocks, type_of(x), where, client.devices())
+        argument = client.backend().put_shards(blocks, type_of(x), where, client.devices())
         outs = executable.run([argument])
         for out, expected in zip(outs, (2 * x, 2 * x.T), strict=True):
             split = executable.output_assignments()[outs.index(out)]
-            for position, part in enumerate(buffers.shards(out)):
+            for position, part in enumerate(client.backend().shards(out)):
                 block = expected
                 if split is not None:
                     rows, columns = (np.argwhere(split == position)[0])[:2]
                     height = expected.shape[0] // split.shape[0]
                     width = expected.shape[1] // split.shape[1]
                     block = expected[rows * height :][:height, columns * width :][:, :width]
-                np.testing.assert_array_equal(buffers.to_numpy(part), block)
-        assert buffers.is_deleted(argument)
+                np.testing.assert_array_equal(client.backend().to_numpy(part), block)
+        assert client.backend().is_deleted(argument)
         with pytest.raises(DeletedArrayError):
             executable.run([argument])
 
@@ -133,10 +133,10 @@ def test_a_loaded_program_over_eight_devices(cache):
 def test_donation_of_a_loaded_program(cache):
     x = np.arange(5000, dtype=np.float32)
     for executable in twice(doubled(x, donate=True), [type_of(x)]):
-        argument = buffers.put(x, type_of(x), client.devices()[0])
-        before = buffers.unsafe_pointer(argument)
+        argument = client.backend().put(x, type_of(x), client.devices()[0])
+        before = client.backend().unsafe_pointer(argument)
         out = executable.run([argument])[0]
-        assert buffers.unsafe_pointer(out) == before
+        assert client.backend().unsafe_pointer(out) == before
         with pytest.raises(DeletedArrayError):
             executable.run([argument])
 
@@ -146,30 +146,30 @@ def test_a_loaded_program_can_be_serialized(cache):
     for executable in twice(doubled(x), [type_of(x)]):
         data = executable.serialize()
         for _ in range(2):
-            again = compile.deserialize(data, CompileOptions(), [type_of(x)])
-            np.testing.assert_array_equal(buffers.to_numpy(again.run([put(x)])[0]), 2 * x)
+            again = client.backend().deserialize(data, CompileOptions(), [type_of(x)])
+            np.testing.assert_array_equal(client.backend().to_numpy(again.run([put(x)])[0]), 2 * x)
             data = again.serialize()
 
 
 def test_the_text_names_the_lines_of_this_program(cache):
     x = np.arange(6, dtype=np.float32)
-    compile.compile_module(doubled(x, line=7), CompileOptions(), [type_of(x)])
-    other = compile.compile_module(doubled(x, line=8), CompileOptions(), [type_of(x)])
+    client.backend().compile(doubled(x, line=7), CompileOptions(), [type_of(x)])
+    other = client.backend().compile(doubled(x, line=8), CompileOptions(), [type_of(x)])
     assert other.compile_again is not None
     assert "add_8" in other.as_text() and "add_7" not in other.as_text()
 
 
 def test_what_xla_does_not_take_is_compiled_again(cache):
     x = np.arange(6, dtype=np.float32)
-    compile.compile_module(doubled(x), CompileOptions(), [type_of(x)])
+    client.backend().compile(doubled(x), CompileOptions(), [type_of(x)])
     (name,) = [n for n in os.listdir(cache.directory) if n.endswith(".program")]
     key = name.removesuffix(".program")
     cache.store(key, cache_keys._MAKER, b"not a program")
     with pytest.warns(RuntimeWarning, match="XLA does not take it"):
-        executable = compile.compile_module(doubled(x), CompileOptions(), [type_of(x)])
-    np.testing.assert_array_equal(buffers.to_numpy(executable.run([put(x)])[0]), 2 * x)
+        executable = client.backend().compile(doubled(x), CompileOptions(), [type_of(x)])
+    np.testing.assert_array_equal(client.backend().to_numpy(executable.run([put(x)])[0]), 2 * x)
     first, second = twice(doubled(x, name="other"), [type_of(x)])
-    assert compile.compile_module(doubled(x), CompileOptions(), [type_of(x)]).compile_again
+    assert client.backend().compile(doubled(x), CompileOptions(), [type_of(x)]).compile_again
 
 
 # ---- what is not kept ----------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_who_asks_for_a_dump_gets_one(cache, tmp_path):
     x = np.arange(6, dtype=np.float32)
     options = CompileOptions(compiler_options={"xla_dump_to": str(tmp_path / "dump")})
     for _ in range(2):
-        assert compile.compile_module(doubled(x), options, [type_of(x)]).compile_again is None
+        assert client.backend().compile(doubled(x), options, [type_of(x)]).compile_again is None
     assert cache.info().entries == 0
 
 
@@ -195,7 +195,7 @@ def test_an_option_that_xla_lacks_is_still_an_error(cache):
     x = np.arange(6, dtype=np.float32)
     options = CompileOptions(compiler_options={"xla_no_such_option": True})
     with pytest.raises(weft.errors.WeftValueError, match="no such compiler option"):
-        compile.compile_module(doubled(x), options, [type_of(x)])
+        client.backend().compile(doubled(x), options, [type_of(x)])
     assert cache.info().entries == 0
 
 

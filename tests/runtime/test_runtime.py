@@ -15,7 +15,7 @@ import pytest
 from source_files import ROOT
 from stablehlo_programs import Type, doubling, module_of, program, put, type_of
 from weft.errors import DeletedArrayError, WeftError, WeftTypeError, WeftValueError
-from weft.runtime import buffers, client, compile, stablehlo
+from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.runtime.backends.pjrt import Distributed
 from weft.runtime.backends.xla_layouts import layout_mode
@@ -221,7 +221,7 @@ DTYPES += [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4]
 def test_values_go_in_and_come_out(dtype, shape):
     x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype)
     for copy in (True, False):
-        out = buffers.to_numpy(put(x, copy=copy))
+        out = client.backend().to_numpy(put(x, copy=copy))
         assert (out.shape, out.dtype) == (x.shape, x.dtype)
         np.testing.assert_array_equal(out, x)
         assert not out.flags.writeable
@@ -241,62 +241,62 @@ def test_changing_the_source_afterwards_changes_nothing(count, offset):
     x[:] = 1
     buffer = put(x)
     x[:] = 2
-    assert (buffers.to_numpy(buffer) == 1).all()
+    assert (client.backend().to_numpy(buffer) == 1).all()
 
 
 def test_memory_that_will_not_change_is_used_in_place():
     x = aligned(1000, 0)
-    assert buffers.unsafe_pointer(put(x, copy=False)) == x.ctypes.data
-    assert buffers.unsafe_pointer(put(x)) != x.ctypes.data
+    assert client.backend().unsafe_pointer(put(x, copy=False)) == x.ctypes.data
+    assert client.backend().unsafe_pointer(put(x)) != x.ctypes.data
 
 
 def test_every_order_in_memory_is_understood():
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     big = np.broadcast_to(np.float32(3), (3000, 3000))
     for view in (x.T, x[:, ::-1], x[..., 1::2], np.asfortranarray(x), big, big.T):
-        np.testing.assert_array_equal(buffers.to_numpy(put(view)), view)
+        np.testing.assert_array_equal(client.backend().to_numpy(put(view)), view)
     swapped = x.astype(">f4")
-    out = buffers.to_numpy(buffers.put(swapped, Type(x.shape, np.dtype("f4"))))
+    out = client.backend().to_numpy(client.backend().put(swapped, Type(x.shape, np.dtype("f4"))))
     np.testing.assert_array_equal(out, x)
 
 
 @pytest.mark.parametrize("wrong", [Type((3,), np.dtype("f8")), Type((4,), np.dtype("f4"))])
 def test_data_of_another_type_are_refused(wrong):
     with pytest.raises(WeftTypeError, match="announced"):
-        buffers.put(np.zeros(3, np.float32), wrong)
+        client.backend().put(np.zeros(3, np.float32), wrong)
 
 
 def test_state_of_a_buffer():
     x = np.arange(6, dtype=np.float32)
     buffer = put(x)
-    buffers.block_until_ready([buffer, buffer])
-    assert buffers.is_ready(buffer) and not buffers.is_deleted(buffer)
-    assert buffers.device_of(buffer) is client.devices()[0]
-    assert buffers.nbytes(buffer) == 24
-    assert buffers.layout(buffer) == DeviceLayout((0,))
-    buffers.copy_to_host_async(buffer)
-    np.testing.assert_array_equal(buffers.to_numpy(buffer), x)
+    client.backend().block_until_ready([buffer, buffer])
+    assert client.backend().is_ready(buffer) and not client.backend().is_deleted(buffer)
+    assert client.backend().device_of(buffer) is client.devices()[0]
+    assert client.backend().nbytes(buffer) == 24
+    assert client.backend().layout(buffer) == DeviceLayout((0,))
+    client.backend().copy_to_host_async(buffer)
+    np.testing.assert_array_equal(client.backend().to_numpy(buffer), x)
 
 
 def test_a_deleted_buffer_is_an_error_and_never_a_crash():
     buffer = put(np.arange(6, dtype=np.float32))
-    view = buffers.to_numpy(buffer)
-    buffers.delete(buffer)
-    buffers.delete(buffer)
-    assert buffers.is_deleted(buffer)
+    view = client.backend().to_numpy(buffer)
+    client.backend().delete(buffer)
+    client.backend().delete(buffer)
+    assert client.backend().is_deleted(buffer)
     kind = Type((6,), np.dtype("f4"))
     run = doubling(np.zeros(6, np.float32)).run
     for use in (
-        buffers.to_numpy,
-        buffers.is_ready,
-        buffers.shards,
-        buffers.nbytes,
-        buffers.layout,
-        buffers.unsafe_pointer,
-        buffers.to_dlpack,
-        buffers.copy_to_host_async,
-        lambda b: buffers.block_until_ready([b]),
-        lambda b: buffers.copy_to_device(b, kind, client.devices()[1]),
+        client.backend().to_numpy,
+        client.backend().is_ready,
+        client.backend().shards,
+        client.backend().nbytes,
+        client.backend().layout,
+        client.backend().unsafe_pointer,
+        client.backend().to_dlpack,
+        client.backend().copy_to_host_async,
+        lambda b: client.backend().block_until_ready([b]),
+        lambda b: client.backend().copy_to_device(b, kind, client.devices()[1]),
         lambda b: run([b]),
     ):
         with pytest.raises(DeletedArrayError, match="deleted"):
@@ -307,51 +307,55 @@ def test_a_deleted_buffer_is_an_error_and_never_a_crash():
 def test_copies_between_devices():
     x = np.arange(6, dtype=np.float32)
     here = put(x)
-    there = buffers.copy_to_device(here, type_of(x), client.devices()[3])
-    assert buffers.device_of(there) is client.devices()[3]
-    buffers.delete(here)
-    np.testing.assert_array_equal(buffers.to_numpy(there), x)
+    there = client.backend().copy_to_device(here, type_of(x), client.devices()[3])
+    assert client.backend().device_of(there) is client.devices()[3]
+    client.backend().delete(here)
+    np.testing.assert_array_equal(client.backend().to_numpy(there), x)
     elsewhere = put(x, device=client.devices()[5])
-    assert buffers.device_of(elsewhere) is client.devices()[5]
+    assert client.backend().device_of(elsewhere) is client.devices()[5]
 
 
 def test_placements_are_equal_objects_for_equal_arguments():
     devices = client.devices()
-    assert buffers.single(devices[0]) is buffers.single(devices[0])
+    assert client.backend().single(devices[0]) is client.backend().single(devices[0])
     order = np.arange(8).reshape(4, 2)
-    assert buffers.tiled(devices, order) is buffers.tiled(list(devices), order.copy())
-    assert buffers.tiled(devices, None) is not buffers.tiled(devices[:4], None)
+    assert client.backend().tiled(devices, order) is client.backend().tiled(
+        list(devices), order.copy()
+    )
+    assert client.backend().tiled(devices, None) is not client.backend().tiled(devices[:4], None)
 
 
 def test_arrays_over_several_devices():
     devices = client.devices()
     x = np.arange(32, dtype=np.float32).reshape(8, 4)
-    rows = buffers.tiled(devices, np.arange(8).reshape(4, 1, 2))
+    rows = client.backend().tiled(devices, np.arange(8).reshape(4, 1, 2))
     blocks = [x[2 * (i // 2) : 2 * (i // 2) + 2] for i in range(8)]
     for array in (
-        buffers.put_shards(blocks, type_of(x), rows, devices),
-        buffers.assemble(
+        client.backend().put_shards(blocks, type_of(x), rows, devices),
+        client.backend().assemble(
             [put(b, device=d) for b, d in zip(blocks, devices, strict=True)], type_of(x), rows
         ),
     ):
-        parts = buffers.shards(array)
-        assert [buffers.device_of(part) for part in parts] == devices
+        parts = client.backend().shards(array)
+        assert [client.backend().device_of(part) for part in parts] == devices
         for part, block in zip(parts, blocks, strict=True):
-            np.testing.assert_array_equal(buffers.to_numpy(part), block)
-        assert buffers.nbytes(array) == 2 * x.nbytes
-        buffers.delete(array)
-        assert buffers.is_deleted(array)
+            np.testing.assert_array_equal(client.backend().to_numpy(part), block)
+        assert client.backend().nbytes(array) == 2 * x.nbytes
+        client.backend().delete(array)
+        assert client.backend().is_deleted(array)
 
 
 def test_shards_are_checked_and_copied_like_whole_arrays():
     devices = client.devices()[:2]
-    everywhere = buffers.tiled(devices, None)
+    everywhere = client.backend().tiled(devices, None)
     x = np.ones(1000, np.float32)
-    array = buffers.put_shards([x, x], type_of(x), everywhere, devices)
+    array = client.backend().put_shards([x, x], type_of(x), everywhere, devices)
     x[:] = 2
-    assert all((buffers.to_numpy(part) == 1).all() for part in buffers.shards(array))
+    assert all(
+        (client.backend().to_numpy(part) == 1).all() for part in client.backend().shards(array)
+    )
     with pytest.raises(WeftTypeError, match="announced"):
-        buffers.put_shards([x, x.astype("f8")], type_of(x), everywhere, devices)
+        client.backend().put_shards([x, x.astype("f8")], type_of(x), everywhere, devices)
 
 
 # ---- DLPack --------------------------------------------------------------------------------------
@@ -364,7 +368,7 @@ class Exporter:
         self.buffer = buffer
 
     def __dlpack__(self, **_):
-        return buffers.to_dlpack(self.buffer)
+        return client.backend().to_dlpack(self.buffer)
 
     def __dlpack_device__(self):
         return 1, 0
@@ -374,13 +378,13 @@ def test_dlpack_shares_memory_both_ways():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     buffer = put(x)
     view = np.from_dlpack(Exporter(buffer))
-    assert view.ctypes.data == buffers.unsafe_pointer(buffer)
-    for source in (Exporter(buffer), buffers.to_dlpack(buffer)):
-        back = buffers.from_dlpack(source, Type)
-        np.testing.assert_array_equal(buffers.to_numpy(back), x)
-        assert buffers.unsafe_pointer(back) == buffers.unsafe_pointer(buffer)
+    assert view.ctypes.data == client.backend().unsafe_pointer(buffer)
+    for source in (Exporter(buffer), client.backend().to_dlpack(buffer)):
+        back = client.backend().from_dlpack(source, Type)
+        np.testing.assert_array_equal(client.backend().to_numpy(back), x)
+        assert client.backend().unsafe_pointer(back) == client.backend().unsafe_pointer(buffer)
         (doubled,) = doubling(x).run([back])
-        np.testing.assert_array_equal(buffers.to_numpy(doubled), 2 * x)
+        np.testing.assert_array_equal(client.backend().to_numpy(doubled), 2 * x)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i4", "u1", "f2", "f8", "c8"])
@@ -391,15 +395,15 @@ def test_numpy_arrays_come_in_through_dlpack(dtype):
     def factory(shape, dtype):
         return made.setdefault("type", Type(shape, dtype))
 
-    buffer = buffers.from_dlpack(x, factory)
-    np.testing.assert_array_equal(buffers.to_numpy(buffer), x)
+    buffer = client.backend().from_dlpack(x, factory)
+    np.testing.assert_array_equal(client.backend().to_numpy(buffer), x)
     assert made["type"] == type_of(x)
 
 
 def test_bfloat16_goes_through_dlpack():
     x = np.arange(4).astype(ml_dtypes.bfloat16)
-    back = buffers.from_dlpack(Exporter(put(x)), Type)
-    assert buffers.to_numpy(back).dtype == x.dtype
+    back = client.backend().from_dlpack(Exporter(put(x)), Type)
+    assert client.backend().to_numpy(back).dtype == x.dtype
 
 
 def test_deleting_a_shared_buffer_leaves_the_other_side_its_values():
@@ -408,14 +412,14 @@ def test_deleting_a_shared_buffer_leaves_the_other_side_its_values():
         """
         import numpy as np
         from tests.stablehlo_programs import Type, type_of
-        from weft.runtime import buffers
+        from weft.runtime import client
         x = np.arange(6, dtype=np.float32)
-        buffer = buffers.put(x, type_of(x))
-        capsule = buffers.to_dlpack(buffer)
-        other = buffers.from_dlpack(buffers.to_dlpack(buffer), Type)
-        buffers.delete(buffer)
-        late = buffers.from_dlpack(capsule, Type)
-        print(buffers.to_numpy(other).tolist(), buffers.to_numpy(late).sum())
+        buffer = client.backend().put(x, type_of(x))
+        capsule = client.backend().to_dlpack(buffer)
+        other = client.backend().from_dlpack(client.backend().to_dlpack(buffer), Type)
+        client.backend().delete(buffer)
+        late = client.backend().from_dlpack(capsule, Type)
+        print(client.backend().to_numpy(other).tolist(), client.backend().to_numpy(late).sum())
         """
     )
     assert out == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] 15.0"
@@ -423,7 +427,7 @@ def test_deleting_a_shared_buffer_leaves_the_other_side_its_values():
 
 def test_what_dlpack_cannot_share():
     with pytest.raises(WeftTypeError, match="cannot be shared"):
-        buffers.to_dlpack(put(np.zeros(3, ml_dtypes.int4)))
+        client.backend().to_dlpack(put(np.zeros(3, ml_dtypes.int4)))
 
     class Elsewhere(Exporter):
         def __dlpack_device__(self):
@@ -435,9 +439,9 @@ def test_what_dlpack_cannot_share():
 
     buffer = put(np.zeros(3, np.float32))
     with pytest.raises(WeftValueError, match="this kind of device"):
-        buffers.from_dlpack(Elsewhere(buffer), Type)
+        client.backend().from_dlpack(Elsewhere(buffer), Type)
     with pytest.raises(WeftValueError, match="does not have"):
-        buffers.from_dlpack(OnGpu(buffer), Type)
+        client.backend().from_dlpack(OnGpu(buffer), Type)
 
 
 # ---- compiling and running -----------------------------------------------------------------------
@@ -455,9 +459,9 @@ def test_running(fast):
     x = np.arange(6, dtype=np.float32)
     executable = doubling(x, fast_compile=fast)
     (out,) = executable.run([put(x)])
-    np.testing.assert_array_equal(buffers.to_numpy(out), 2 * x)
+    np.testing.assert_array_equal(client.backend().to_numpy(out), 2 * x)
     (out,) = executable.execute([out]).consume_with_handlers(executable.handlers)
-    np.testing.assert_array_equal(buffers.to_numpy(out), 4 * x)
+    np.testing.assert_array_equal(client.backend().to_numpy(out), 4 * x)
     assert executable.out_types == (type_of(x),)
 
 
@@ -466,15 +470,15 @@ def test_running_on_another_device():
     device = client.devices()[6]
     executable = doubling(x, device_ids=(6,))
     (out,) = executable.run([put(x, device=device)])
-    assert buffers.device_of(out) is device
-    np.testing.assert_array_equal(buffers.to_numpy(out), 2 * x)
+    assert client.backend().device_of(out) is device
+    np.testing.assert_array_equal(client.backend().to_numpy(out), 2 * x)
 
 
 def test_a_program_without_results_or_arguments():
     x = np.float32(3)
     assert program(lambda v: [], [x], []).run([put(x)]) == []
     (out,) = program(lambda: stablehlo.constant(x), [], [np.asarray(x)]).run([])
-    assert buffers.to_numpy(out) == 3
+    assert client.backend().to_numpy(out) == 3
 
 
 def test_compiler_options_reach_xla():
@@ -504,19 +508,19 @@ def test_donation_gives_the_memory_away():
     donor = {"tf.aliasing_output": integer(0, 32)}
     with module.function("main", [kind], [kind], public=True, arg_attributes=[donor]) as main:
         main.return_([stablehlo.add(*main.arguments, *main.arguments)])
-    executable = compile.compile_module(module.ir, CompileOptions(), [type_of(x)])
+    executable = client.backend().compile(module.ir, CompileOptions(), [type_of(x)])
     buffer = put(x)
-    pointer = buffers.unsafe_pointer(buffer)
+    pointer = client.backend().unsafe_pointer(buffer)
     (out,) = executable.run([buffer])
-    assert buffers.is_deleted(buffer) and buffers.unsafe_pointer(out) == pointer
+    assert client.backend().is_deleted(buffer) and client.backend().unsafe_pointer(out) == pointer
     with pytest.raises(DeletedArrayError, match="donated"):
         executable.run([buffer])
     # What others still look at is not given away.
     buffer = put(x)
-    view = buffers.to_numpy(buffer)
+    view = client.backend().to_numpy(buffer)
     (out,) = executable.run([buffer])
     np.testing.assert_array_equal(view, x)
-    np.testing.assert_array_equal(buffers.to_numpy(out), 2 * x)
+    np.testing.assert_array_equal(client.backend().to_numpy(out), 2 * x)
 
 
 def test_a_python_callback():
@@ -534,14 +538,14 @@ def test_a_python_callback():
         )
 
     executable = program(build, [x], [x], host_callbacks=(lambda v: (np.asarray(v) + 1,),))
-    np.testing.assert_array_equal(buffers.to_numpy(executable.run([put(x)])[0]), x + 1)
+    np.testing.assert_array_equal(client.backend().to_numpy(executable.run([put(x)])[0]), x + 1)
 
     def fail(v):
         raise KeyError("no such thing")
 
     with pytest.raises(WeftError, match="no such thing"):
         (out,) = program(build, [x], [x], host_callbacks=(fail,)).run([put(x)])
-        buffers.block_until_ready([out])
+        client.backend().block_until_ready([out])
 
 
 def test_analyses():
@@ -570,21 +574,21 @@ def test_layout_modes():
     columns = [{"mhlo.layout_mode": layout_mode((1, 0))}]
     with module.function("main", [kind], [kind], public=True, result_attributes=columns) as main:
         main.return_([stablehlo.add(*main.arguments, *main.arguments)])
-    executable = compile.compile_module(module.ir, CompileOptions(), [type_of(x)])
+    executable = client.backend().compile(module.ir, CompileOptions(), [type_of(x)])
     assert executable.output_layouts() == [DeviceLayout((1, 0))]
     (out,) = executable.run([put(x)])
-    assert buffers.layout(out) == DeviceLayout((1, 0))
-    np.testing.assert_array_equal(buffers.to_numpy(out), 2 * x)
+    assert client.backend().layout(out) == DeviceLayout((1, 0))
+    np.testing.assert_array_equal(client.backend().to_numpy(out), 2 * x)
 
 
 def test_a_serialized_program_runs_again():
     x = np.arange(6, dtype=np.float32)
     executable = doubling(x)
     data = executable.serialize()
-    again = compile.deserialize(data, CompileOptions(), [type_of(x)])
-    np.testing.assert_array_equal(buffers.to_numpy(again.run([put(x)])[0]), 2 * x)
+    again = client.backend().deserialize(data, CompileOptions(), [type_of(x)])
+    np.testing.assert_array_equal(client.backend().to_numpy(again.run([put(x)])[0]), 2 * x)
     with pytest.raises(WeftValueError, match="cannot be loaded"):
-        compile.deserialize(b"not a program", CompileOptions(), [type_of(x)])
+        client.backend().deserialize(b"not a program", CompileOptions(), [type_of(x)])
 
 
 def test_programs_on_several_devices():
@@ -606,23 +610,23 @@ def test_programs_on_several_devices():
         value = stablehlo.add(*main.arguments, *main.arguments)
         main.return_([value, value])
     rows, everywhere = (
-        buffers.tiled(devices, np.arange(8).reshape(8, 1)),
-        buffers.tiled(devices, None),
+        client.backend().tiled(devices, np.arange(8).reshape(8, 1)),
+        client.backend().tiled(devices, None),
     )
-    argument = buffers.put_shards(np.split(x, 8), type_of(x), rows, devices)
+    argument = client.backend().put_shards(np.split(x, 8), type_of(x), rows, devices)
     for options, chosen in (
         (CompileOptions(num_partitions=8), None),
         (CompileOptions(num_partitions=8, device_ids=tuple(range(8))), None),
         (CompileOptions(num_partitions=8), devices),
     ):
-        executable = compile.compile_module(
+        executable = client.backend().compile(
             module.ir, options, [type_of(x)] * 2, chosen, [rows, everywhere]
         )
         one, two = executable.run([argument])
-        blocks = [buffers.to_numpy(part) for part in buffers.shards(one)]
+        blocks = [client.backend().to_numpy(part) for part in client.backend().shards(one)]
         np.testing.assert_array_equal(np.concatenate(blocks), 2 * x)
-        for part in buffers.shards(two):
-            np.testing.assert_array_equal(buffers.to_numpy(part), 2 * x)
+        for part in client.backend().shards(two):
+            np.testing.assert_array_equal(client.backend().to_numpy(part), 2 * x)
         assert executable.output_assignments()[1] is None
         for assignment in (*executable.parameter_assignments(), executable.output_assignments()[0]):
             np.testing.assert_array_equal(assignment, np.arange(8).reshape(8, 1))
@@ -666,7 +670,7 @@ def test_one_thread_emits_while_another_compiles():
         stop.set()
         thread.join()
     assert not failures and len(emitted) > 5
-    assert np.isfinite(buffers.to_numpy(executable.run([put(x)])[0])).all()
+    assert np.isfinite(client.backend().to_numpy(executable.run([put(x)])[0])).all()
 
 
 def test_attributes_of_arguments_are_made_once():

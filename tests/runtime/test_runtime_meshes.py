@@ -8,7 +8,7 @@ from test_runtime import fresh
 
 from stablehlo_programs import Type, doubling, type_of
 from weft.errors import DeletedArrayError
-from weft.runtime import buffers, client, compile, stablehlo
+from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions
 
 pytestmark = pytest.mark.fast
@@ -33,7 +33,7 @@ def compiled_over_mesh(x, axes, ids, argument, *results):
     ) as main:
         main.return_([stablehlo.add(*main.arguments, *main.arguments)] * len(results))
     options = CompileOptions(num_partitions=8)
-    return compile.compile_module(module.ir, options, [type_of(x)] * len(results))
+    return client.backend().compile(module.ir, options, [type_of(x)] * len(results))
 
 
 @pytest.mark.parametrize("ids", [(), (0, 2, 4, 6, 1, 3, 5, 7), (7, 6, 5, 4, 3, 2, 1, 0)])
@@ -52,20 +52,20 @@ def test_a_program_says_where_its_arguments_and_results_lie(ids):
     np.testing.assert_array_equal(two[0, :, 0], grid.T.ravel())
     # The results are labelled with what XLA says: each part has the block that it should have.
     devices = client.devices()
-    placement = buffers.tiled(devices, argument)
+    placement = client.backend().tiled(devices, argument)
     rows = np.argsort(argument[:, 0].ravel()) // 2
     blocks = [x[2 * row : 2 * row + 2] for row in rows]
-    out = executable.run([buffers.put_shards(blocks, type_of(x), placement, devices)])[0]
+    out = executable.run([client.backend().put_shards(blocks, type_of(x), placement, devices)])[0]
     for i, j in np.ndindex(2, 4):
-        part = buffers.shards(out)[one[i, j, 0]]
+        part = client.backend().shards(out)[one[i, j, 0]]
         block = 2 * x[4 * i : 4 * i + 4, 2 * j : 2 * j + 2]
-        np.testing.assert_array_equal(buffers.to_numpy(part), block)
+        np.testing.assert_array_equal(client.backend().to_numpy(part), block)
 
 
 def test_a_serialized_program_says_it_too():
     x = np.arange(8, dtype=np.float32)
     executable = compiled_over_mesh(x, [("i", 8)], (), (("i",),), (("i",),))
-    again = compile.deserialize(
+    again = client.backend().deserialize(
         executable.serialize(), CompileOptions(num_partitions=8), [type_of(x)]
     )
     assert [a.shape for a in again.output_assignments()] == [(8, 1)]
@@ -76,16 +76,20 @@ def test_a_serialized_program_says_it_too():
 def test_a_buffer_under_another_label_shares_its_memory():
     devices = client.devices()
     x = np.arange(16, dtype=np.float32)
-    rows = buffers.tiled(devices, np.arange(8).reshape(8, 1))
-    array = buffers.put_shards(np.split(x, 8), type_of(x), rows, devices)
+    rows = client.backend().tiled(devices, np.arange(8).reshape(8, 1))
+    array = client.backend().put_shards(np.split(x, 8), type_of(x), rows, devices)
     square = Type((8, 2), x.dtype)
-    again = buffers.relabel(array, square, buffers.tiled(devices, np.arange(8).reshape(8, 1, 1)))
-    for one, two in zip(buffers.shards(array), buffers.shards(again), strict=True):
-        assert buffers.unsafe_pointer(one) == buffers.unsafe_pointer(two)
-    buffers.delete(array)
-    assert buffers.is_deleted(again)
+    again = client.backend().relabel(
+        array, square, client.backend().tiled(devices, np.arange(8).reshape(8, 1, 1))
+    )
+    for one, two in zip(
+        client.backend().shards(array), client.backend().shards(again), strict=True
+    ):
+        assert client.backend().unsafe_pointer(one) == client.backend().unsafe_pointer(two)
+    client.backend().delete(array)
+    assert client.backend().is_deleted(again)
     with pytest.raises(DeletedArrayError):
-        buffers.relabel(array, square, rows)
+        client.backend().relabel(array, square, rows)
 
 
 def test_parts_are_taken_without_the_jax_package():
@@ -98,12 +102,13 @@ def test_parts_are_taken_without_the_jax_package():
         sys.meta_path.insert(0, Finder())
         import numpy as np, ml_dtypes
         from weft.core.types import ArrayType
-        from weft.runtime import buffers, client
+        from weft.runtime import client
         x = np.arange(8).astype(ml_dtypes.bfloat16)
         devices = client.devices()
-        rows = buffers.tiled(devices, np.arange(8).reshape(8, 1))
-        array = buffers.put_shards(np.split(x, 8), ArrayType(x.shape, x.dtype), rows, devices)
-        print([float(buffers.to_numpy(part)[0]) for part in buffers.shards(array)], looked)
+        backend = client.backend()
+        rows = backend.tiled(devices, np.arange(8).reshape(8, 1))
+        array = backend.put_shards(np.split(x, 8), ArrayType(x.shape, x.dtype), rows, devices)
+        print([float(backend.to_numpy(part)[0]) for part in backend.shards(array)], looked)
     """
     out, _ = fresh(code, WEFT_NUM_CPU_DEVICES="8")
     assert out == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0] []"

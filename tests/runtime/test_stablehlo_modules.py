@@ -14,7 +14,8 @@ from stablehlo_programs import (
     type_of,
 )
 from weft.errors import WeftError, WeftTypeError
-from weft.runtime import buffers, compile, stablehlo
+from weft.runtime import client, stablehlo
+from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.stablehlo import (
     Module,
     hlo,
@@ -42,9 +43,9 @@ def test_functions_call_each_other_under_unique_names():
         for name in names:
             (value,) = stablehlo.call(name, [value], [kind])
         main.return_([value])
-    executable = compile.compile_module(module.ir, compile.CompileOptions(), [type_of(x)])
-    (out,) = executable.run([buffers.put(x, type_of(x))])
-    np.testing.assert_allclose(buffers.to_numpy(out), -np.sin(x), rtol=1e-6)
+    executable = client.backend().compile(module.ir, CompileOptions(), [type_of(x)])
+    (out,) = executable.run([client.backend().put(x, type_of(x))])
+    np.testing.assert_allclose(client.backend().to_numpy(out), -np.sin(x), rtol=1e-6)
 
 
 def test_a_function_may_be_written_while_another_is_open():
@@ -137,7 +138,7 @@ def test_locations_reach_the_compiled_program():
             return stablehlo.sine(v)
 
     module = module_of(build, [x], [x])
-    text = compile.compile_module(module.ir, compile.CompileOptions(), [type_of(x)]).as_text()
+    text = client.backend().compile(module.ir, CompileOptions(), [type_of(x)]).as_text()
     assert 'op_name="jit(f)/mine"' in text and '"user.py"' in text and "line=12" in text
     assert stablehlo.location("a.py", 1, "f") is stablehlo.location("a.py", 1, "f")
 
@@ -194,7 +195,7 @@ def test_an_invalid_module_names_the_operation_and_its_line():
     module = module_of(build, [x], [np.zeros(4, np.float32)])
     for attempt in (
         module.verify,
-        lambda: compile.compile_module(module.ir, compile.CompileOptions(), [type_of(x)]),
+        lambda: client.backend().compile(module.ir, CompileOptions(), [type_of(x)]),
     ):
         with pytest.raises(WeftError, match="stablehlo.add") as caught:
             attempt()

@@ -17,7 +17,8 @@ from stablehlo_programs import (
     tolerance,
     type_of,
 )
-from weft.runtime import buffers, client, compile, stablehlo
+from weft.runtime import client, stablehlo
+from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.stablehlo import (
     Module,
     ScatterDimensions,
@@ -263,15 +264,15 @@ def run_on_mesh(body, blocks, out_block):
     devices = client.devices()[:8]
 
     def placed(rank):
-        return buffers.tiled(devices, np.arange(8).reshape(8, *[1] * rank))
+        return client.backend().tiled(devices, np.arange(8).reshape(8, *[1] * rank))
 
-    options = compile.CompileOptions(num_partitions=8)
-    executable = compile.compile_module(
+    options = CompileOptions(num_partitions=8)
+    executable = client.backend().compile(
         module.ir, options, [out], out_placements=[placed(len(out.shape))]
     )
-    argument = buffers.put_shards(list(blocks), whole, placed(len(whole.shape)), devices)
+    argument = client.backend().put_shards(list(blocks), whole, placed(len(whole.shape)), devices)
     (result,) = executable.run([argument])
-    return np.stack([buffers.to_numpy(part) for part in buffers.shards(result)])
+    return np.stack([client.backend().to_numpy(part) for part in client.backend().shards(result)])
 
 
 BLOCKS = np.arange(8 * 4 * 3, dtype=np.float32).reshape(8, 4, 3)

@@ -25,7 +25,8 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.function_keys import function_key
-from weft.runtime import buffers, client, compile, stablehlo
+from weft.runtime import client, stablehlo
+from weft.runtime.backends.backend import CompileOptions
 from weft.runtime.backends.fake import FakeBackend, FakeDevice
 from weft.sharding import (
     AbstractMesh,
@@ -502,10 +503,13 @@ def test_any_text_is_the_name_of_an_axis_in_a_program(name):
         )  # fmt: skip
         main.return_(results)
     assignment = NamedSharding(mesh, P(name)).assignment(1)
-    place = buffers.tiled(mesh.device_list, assignment)
-    options = compile.CompileOptions(num_partitions=4)
-    executable = compile.compile_module(module.ir, options, [type_of(x)], None, [place])
+    place = client.backend().tiled(mesh.device_list, assignment)
+    options = CompileOptions(num_partitions=4)
+    executable = client.backend().compile(module.ir, options, [type_of(x)], None, [place])
     blocks = [x[:4].copy(), x[:4].copy(), x[4:].copy(), x[4:].copy()]
-    argument = buffers.put_shards(blocks, type_of(x), place, mesh.device_list)
-    parts = [buffers.to_numpy(part) for part in buffers.shards(executable.run([argument])[0])]
+    argument = client.backend().put_shards(blocks, type_of(x), place, mesh.device_list)
+    parts = [
+        client.backend().to_numpy(part)
+        for part in client.backend().shards(executable.run([argument])[0])
+    ]
     np.testing.assert_array_equal(parts, [[0, 2, 4, 6]] * 2 + [[8, 10, 12, 14]] * 2)

@@ -15,7 +15,7 @@ from weft.arrays.array import Array
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, type_of, user_value
-from weft.dispatch.jit_shardings import PlacedJitted
+from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
 from weft.errors import (
     Fix,
@@ -27,7 +27,7 @@ from weft.errors import (
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
-from weft.runtime import buffers
+from weft.runtime import client
 
 __all__ = [
     "block_until_ready",
@@ -251,9 +251,7 @@ def jit(
         max_traces,
         relayout,
     )
-    if in_shardings is None and out_shardings is None:
-        return Jitted(fun, options)
-    return PlacedJitted(fun, options, in_shardings, out_shardings)
+    return Jitted(fun, options, JitShardings.checked(in_shardings, out_shardings))
 
 
 # These two also take ShapeDtypeStructs in place of arrays, so the parameters of `fun` do not say
@@ -393,7 +391,7 @@ def block_until_ready(x: T) -> T:
     """
     arrays = [leaf._live() for leaf in tree.leaves(x) if type(leaf) is Array]
     if arrays:
-        buffers.block_until_ready(arrays)
+        client.backend().block_until_ready(arrays)
     return x
 
 

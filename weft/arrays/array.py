@@ -26,7 +26,7 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, Typed, register_type_of, type_of
 from weft.errors import DeletedArrayError, Fix, WeftIndexError, WeftTypeError, WeftValueError
-from weft.runtime import buffers, client
+from weft.runtime import client
 from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
 from weft.sharding.layout import unless_row_major
 
@@ -129,7 +129,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     def _place(self) -> Any:
         """The device, or the sharding over several, that holds the array."""
         place = self._committed_place()
-        return buffers.device_of(self._live()) if place is None else place
+        return client.backend().device_of(self._live()) if place is None else place
 
     def _layout(self) -> Layout | None:
         """The layout; None for the row-major one."""
@@ -225,7 +225,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
                 fix=Fix("index", "use index 0", {"index": 0}),
             )
         device = parts.devices[index]
-        buffer = buffers.shards(self._live())[index]
+        buffer = client.backend().shards(self._live())[index]
         return Array(
             buffer, parts.block_type, signature_of(parts.block_type, device, self._layout())
         )
@@ -234,7 +234,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def _live(self) -> Any:
         """The buffer. Raises DeletedArrayError where it is gone."""
-        if buffers.is_deleted(self._buffer):
+        if client.backend().is_deleted(self._buffer):
             raise deleted(self)
         return self._buffer
 
@@ -260,11 +260,11 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         place = self._committed_place()
         if isinstance(place, Sharding):
             return gathered(buffer, parts_of(place, self.type))
-        return buffers.to_numpy(buffer)
+        return client.backend().to_numpy(buffer)
 
     def _single(self, operation: str) -> Any:
         """The buffer on the only device. Raises WeftValueError where there are several."""
-        (first, *others) = buffers.shards(self._live())
+        (first, *others) = client.backend().shards(self._live())
         if others or self.num_devices > 1:
             raise WeftValueError(
                 f"{operation}: the array lies on {self.num_devices} devices",
@@ -313,10 +313,10 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
                 "move it first, x.to_device(device)"
             )
         shared = self.copy() if copy else self
-        return buffers.to_dlpack(shared._single("dlpack"), stream)
+        return client.backend().to_dlpack(shared._single("dlpack"), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device = buffers.device_of(self._single("dlpack"))
+        device = client.backend().device_of(self._single("dlpack"))
         return (1, 0) if device.platform == "cpu" else (2, int(device.id))
 
     def item(self, *index: int) -> Any:
@@ -428,30 +428,30 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     def block_until_ready(self) -> Array:
         """Waits until the values are computed; answers with the array."""
-        buffers.block_until_ready([self._live()])
+        client.backend().block_until_ready([self._live()])
         return self
 
     def is_ready(self) -> bool:
         """Whether the values are computed."""
-        return buffers.is_ready(self._live())
+        return client.backend().is_ready(self._live())
 
     def copy_to_host_async(self) -> None:
         """Starts the transfer to the host, for a later conversion to NumPy."""
-        shards = buffers.shards(self._live())
+        shards = client.backend().shards(self._live())
         for number in parts_of(self._place(), self.type).holders:
-            buffers.copy_to_host_async(shards[number])
+            client.backend().copy_to_host_async(shards[number])
 
     def delete(self) -> None:
         """Frees the buffer at once; using the array afterwards is an error."""
-        buffers.delete(self._buffer)
+        client.backend().delete(self._buffer)
 
     def is_deleted(self) -> bool:
         """Whether the buffer is gone: deleted, or donated to a jitted function."""
-        return buffers.is_deleted(self._buffer)
+        return client.backend().is_deleted(self._buffer)
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element. Raises WeftValueError for several devices."""
-        return buffers.unsafe_pointer(self._single("unsafe_buffer_pointer"))
+        return client.backend().unsafe_pointer(self._single("unsafe_buffer_pointer"))
 
     def __copy__(self) -> Array:
         return self
@@ -516,11 +516,10 @@ def put(
     where the sharding cannot split the array.
     """
     if place is None:
-        backend_device = client.backend().default_device
-        return Array(buffers.put(value, type, backend_device, copy=copy), type, type)
+        return Array(client.backend().put(value, type, copy=copy), type, type)
     if isinstance(place, Sharding):
         return Array(put_blocks(value, type, place, copy), type, (type, place))
-    return Array(buffers.put(value, type, place, copy=copy), type, (type, place))
+    return Array(client.backend().put(value, type, place, copy=copy), type, (type, place))
 
 
 def as_stored(
@@ -586,7 +585,7 @@ on_clear(_gone.clear)
 def _deleted_buffer() -> Any:
     if not _gone:
         _gone.append(put(np.zeros((), np.bool_), ArrayType((), np.bool_))._buffer)
-        buffers.delete(_gone[0])
+        client.backend().delete(_gone[0])
     return _gone[0]
 
 
@@ -634,7 +633,7 @@ def as_array(value: Any) -> Array:
         return array_of(value, type_of(value))
     key = (type(value), value if value else str(value), config.settings())
     found = _plain_numbers.get(key)
-    if found is None or buffers.is_deleted(found._buffer):
+    if found is None or client.backend().is_deleted(found._buffer):
         if len(_plain_numbers) > 512:
             _plain_numbers.clear()
         found = scalar_array(value, type_of(value))

@@ -14,7 +14,8 @@ import numpy as np
 
 from weft.base.program_caches import on_clear
 from weft.core.types import ArrayType
-from weft.runtime import buffers, compile, stablehlo, xla_layouts
+from weft.runtime import client, stablehlo, xla_layouts
+from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.sharding import Layout
 
 __all__ = ["copied", "layout_mode", "reordered", "stored_layout", "stored_type"]
@@ -44,7 +45,7 @@ def layout_mode(layout: Any, type: ArrayType) -> Any:
     if layout is None or layout is Layout.AUTO:
         return xla_layouts.layout_mode("default" if layout is None else "auto")
     how = stored_layout(layout, type)
-    return xla_layouts.layout_mode(compile.DeviceLayout(how.major_to_minor, how.tiling))
+    return xla_layouts.layout_mode(DeviceLayout(how.major_to_minor, how.tiling))
 
 
 def reordered(
@@ -61,12 +62,13 @@ def copied(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -
     """A copy on a device of a single-device buffer of an array of this type, in the same order."""
     stored = stored_type(type)
     if layout is None:
-        return buffers.copy_to_device(block, stored, device)
+        return client.backend().copy_to_device(block, stored, device)
     # jaxlib's own copy (0.10 to 0.12) brings the elements into row-major order and says that they
     # are in the order of the source: whatever reads the copy afterwards gets other values.
-    if buffers.device_of(block) == device:
+    if client.backend().device_of(block) == device:
         return _reordering(type, device, layout, layout).run([block])[0]
-    made = buffers.put(buffers.to_numpy(block), stored, device)
+    backend = client.backend()
+    made = backend.put(backend.to_numpy(block), stored, device)
     return reordered(made, type, device, None, layout)
 
 
@@ -86,7 +88,7 @@ def _reordering(type: ArrayType, device: Any, old: Layout | None, new: Layout | 
     )
     with function:
         function.return_(list(function.arguments))
-    return compile.compile_module(module.ir, compile.CompileOptions(), [stored], [device])
+    return client.backend().compile(module.ir, CompileOptions(), [stored], [device])
 
 
 on_clear(_reordering.cache_clear)

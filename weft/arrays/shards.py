@@ -17,7 +17,7 @@ import numpy as np
 from weft.arrays.relayout import copied, reordered, stored_type
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
-from weft.runtime import buffers, client
+from weft.runtime import client
 from weft.sharding import Layout, Sharding
 from weft.sharding.sharding import block_slices
 
@@ -78,7 +78,7 @@ class Parts:
             count = math.prod(place.block_counts(type.ndim))
         else:
             slices, listed, count = [(slice(None),) * type.ndim], (place,), 1
-            self.placement = buffers.single(place)
+            self.placement = client.backend().single(place)
             self.block_type = type
         here = client.process_index()
         numbers: dict[tuple[int, ...], int] = {}
@@ -107,7 +107,7 @@ def _placement(sharding: Sharding, type: ArrayType) -> Any:
         # The dimensions that random keys are stored with are not split.
         rows = (1,) * (stored_type(type).ndim - type.ndim)
         assignment = assignment.reshape(*assignment.shape[:-1], *rows, assignment.shape[-1])
-    return buffers.tiled(sharding.device_list, assignment)
+    return client.backend().tiled(sharding.device_list, assignment)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -142,7 +142,9 @@ def _block(values: Values, index: Index) -> Values:
 def put_parts(blocks: Sequence[Values], parts: Parts, copy: bool) -> Buffer:
     """A buffer from its different blocks."""
     spread = [blocks[number] for number in parts.block_of]
-    return buffers.put_shards(spread, parts.stored, parts.placement, parts.devices, copy=copy)
+    return client.backend().put_shards(
+        spread, parts.stored, parts.placement, parts.devices, copy=copy
+    )
 
 
 def gathered(buffer: Buffer, parts: Parts) -> Values:
@@ -152,27 +154,29 @@ def gathered(buffer: Buffer, parts: Parts) -> Values:
     """
     if not parts.complete:
         raise _elsewhere(parts)
+    backend = client.backend()
     if parts.replicated:
-        return buffers.to_numpy(buffers.replica(buffer))
-    shards = buffers.shards(buffer)
+        return backend.to_numpy(backend.replica(buffer))
+    shards = backend.shards(buffer)
     fetch([shards[number] for number in parts.holders])
-    found = buffers.host_memory(parts.stored.shape, parts.stored.dtype)
+    found = backend.host_memory(parts.stored.shape, parts.stored.dtype)
     for index, number in zip(parts.indices, parts.holders, strict=True):
-        found[index] = buffers.to_numpy(shards[number])
+        found[index] = backend.to_numpy(shards[number])
     found.flags.writeable = False
     return found
 
 
 def fetch(shards: Sequence[Buffer]) -> None:
     """Starts bringing buffers to the host, all at once; the CPU's are there already."""
+    backend = client.backend()
     for shard in shards:
-        if buffers.device_of(shard).platform != "cpu":
-            buffers.copy_to_host_async(shard)
+        if backend.device_of(shard).platform != "cpu":
+            backend.copy_to_host_async(shard)
 
 
 def join(shards: Sequence[Buffer], parts: Parts) -> Buffer:
     """One buffer from those of the devices of this process, in the order of `parts.devices`."""
-    return buffers.assemble(shards, parts.stored, parts.placement)
+    return client.backend().assemble(shards, parts.stored, parts.placement)
 
 
 def _elsewhere(parts: Parts) -> WeftValueError:
@@ -263,9 +267,9 @@ def moved(
     """
     old, new = parts_of(source, type), parts_of(target, type)
     steps = _route(source, target, type)
-    shards = buffers.shards(buffer)
+    shards = client.backend().shards(buffer)
     if not copy and old.devices == new.devices and _stays(steps):
-        return buffers.relabel(buffer, new.stored, new.placement)
+        return client.backend().relabel(buffer, new.stored, new.placement)
     blocks = _host_blocks(shards, steps, new)
     cut = any(kind == CUT for kind, _ in steps)
     if len(blocks) == len(new.indices) and isinstance(target, Sharding):
@@ -280,7 +284,7 @@ def moved(
             found.append(copied(shards[where], new.block_type, device, layout))
         else:
             # What comes from the host is row-major.
-            made = buffers.put(blocks[number], block_type, device, copy=cut)
+            made = client.backend().put(blocks[number], block_type, device, copy=cut)
             found.append(reordered(made, new.block_type, device, None, layout))
     return join(found, new)
 
@@ -289,7 +293,7 @@ def relaid(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | None)
     """A buffer with the elements of each part in another order."""
     if old is new:
         return buffer
-    shards = buffers.shards(buffer)
+    shards = client.backend().shards(buffer)
     found = [
         reordered(shard, parts.block_type, device, old, new)
         for shard, device in zip(shards, parts.devices, strict=True)
@@ -318,7 +322,7 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
         return {}
     used = sorted({holder for _, rows in wanted.values() for _, holder, _ in rows})
     fetch([shards[holder] for holder in used])
-    values = {holder: buffers.to_numpy(shards[holder]) for holder in used}
+    values = {holder: client.backend().to_numpy(shards[holder]) for holder in used}
     stored = stored_type(new.block_type)
     found: dict[int, Values] = {}
     for number, (kind, rows) in wanted.items():
@@ -326,7 +330,7 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
             ((_, holder, index),) = rows
             found[number] = _block(values[holder], index)
             continue
-        joined = buffers.host_memory(stored.shape, stored.dtype)
+        joined = client.backend().host_memory(stored.shape, stored.dtype)
         for to, holder, index in rows:
             joined[to] = _block(values[holder], index)
         found[number] = joined

@@ -15,9 +15,9 @@ import pathlib
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["clear_caches", "holds_programs", "on_clear", "program_loaded"]
+__all__ = ["BoundedCache", "clear_caches", "holds_programs", "on_clear", "program_loaded"]
 
 
 class _CacheOwner(Protocol):
@@ -74,6 +74,29 @@ def on_clear(forget: F) -> F:
     """
     _functions.append(forget)
     return forget
+
+
+class BoundedCache(dict[Any, Any]):
+    """A dictionary that `clear_caches` empties, and that starts anew when it is full.
+
+    Code that loops over many shapes or numbers shall not fill the memory. To drop the least
+    recently used alone would be finer, but then every look-up would have to note that it happened.
+    """
+
+    __slots__ = ("__weakref__", "most")
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(self, most: int = 4096) -> None:
+        super().__init__()
+        self.most = most
+        holds_programs(self)
+
+    forget_programs = dict.clear
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= self.most:
+            self.clear()
+        super().__setitem__(key, value)
 
 
 def clear_caches() -> None:

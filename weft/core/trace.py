@@ -115,7 +115,8 @@ _bottom: Trace
 def set_bottom(trace: Trace) -> None:
     """Sets the trace that evaluates, which is current where no transformation is active.
 
-    The module that defines it calls this once: evaluating needs XLA, of which `core` knows nothing.
+    Done at import: by the module of that trace, and again by the one that looks at its results.
+    Evaluating needs XLA, of which `core` knows nothing.
     """
     global _bottom
     _bottom = trace

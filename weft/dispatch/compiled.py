@@ -21,26 +21,26 @@ from weft.dispatch.call_checks import (
     warn_of_copies,
 )
 from weft.dispatch.donation import Donation
-from weft.dispatch.executable_calls import AnyEntry, Entry, PlacedEntry, bare_entry
-from weft.dispatch.jit_shardings import PlacedJitted, leaving, taking
-from weft.dispatch.jitted import _hashable
-from weft.dispatch.specialization import Plan
+from weft.dispatch.executable_calls import CompiledCall, placed_call
+from weft.dispatch.jit_shardings import leaving, taking
+from weft.dispatch.specialization import Specialization
 from weft.dispatch.staged_call import Stage, StagedCall
+from weft.dispatch.static_arguments import hashable_static
 from weft.errors import DeletedArrayError, Fix, WeftTypeError, api_boundary, trim
 from weft.lowering.executables import LoweredProgram
 from weft.runtime import client, pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
-__all__ = ["Compiled", "plan_of"]
+__all__ = ["Compiled", "specialization_of"]
 
 _MOST_SIGNATURES = 64
 
 
-def plan_of(call: StagedCall) -> Plan:
+def specialization_of(call: StagedCall) -> Specialization:
     """What a staged call is compiled of. Raises WeftTypeError where it cannot stand alone."""
     if any(isinstance(x, Tracer) for x in call.traced.consts):
         raise closes_over_traced(call, call.traced.consts)
-    return Plan(call.function, call.traced, call.in_tree, call.arguments)
+    return Specialization(call.function, call.traced, call.in_tree, call.arguments)
 
 
 def closes_over_traced(call: StagedCall, consts: Sequence[Any]) -> WeftTypeError:
@@ -81,23 +81,28 @@ class Compiled(Stage):
     """
 
     def __init__(
-        self, call: StagedCall, plan: Plan, lowered: LoweredProgram, options: Any = ()
+        self,
+        call: StagedCall,
+        specialization: Specialization,
+        lowered: LoweredProgram,
+        options: Any = (),
     ) -> None:
         self._call = call
         # For calls, in one place.
         self._tree = call.user_tree
         self._static = call.static
         self._flatten = pytree.flatten
-        self._ready: dict[Any, AnyEntry] = {}
+        self._ready: dict[Any, CompiledCall] = {}
         # The signatures of the last call, and what runs it: comparing costs less than looking up.
         # One tuple, which other threads see as a whole.
         self._last: tuple[list[Any] | None, Any] = (None, None)
-        self._plan = plan
-        ready = plan.compile(options, lowered, settled=type(plan.place) is tuple)
-        self._program, self._entry, self._donation = ready.program, ready.entry, ready.donation
+        self._specialization = specialization
+        self._several = type(specialization.place) is tuple
+        ready = specialization.compile(options, lowered, settled=self._several)
+        self._program, self._inner, self._donation = ready.program, ready.call, ready.donation
         # By leaf: where the program takes the arguments, and in which layouts.
-        self._places = [self._place_of(number) for number in plan.inputs]
-        self._layouts = [self._layout_of(number) for number in plan.inputs]
+        self._places = [self._place_of(number) for number in specialization.inputs]
+        self._layouts = [self._layout_of(number) for number in specialization.inputs]
         self._after = self._leaving()
 
     # ---- calling --------------------------------------------------------------------------------
@@ -112,10 +117,10 @@ class Compiled(Stage):
                 last, run = self._last
                 if signatures == last:
                     return run(leaves)
-                entry = self._ready.get(tuple(signatures))
-                if entry is not None:
-                    self._last = signatures, runner(entry, leaves)
-                    return entry.run(leaves)
+                found = self._ready.get(tuple(signatures))
+                if found is not None:
+                    self._last = signatures, found.run
+                    return found.run(leaves)
             return self._first_call(args, kwargs)
         except Exception as error:
             if isinstance(error, DeletedArrayError):
@@ -126,9 +131,9 @@ class Compiled(Stage):
     call = __call__
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls with arguments like which there were none before."""
+        """The slow path for a new argument signature."""
         leaves = self._check(args, kwargs)
-        donated = bare_entry(self._entry).donated
+        donated = () if self._inner.donated is None else self._inner.donated.taken
         before = []
         for i, (x, place, layout) in enumerate(
             zip(leaves, self._places, self._layouts, strict=True)
@@ -136,14 +141,12 @@ class Compiled(Stage):
             array = as_array(user_value(x))
             given = i in donated
             before.append(None if place is ANYWHERE else taking(array, place, layout, given))
-        entry: AnyEntry = self._entry
-        if any(before) or self._after:
-            entry = PlacedEntry(entry, before, self._after)
+        found = placed_call(self._inner, before, self._after)
         if len(self._ready) >= _MOST_SIGNATURES:
             self._ready.clear()
         signatures = [x.signature if type(x) is Array else _kind(x) for x in leaves]
-        self._ready[tuple(signatures)] = entry
-        return entry.run(leaves)
+        self._ready[tuple(signatures)] = found
+        return found.run(leaves)
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The leaves of the arguments. Raises what the class says for those that do not fit."""
@@ -192,7 +195,7 @@ class Compiled(Stage):
 
     def _compare(self, got: Any, wanted: Any, place: int | str, which: str) -> None:
         name = self._call.name
-        if _hashable(got, place, name) != wanted:
+        if hashable_static(got, place, name) != wanted:
             raise static_mismatch(name, which, got, wanted.value)
 
     # ---- what goes in and out -------------------------------------------------------------------
@@ -202,24 +205,25 @@ class Compiled(Stage):
         ANYWHERE for an argument that is not passed."""
         if number is None:
             return ANYWHERE
-        several = type(self._plan.place) is tuple
-        return self._program.in_shardings[number] if several else self._plan.place
+        if self._several:
+            return self._program.in_shardings[number]
+        return self._specialization.place
 
     def _layout_of(self, number: int | None) -> Any:
         if number is None:
             return None
         layouts = self._program.in_layouts
         found = layouts[number] if layouts else None
-        return found or Layout(range(self._plan.jaxpr.in_types[number].ndim))
+        return found or Layout(range(self._specialization.jaxpr.in_types[number].ndim))
 
     def _leaving(self) -> list[Any]:
         """What takes results to the devices that `out_shardings` says."""
-        function = self._call.function
-        if not isinstance(function, PlacedJitted):
-            return []
-        formats = function._result_formats(self._call.traced.out_tree)
-        after = [leaving(place) for place, _ in formats]
-        return after if any(after) else []
+        return [leaving(place) for place, _ in self._result_formats()]
+
+    def _result_formats(self) -> Any:
+        """Where `out_shardings` says that results are left, and in which layouts."""
+        call = self._call
+        return call.function._shardings.result_formats(call.name, call.traced.out_tree)
 
     @property
     def input_shardings(self) -> Any:
@@ -240,14 +244,11 @@ class Compiled(Stage):
         return self._call.traced.out_tree.unflatten(self._result_shardings())
 
     def _result_shardings(self) -> list[Sharding]:
-        places = list(self._program.out_places)
-        function = self._call.function
-        if self._after and isinstance(function, PlacedJitted):
-            formats = function._result_formats(self._call.traced.out_tree)
-            places = [
-                given if given is not None and not isinstance(given, Sharding) else place
-                for place, (given, _) in zip(places, formats, strict=True)
-            ]
+        formats = self._result_formats()
+        places = [
+            given if given is not None and not isinstance(given, Sharding) else place
+            for place, (given, _) in zip(self._program.out_places, formats, strict=True)
+        ]
         return [as_user_sharding(place) for place in places]
 
     @property
@@ -314,13 +315,6 @@ class Compiled(Stage):
         """The runtime's own object for the program: of jaxlib, which may change with its
         releases."""
         return self._program.executable.native
-
-
-def runner(entry: AnyEntry, leaves: Sequence[Any]) -> Any:
-    """What runs an entry on leaves of the classes that these have."""
-    if type(entry) is Entry and all(type(x) is Array for x in leaves):
-        return entry.run_on_arrays()
-    return entry.run
 
 
 def _kind(value: Any) -> Any:

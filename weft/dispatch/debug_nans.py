@@ -21,14 +21,14 @@ from weft.core import rules
 from weft.core.effects import IO, ORDERED_IO
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, effects_of, last_uses
 from weft.core.primitive import Primitive
-from weft.core.trace import bottom_trace, using_trace
+from weft.core.trace import bottom_trace, set_bottom, using_trace
 from weft.core.types import user_value
 from weft.dispatch.nonfinite import Watch, nonfinite_error, watch_of
 from weft.errors import NonFiniteError
-from weft.lowering.eval_trace import EvalTrace, set_look
+from weft.lowering.eval_trace import EvalTrace
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["look_at_call", "look_at_primitive"]
+__all__ = ["LookingTrace", "look_at_call"]
 
 # Knows the loops, so it is loaded where keys are to be followed.
 key_reuse: Any = LazyModule("weft.dispatch.key_reuse")
@@ -38,6 +38,19 @@ Within = tuple[str, ...]
 
 
 # ---- what is evaluated -------------------------------------------------------------------------
+
+
+class LookingTrace(EvalTrace):
+    """The trace at the bottom of a whole weft: it looks at results while a setting asks for it."""
+
+    __slots__ = ()
+
+    def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Evaluates an application, and raises NonFiniteError where its result is not as asked."""
+        return look_at_primitive(self, primitive, args, params)
+
+
+set_bottom(LookingTrace(None, "eval"))
 
 
 def look_at_primitive(
@@ -69,9 +82,6 @@ def look_at_primitive(
         with using_trace(trace), _not_looking():
             search.inside(primitive, args, params, outs, ())
     return outs
-
-
-set_look(look_at_primitive)
 
 
 def look_at_call(

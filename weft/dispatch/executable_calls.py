@@ -1,7 +1,11 @@
-"""Compiled programs with what a call of a jitted function needs besides to run them."""
+"""An executable and its calling convention: which leaves of a call's arguments it reads, what is
+donated, what it closes over, and the tree of its results.
+"""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,137 +16,48 @@ from weft.core.jaxpr import Jaxpr
 from weft.core.types import ArrayType, user_value
 from weft.dispatch.debug_nans import look_at_call
 from weft.errors import Fix, WeftValueError
-from weft.lowering.executables import explain_failure
+from weft.lowering.executables import Run, explain_failure, running
 
-__all__ = ["AnyEntry", "CheckedEntry", "Entry", "PlacedEntry", "bare_entry"]
+__all__ = ["CompiledCall", "DonatedLeaves", "checked_call", "placed_call"]
+
+Move = Callable[[Any], Any] | None
 
 
-class Entry:
-    """A compiled program and what a call needs besides: closed-over buffers, kept inputs, trees."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class DonatedLeaves:
+    """The donated leaves of a call by their numbers, with the types of all leaves and the names
+    that messages give them.
 
-    __slots__ = (
-        "consts",
-        "discarded",
-        "donated",
-        "execute",
-        "handlers",
-        "in_types",
-        "kept",
-        "names",
-        "out_signature",
-        "out_signatures",
-        "out_tree",
-        "out_type",
-        "out_types",
-        "program",
-        "single",
-    )
+    In the memory of the `discarded` ones no result lies: the runtime may leave them alive.
+    """
 
-    def __init__(
-        self,
-        program: Any,
-        consts: list[Array],
-        kept: list[int] | None,
-        donated: list[int],
-        in_types: list[ArrayType],
-        out_tree: Any,
-        settled: bool = False,
-        discarded: Sequence[int] = (),
-        names: Sequence[str] = (),
-    ) -> None:
-        self.in_types = in_types
-        # What messages call the leaves, where some are donated.
-        self.names = names
-        self.program = program
-        self.consts, self.execute = program.bound(consts, settled)
-        self.handlers = program.handlers
-        self.kept = kept
-        self.donated = donated
-        # The donated leaves in whose memory no result lies: the runtime may leave them alive.
-        self.discarded = discarded
-        self.out_tree = out_tree
-        self.out_types = program.out_types
-        self.out_signatures = program.out_signatures
-        self.single = tree.treedef_is_leaf(out_tree)
-        self.out_type = program.out_types[0] if program.out_types else None
-        self.out_signature = program.out_signatures[0] if program.out_types else None
+    taken: Sequence[int]
+    discarded: Sequence[int]
+    names: Sequence[str]
+    types: Sequence[ArrayType]
 
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Runs the program on the leaves of a call's arguments: arrays, or what becomes one."""
-        if self.donated:
-            leaves = self.ready_to_donate(leaves)
-        try:
-            buffers = [x._buffer for x in leaves]
-        except AttributeError:
-            buffers = [
-                x._buffer if type(x) is Array else array_of(x, of)._buffer
-                for x, of in zip(leaves, self.in_types, strict=True)
-            ]
-        if self.kept is not None:
-            buffers = [x._buffer for x in self.consts] + [buffers[i] for i in self.kept]
-        try:
-            outs = self.execute(buffers).consume_with_handlers(self.handlers)
-        except Exception as error:
-            explain_failure(leaves, error)
-            explain_failure(self.consts, error)
-            self.note_donation(leaves)
-            raise
-        if self.donated:
-            self.note_donation(leaves)
-        if self.single:
-            return Array(outs[0], self.out_type, self.out_signature)  # type: ignore[arg-type]
-        return self.out_tree.unflatten(
-            [
-                Array(buffer, type, signature)
-                for buffer, type, signature in zip(
-                    outs, self.out_types, self.out_signatures, strict=True
-                )
-            ]
-        )
+    def ready(self, leaves: Sequence[Any], consts: Sequence[Array]) -> list[Any]:
+        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
+        found = list(leaves)
+        for i in self.taken:
+            found[i] = donatable(found[i], self.types[i])
+        self.check_given_once(found, consts)
+        return found
 
-    def run_on_arrays(self) -> Callable[[Sequence[Any]], Any]:
-        """What does the same as `run`, and decides less each time where all leaves are arrays."""
-        if self.donated or self.kept is not None or not self.single:
-            return self.run
-        execute, handlers, general = self.execute, self.handlers, self.run
-        out_type, out_signature = self.out_type, self.out_signature
-
-        def run(leaves: Sequence[Any]) -> Any:
-            try:
-                buffers = [x._buffer for x in leaves]
-            except AttributeError:  # NumPy arrays and numbers of the types that the arrays had
-                return general(leaves)
-            try:
-                (out,) = execute(buffers).consume_with_handlers(handlers)
-            except Exception as error:
-                explain_failure(leaves, error)
-                raise
-            return Array(out, out_type, out_signature)  # type: ignore[arg-type]
-
-        return run
-
-    def note_donation(self, leaves: Sequence[Any]) -> None:
+    def note(self, leaves: Sequence[Any]) -> None:
         """Notes on the donated arrays where that was."""
         source = sources.current()
-        for i in self.donated:
+        for i in self.taken:
             leaves[i]._donated_at = source
         for i in self.discarded:
             leaves[i].delete()
 
-    def ready_to_donate(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
-        found = list(leaves)
-        for i in self.donated:
-            found[i] = donatable(found[i], self.in_types[i])
-        self.check_given_once(found)
-        return found
-
-    def check_given_once(self, leaves: Sequence[Any]) -> None:
+    def check_given_once(self, leaves: Sequence[Any], consts: Sequence[Array]) -> None:
         """Raises WeftValueError for a donated array that is among the leaves or constants twice."""
-        buffers = [id(x._buffer) for x in [*leaves, *self.consts] if type(x) is Array]
+        buffers = [id(x._buffer) for x in [*leaves, *consts] if type(x) is Array]
         if len(set(buffers)) == len(buffers):
             return
-        for i in self.donated:
+        for i in self.taken:
             x = leaves[i]
             # One that stands for a number elsewhere too is copied before it is given away.
             given = type(x) is Array and not getattr(x, "_remembered", False)
@@ -166,68 +81,131 @@ class Entry:
         )
 
 
-class CheckedEntry:
-    """An entry whose results are searched for NaNs or infinities after each call."""
+class CompiledCall:
+    """An executable with its calling convention. `run(leaves)` calls it: with arrays, or values
+    that become one.
 
-    __slots__ = ("entry", "jaxpr", "name", "names")
+    `kept` has the numbers of the leaves that it reads, None where it reads all and nothing else.
+    `settled` says that the leaves lie where it takes them. `run` refers to no CompiledCall, so that
+    one that is dropped frees its constants at once.
+    """
 
-    def __init__(self, entry: Entry, jaxpr: Jaxpr, name: str, names: Sequence[str]) -> None:
-        self.entry = entry
-        self.jaxpr = jaxpr
-        self.name = name
-        # What messages call the inputs of the program.
-        self.names = dict(zip(jaxpr.inputs, names, strict=True))
+    __slots__ = ("consts", "donated", "in_types", "kept", "program", "run")
 
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Runs the program. Raises NonFiniteError where a result is not as the settings ask for."""
-        entry = self.entry
-        out = entry.run(leaves)
-        inputs = [as_array(user_value(x)) for x in leaves]
-        if entry.kept is not None:
-            inputs = [*entry.consts, *(inputs[i] for i in entry.kept)]
-        look_at_call(self.name, self.jaxpr, inputs, tree.leaves(out), self.names)
-        return out
-
-
-class PlacedEntry:
-    """An entry whose arguments are taken somewhere before each call, and some results after it."""
-
-    __slots__ = ("after", "before", "entry", "inner")
+    run: Callable[[Sequence[Any]], Any]
 
     def __init__(
         self,
-        entry: AnyEntry,
-        before: Sequence[Callable[[Any], Any] | None],
-        after: Sequence[Callable[[Any], Any] | None],
+        program: Any,
+        consts: list[Array],
+        kept: list[int] | None,
+        in_types: list[ArrayType],
+        out_tree: Any,
+        settled: bool = False,
+        donated: DonatedLeaves | None = None,
     ) -> None:
-        self.entry = entry
-        self.inner = bare_entry(entry)
-        # By leaf; None for those that stay where they are.
-        self.before = [(i, take) for i, take in enumerate(before) if take is not None]
-        self.after = list(after) if any(after) else []
+        self.program = program
+        self.consts, execute = program.bound(consts, settled)
+        self.kept = kept
+        self.in_types = in_types
+        self.donated = donated
+        form = 0 if tree.treedef_is_leaf(out_tree) else out_tree.unflatten
+        start = running(program, form, execute, self.consts)
+        if donated is not None:
+            start = _donating(start, donated, self.consts)
+        self.run = _on_leaves(start, self.consts, kept, in_types, donated)
 
-    def run(self, leaves: Sequence[Any]) -> Any:
-        """Runs the program."""
-        if self.before:
-            if self.inner.donated:  # Checked before anything is taken: a refused array is not lost.
-                self.inner.check_given_once(leaves)
+    def running_by(self, run: Callable[[Sequence[Any]], Any]) -> CompiledCall:
+        """The same executable, called by another function of the leaves."""
+        found = copy.copy(self)
+        found.run = run
+        return found
+
+
+def _on_leaves(
+    start: Run,
+    consts: Sequence[Array],
+    kept: Sequence[int] | None,
+    types: Sequence[ArrayType],
+    donated: DonatedLeaves | None,
+) -> Callable[[Sequence[Any]], Any]:
+    """A function that calls `start` with the buffers of the constants and leaves."""
+
+    def run(leaves: Sequence[Any]) -> Any:
+        if donated is not None:
+            leaves = donated.ready(leaves, consts)
+        try:
+            buffers = [x._buffer for x in leaves]
+        except AttributeError:  # NumPy arrays and numbers of the types that the arrays had
+            buffers = [
+                x._buffer if type(x) is Array else array_of(x, aval)._buffer
+                for x, aval in zip(leaves, types, strict=True)
+            ]
+        if kept is not None:
+            buffers = [x._buffer for x in consts] + [buffers[i] for i in kept]
+        return start(buffers, leaves)
+
+    return run
+
+
+def _donating(start: Run, donated: DonatedLeaves, consts: Sequence[Array]) -> Run:
+    """Notes on the donated arrays that they are gone, also where the call fails half-way. A call
+    that fails because one was gone before has donated nothing."""
+
+    def run(buffers: Sequence[Any], leaves: Sequence[Any]) -> Any:
+        try:
+            out = start(buffers, ())
+        except Exception as error:
+            explain_failure((*leaves, *consts), error)
+            donated.note(leaves)
+            raise
+        donated.note(leaves)
+        return out
+
+    return run
+
+
+def checked_call(
+    call: CompiledCall, jaxpr: Jaxpr, name: str, input_names: Sequence[str]
+) -> CompiledCall:
+    """A call after which the results are searched for NaNs or infinities.
+
+    It raises NonFiniteError where a result is not as the settings ask for. `input_names` says what
+    messages call the inputs of the jaxpr.
+    """
+    names = dict(zip(jaxpr.inputs, input_names, strict=True))
+
+    def run(leaves: Sequence[Any]) -> Any:
+        out = call.run(leaves)
+        inputs = [as_array(user_value(x)) for x in leaves]
+        if call.kept is not None:
+            inputs = [*call.consts, *(inputs[i] for i in call.kept)]
+        look_at_call(name, jaxpr, inputs, tree.leaves(out), names)
+        return out
+
+    return call.running_by(run)
+
+
+def placed_call(call: CompiledCall, before: Sequence[Move], after: Sequence[Move]) -> CompiledCall:
+    """A call whose arguments are moved somewhere before it, and some results after it; by leaf,
+    None for those that stay where they are."""
+    moves = [(i, move) for i, move in enumerate(before) if move is not None]
+    if not moves and not any(after):
+        return call
+
+    def run(leaves: Sequence[Any]) -> Any:
+        if moves:
+            if call.donated is not None:  # Before anything moves: a refused array is not lost.
+                call.donated.check_given_once(leaves, call.consts)
             leaves = list(leaves)
-            for i, take in self.before:
-                leaves[i] = take(leaves[i])
-        out = self.entry.run(leaves)
-        if not self.after:
+            for i, move in moves:
+                leaves[i] = move(leaves[i])
+        out = call.run(leaves)
+        if not any(after):
             return out
         outs, structure = tree.flatten(out)
         return structure.unflatten(
-            [x if take is None else take(x) for x, take in zip(outs, self.after, strict=True)]
+            [x if move is None else move(x) for x, move in zip(outs, after, strict=True)]
         )
 
-
-AnyEntry = Entry | CheckedEntry | PlacedEntry
-
-
-def bare_entry(entry: AnyEntry) -> Entry:
-    """The entry itself, without what is done around it."""
-    while not isinstance(entry, Entry):
-        entry = entry.entry
-    return entry
+    return call.running_by(run)

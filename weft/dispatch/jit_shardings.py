@@ -1,8 +1,8 @@
 """`in_shardings` and `out_shardings` of jit: where arguments are taken and results are left, and in
 which layouts.
 
-A sharding over several devices is part of the program, as a constraint on the argument or result,
-so that every transformation of the program keeps it. Called outside of transformations, arguments
+A sharding over several devices is part of the jaxpr, as a constraint on the argument or result, so
+that every transformation of the jaxpr keeps it. Called outside of transformations, arguments
 are taken there before and results are pinned. A single device is a property of such a call:
 arguments are moved before it and results after it, each to a device of its own if need be; only
 under a transformation, where there is no call, is it a constraint too. So is a layout.
@@ -30,11 +30,8 @@ from weft.base import source as sources
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import type_of, user_value
 from weft.dispatch.donation import result_names
-from weft.dispatch.executable_calls import AnyEntry, PlacedEntry, bare_entry
-from weft.dispatch.jitted import Jitted, Options, P, R_co
-from weft.dispatch.specialization import TracedCall
+from weft.dispatch.executable_calls import CompiledCall, placed_call
 from weft.errors import Fix, WeftValueError
-from weft.function_keys import register_parts
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.sharding_constraint import (
     as_format,
@@ -46,22 +43,25 @@ from weft.ops.structural.sharding_constraint import (
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 from weft.sharding.layout import unless_row_major
 from weft.tracing.argument_names import argument_names
-from weft.tracing.closure_lifting import register_closure
 
 __all__ = [
-    "PlacedJitted",
+    "JitShardings",
     "check_arguments",
     "has_layout",
     "lies_at",
     "other_layout",
     "placed_alike",
+    "placed_around",
 ]
+
+Formats = tuple[tuple[Any, Any], ...]
+"""For each leaf where it lies (a sharding, a device, None) and in which layout (None)."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
-    """What a trace knows of places: those of the leaves of the arguments with their layouts, and
-    the prefix of the results as leaves and structure. `called`: no transformation is active."""
+class TracedFormats:
+    """What a trace knows of shardings and layouts: those of the leaves of the arguments, and the
+    prefix of the results as leaves and structure. `called`: no transformation is active."""
 
     arguments: tuple[tuple[Any, Any], ...]
     results: tuple[Any, ...]
@@ -69,130 +69,145 @@ class Places:
     called: bool
 
 
-class PlacedJitted(Jitted[P, R_co]):
-    """A jitted function whose arguments and results have places."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class JitShardings:
+    """What `jit` was told of where arguments are taken and results are left: prefixes of their
+    trees, with shardings, devices or formats as leaves. `name` is that of the function."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        options: Options,
-        in_shardings: Any,
-        out_shardings: Any,
-    ) -> None:
-        super().__init__(function, options)
-        # The arguments are a tuple, so a list can only mean one.
-        self._in_shardings = tuple(in_shardings) if type(in_shardings) is list else in_shardings
-        self._out_shardings = out_shardings
+    arguments: Any = None
+    results: Any = None
+
+    @staticmethod
+    def checked(in_shardings: Any, out_shardings: Any) -> JitShardings:
+        """The object for what a user passed. Raises WeftTypeError for what says no sharding."""
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             for place in tree.leaves(given, is_leaf=is_place):
                 if not is_place(place):
                     as_format(place, f"jit: {what}")
+        # The arguments are a tuple, so a list can only mean one.
+        arguments = tuple(in_shardings) if type(in_shardings) is list else in_shardings
+        return JitShardings(arguments, out_shardings)
 
-    # ---- what the places are ------------------------------------------------------------------
+    @property
+    def said(self) -> bool:
+        """Whether anything was said."""
+        return self.arguments is not None or self.results is not None
 
-    def _argument_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
+    # ---- by leaf ------------------------------------------------------------------------------
+
+    def argument_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
         """Where the leaves of the arguments are taken, and in which layouts."""
-        given = self._given_formats(static, in_tree)
+        given = self._given_formats(name, static, in_tree)
         return tuple((unless_simulated(place), layout) for place, layout in given)
 
-    def _given_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
-        """What was said of the leaves of the arguments: places and layouts."""
+    def _given_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
+        """What was said of the leaves of the arguments: shardings and layouts."""
+        if self.arguments is None:
+            return ((None, None),) * in_tree.num_leaves
         args_tree, kwargs_tree = in_tree.children()
         fixed = {place for place, _ in static}
         traced = [x for i, x in enumerate(args_tree.children()) if i not in fixed]
-        name = f"jit of {self._name}: in_shardings"
+        name = f"jit of {name}: in_shardings"
         given = tree.prefix_leaves(
-            name, self._in_shardings, tree.treedef_tuple(traced), is_leaf=is_place
+            name, self.arguments, tree.treedef_tuple(traced), is_leaf=is_place
         )
         formats = [as_format(x, name, auto=True) for x in given]
         return (*formats, *[(None, None)] * kwargs_tree.num_leaves)
 
-    def _result_formats(self, out_tree: Any) -> list[tuple[Any, Any]]:
+    def result_formats(self, name: str, out_tree: Any) -> Formats:
         """Where the leaves of the results are left, and in which layouts."""
-        name = f"jit of {self._name}: out_shardings"
-        given = tree.prefix_leaves(name, self._out_shardings, out_tree, is_leaf=is_place)
-        return [as_format(x, name, auto=True) for x in given]
+        if self.results is None:
+            return ((None, None),) * out_tree.num_leaves
+        name = f"jit of {name}: out_shardings"
+        given = tree.prefix_leaves(name, self.results, out_tree, is_leaf=is_place)
+        return tuple(as_format(x, name, auto=True) for x in given)
 
-    def _traced_places(self, static: Any, in_tree: Any) -> Places:
-        leaves, structure = tree.flatten(self._out_shardings, is_leaf=is_place)
-        called = current_trace() is bottom_trace()
-        return Places(self._given_formats(static, in_tree), tuple(leaves), structure, called)
-
-    # ---- in the program -----------------------------------------------------------------------
-
-    def _constrained_arguments(
-        self, leaves: Sequence[Any], in_tree: Any, places: Places
-    ) -> Sequence[Any]:
-        if not any(map(is_said, places.arguments)):
-            return leaves
-        names = argument_names(self._function, in_tree)
-        return self._constrained("in_shardings", leaves, places.arguments, names, places.called)
-
-    def _constrained_results(
-        self, outs: Sequence[Any], out_tree: Any, places: Places
-    ) -> Sequence[Any]:
-        wanted = self._result_formats(out_tree)
-        if not any(map(is_said, wanted)):
-            return outs
-        names = [f"the {name}" for name in result_names(out_tree)]
-        return self._constrained("out_shardings", outs, wanted, names, places.called)
-
-    def _constrained(
-        self,
-        what: str,
-        values: Sequence[Any],
-        formats: Sequence[tuple[Any, Any]],
-        names: Sequence[str],
-        called: bool,
-    ) -> list[Any]:
-        operation = f"jit of {self._name}: {what}"
-        found = []
-        for value, (place, layout), name in zip(values, formats, names, strict=True):
-            how = place
-            if place is not None and not isinstance(place, Sharding):
-                how = None if called else SingleDeviceSharding(place)
-            value = constrain_sharding(value, how, operation, name)
-            if isinstance(layout, Layout):
-                layout.check_rank(operation, name, type_of(value).shape)
-                if not called:
-                    value = constrain_layout(value, layout, operation, name)
-            found.append(value)
-        return found
-
-    # ---- around a call ------------------------------------------------------------------------
-
-    def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
-        formats = self._result_formats(traced.out_tree)
-        places = [unless_simulated(place) for place, _ in formats]
-        pinned = tuple(
+    def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
+        """Where an executable has to leave its results; None: the compiler chooses."""
+        places = [unless_simulated(place) for place, _ in self.result_formats(name, out_tree)]
+        found = tuple(
             place if isinstance(place, Sharding) and settled(place) is place else None
             for place in places
         )
-        return pinned if any(pinned) else None
+        return found if any(found) else None
 
-    def _result_layouts(self, traced: TracedCall) -> tuple[Any, ...] | None:
-        layouts = tuple(layout for _, layout in self._result_formats(traced.out_tree))
-        return layouts if any(layouts) else None
+    def result_layouts(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
+        """In which layouts an executable leaves its results; None where nothing was said."""
+        found = tuple(layout for _, layout in self.result_formats(name, out_tree))
+        return found if any(found) else None
 
-    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
-        formats = self._argument_formats(static, in_tree)
-        # The types are asked first: a shape that cannot be split is refused with its name there.
-        traced = self._traced(static, [x.type for x in arrays], in_tree)
-        check_arguments(self, arrays, formats, in_tree, "in_shardings says")
-        placed = [
-            placed_alike(x, place, layout)
-            for x, (place, layout) in zip(arrays, formats, strict=True)
-        ]
-        entry = super()._compile(static, placed, in_tree)
-        donated = bare_entry(entry).donated
-        before = [
-            None if layout is None else taking(array, place, layout, i in donated)
-            for i, (array, (place, _), layout) in enumerate(
-                zip(arrays, formats, argument_layouts(entry, arrays), strict=True)
-            )
-        ]
-        after = [leaving(place) for place, _ in self._result_formats(traced.out_tree)]
-        return PlacedEntry(entry, before, after)
+    # ---- in the jaxpr -------------------------------------------------------------------------
+
+    def traced_formats(self, name: str, static: Any, in_tree: Any) -> TracedFormats | None:
+        """What a trace depends on besides types and settings, hashable."""
+        if not self.said:
+            return None
+        leaves, structure = tree.flatten(self.results, is_leaf=is_place)
+        called = current_trace() is bottom_trace()
+        given = self._given_formats(name, static, in_tree)
+        return TracedFormats(given, tuple(leaves), structure, called)
+
+    def constrain_arguments(
+        self, function: Any, leaves: Sequence[Any], in_tree: Any, traced: TracedFormats | None
+    ) -> Sequence[Any]:
+        """The leaves of the arguments of a jitted function, as its jaxpr takes them."""
+        if traced is None or not any(map(is_said, traced.arguments)):
+            return leaves
+        names = argument_names(function._function, in_tree)
+        operation = f"jit of {function._name}: in_shardings"
+        return constrained(operation, leaves, traced.arguments, names, traced.called)
+
+    def constrain_results(
+        self, function: Any, outs: Sequence[Any], out_tree: Any, traced: TracedFormats | None
+    ) -> Sequence[Any]:
+        """The leaves of the results of a jitted function, as its jaxpr leaves them."""
+        if traced is None:
+            return outs
+        wanted = self.result_formats(function._name, out_tree)
+        if not any(map(is_said, wanted)):
+            return outs
+        names = [f"the {name}" for name in result_names(out_tree)]
+        operation = f"jit of {function._name}: out_shardings"
+        return constrained(operation, outs, wanted, names, traced.called)
+
+
+def constrained(
+    operation: str,
+    values: Sequence[Any],
+    formats: Formats,
+    names: Sequence[str],
+    called: bool,
+) -> list[Any]:
+    """Traced values with constraints for what was said of them."""
+    found = []
+    for value, (place, layout), name in zip(values, formats, names, strict=True):
+        how = place
+        if place is not None and not isinstance(place, Sharding):
+            how = None if called else SingleDeviceSharding(place)
+        value = constrain_sharding(value, how, operation, name)
+        if isinstance(layout, Layout):
+            layout.check_rank(operation, name, type_of(value).shape)
+            if not called:
+                value = constrain_layout(value, layout, operation, name)
+        found.append(value)
+    return found
+
+
+# ---- around a call -----------------------------------------------------------------------------
+
+
+def placed_around(
+    call: CompiledCall, arrays: Sequence[Array], formats: Formats, results: Formats
+) -> CompiledCall:
+    """The call with arguments that are taken where the formats say, and results left there."""
+    donated = () if call.donated is None else call.donated.taken
+    before = [
+        None if layout is None else taking(array, place, layout, i in donated)
+        for i, (array, (place, _), layout) in enumerate(
+            zip(arrays, formats, argument_layouts(call, arrays), strict=True)
+        )
+    ]
+    return placed_call(call, before, [leaving(place) for place, _ in results])
 
 
 def is_said(format: tuple[Any, Any]) -> bool:
@@ -200,13 +215,12 @@ def is_said(format: tuple[Any, Any]) -> bool:
     return format != (None, None)
 
 
-def argument_layouts(entry: AnyEntry, arrays: Sequence[Array]) -> list[Layout | None]:
-    """In which layouts a compiled program takes the leaves of the arguments; None for those that it
-    does not take."""
-    inner = bare_entry(entry)
-    count = len(inner.consts)
-    kept = range(len(arrays)) if inner.kept is None else inner.kept
-    taken = (inner.program.in_layouts or (None,) * (count + len(kept)))[count:]
+def argument_layouts(call: CompiledCall, arrays: Sequence[Array]) -> list[Layout | None]:
+    """In which layouts a call takes the leaves of the arguments; None for those that it does not
+    take."""
+    count = len(call.consts)
+    kept = range(len(arrays)) if call.kept is None else call.kept
+    taken = (call.program.in_layouts or (None,) * (count + len(kept)))[count:]
     found: list[Layout | None] = [None] * len(arrays)
     for i, layout in zip(kept, taken, strict=True):
         found[i] = layout or Layout(range(arrays[i].ndim))
@@ -214,14 +228,14 @@ def argument_layouts(entry: AnyEntry, arrays: Sequence[Array]) -> list[Layout | 
 
 
 def check_arguments(
-    function: Jitted,
+    function: Any,
     arrays: Sequence[Array],
     formats: Sequence[tuple[Any, Any]],
     in_tree: Any,
     says: str,
 ) -> None:
-    """Raises WeftValueError for an argument that was put elsewhere on purpose than its place, or
-    that has another layout and was put there on purpose."""
+    """Raises WeftValueError for an argument of a jitted function that was committed elsewhere than
+    to its place, or that has another layout and was committed."""
     for i, (array, (place, layout)) in enumerate(zip(arrays, formats, strict=True)):
         if not array.committed:
             continue
@@ -326,23 +340,3 @@ def leaving(place: Any) -> Callable[[Any], Any] | None:
     if place is None or isinstance(place, Sharding):
         return None
     return lambda array: to_place(array, place)
-
-
-register_closure(
-    PlacedJitted,
-    ("_function",),
-    lambda found: PlacedJitted(
-        found._function, found._options, found._in_shardings, found._out_shardings
-    ),
-)
-
-register_parts(
-    PlacedJitted,
-    lambda found: (
-        found._function,
-        found._options,
-        found._name,
-        found._in_shardings,
-        found._out_shardings,
-    ),
-)

@@ -21,11 +21,20 @@ from weft.base.program_caches import holds_programs
 from weft.base.timing import charged
 from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
-from weft.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
-from weft.dispatch.executable_calls import AnyEntry
-from weft.dispatch.specialization import Plan, TracedCall
+from weft.dispatch import stages
+from weft.dispatch.executable_calls import CompiledCall
+from weft.dispatch.jit_shardings import (
+    Formats,
+    JitShardings,
+    check_arguments,
+    placed_alike,
+    placed_around,
+)
+from weft.dispatch.specialization import Specialization, TracedCall
+from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.function_keys import named_parts, register_parts
 from weft.interpreters.function_results import check_results
@@ -50,6 +59,7 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R_co = TypeVar("R_co", covariant=True)
 
+NO_SHARDINGS = JitShardings()
 _settings = config.settings
 _trace = current_variable.get
 
@@ -74,11 +84,8 @@ class Options:
         return not self.static_argnums and not self.static_argnames
 
 
-# What `trace` calls; `control.stages`, which lies above, sets it.
-_stages: list[Callable[..., Any]] = []
-
 # A jitted function made anew of an equal function starts with the traces of the one before, and so
-# with what was compiled of them. Compiled programs are large: fewer than of loop bodies.
+# with what was compiled of them. Executables are large: fewer than of loop bodies.
 _shared = TraceCache(256)
 _numbers = itertools.count()
 
@@ -93,16 +100,22 @@ def _signature(value: Any) -> Any:
 class Jitted(Generic[P, R_co]):
     """A function that runs compiled; made by `weft.jit`."""
 
-    def __init__(self, function: Callable[P, R_co], options: Options) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R_co],
+        options: Options,
+        shardings: JitShardings = NO_SHARDINGS,
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._options = options
+        self._shardings = shardings
         self._name = function_name(function)
-        # The C++ method, for the fast path; None until there is an entry to be found on it.
+        # The C++ method, for the fast path; None until there is a call to be found on it.
         self._flatten: Any = None
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
-        self._entries: dict[Any, AnyEntry] = {}
+        self._calls: dict[Any, CompiledCall] = {}
         self._traces: dict[Any, TracedCall] = {}
         # Programs of calls that closed over traced values. Which one serves a call depends on all
         # that the function closes over then: `trace_once` finds it.
@@ -123,9 +136,9 @@ class Jitted(Generic[P, R_co]):
                     leaves, in_tree = self._flatten(dynamic)
                     key = (static, in_tree)
                 signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
-                entry = self._entries.get((key, _settings(), in_force(), *signatures))
-                if entry is not None:
-                    return entry.run(leaves)
+                call = self._calls.get((key, _settings(), in_force(), *signatures))
+                if call is not None:
+                    return call.run(leaves)
             return self._general(args, kwargs)
         except Exception as error:
             trim(error)
@@ -145,7 +158,7 @@ class Jitted(Generic[P, R_co]):
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """Traces without running: a `Traced`, with `.jaxpr` and `.lower()`."""
-        return _stages[0](self, args, kwargs)
+        return stages.trace(self, args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces and lowers without running: a `Lowered`, with `.as_text()` and `.compile()`."""
@@ -155,7 +168,7 @@ class Jitted(Generic[P, R_co]):
         """Forgets all traces and compiled programs."""
         over_traced = [TracedCall(jaxpr, [], None) for jaxpr in self._closures]
         _shared.discard([*self._traces.values(), *over_traced])
-        self._entries.clear()
+        self._calls.clear()
         self._traces.clear()
         self._closures.clear()
         self._traced_times = 0
@@ -184,13 +197,13 @@ class Jitted(Generic[P, R_co]):
             in_force(),
             *signatures,
         )
-        entry = self._entries.get(key)
+        call = self._calls.get(key)
         arrays = [as_array(user_value(x)) for x in leaves]
-        if entry is None:
+        if call is None:
             with self._miss(static, in_tree, [x.type for x in arrays], signatures):
-                entry = self._entries[key] = self._compile(static, arrays, in_tree)
+                call = self._calls[key] = self._compile(static, arrays, in_tree)
             self._flatten = pytree.flatten
-        return entry.run(arrays)
+        return call.run(arrays)
 
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
         """Binds the primitive, under whatever transformation is active."""
@@ -221,16 +234,29 @@ class Jitted(Generic[P, R_co]):
             )
         return traced.out_tree.unflatten(outs)
 
-    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> AnyEntry:
+    def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
+        formats: Formats = ()
+        if self._shardings.said:
+            formats = self._shardings.argument_formats(self._name, static, in_tree)
+        # The types are asked first: a shape that cannot be split is refused with its name there.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
-        plan = Plan(self, traced, in_tree, arrays)
-        return plan.compile(self._options.compiler_options).entry
+        options = self._options.compiler_options
+        if not formats:
+            return Specialization(self, traced, in_tree, arrays).compile(options).call
+        check_arguments(self, arrays, formats, in_tree, "in_shardings says")
+        placed = [
+            placed_alike(x, place, layout)
+            for x, (place, layout) in zip(arrays, formats, strict=True)
+        ]
+        call = Specialization(self, traced, in_tree, placed).compile(options).call
+        results = self._shardings.result_formats(self._name, traced.out_tree)
+        return placed_around(call, arrays, formats, results)
 
     def _known(
         self, static: Any, in_types: list[ArrayType], in_tree: Any
     ) -> tuple[Any, TracedCall | None]:
         """The key of a trace, and the trace where there is one."""
-        places = self._traced_places(static, in_tree)
+        places = self._shardings.traced_formats(self._name, static, in_tree)
         context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)
         return key, self._traces.get(key)
@@ -306,7 +332,7 @@ class Jitted(Generic[P, R_co]):
                 context=(
                     ("bound axes", axis_environment()),
                     ("the mesh in force", in_force()),
-                    *places_by_name(self._traced_places(static, in_tree)),
+                    *places_by_name(self._shardings.traced_formats(self._name, static, in_tree)),
                 ),
                 closed=miss.closed,
             )
@@ -329,47 +355,19 @@ class Jitted(Generic[P, R_co]):
 
         def flat(*values: Any) -> list[Any]:
             function, *fixed = closed.replaced(held, values[:n])
-            leaves = self._constrained_arguments(values[n:], in_tree, places)
+            leaves = self._shardings.constrain_arguments(self, values[n:], in_tree, places)
             args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, leaves))
             out = function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
             outs = check_results(out, outs, f"jit of {self._name}")
-            return list(self._constrained_results(outs, out_tree, places))
+            return list(self._shardings.constrain_results(self, outs, out_tree, places))
 
         types = [*(x.type for x in closed.found), *in_types]
         jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=self._name)
         if n:
             jaxpr = Jaxpr(jaxpr.inputs, jaxpr.eqns, jaxpr.outputs, len(consts) + n, jaxpr.name)
         return TracedCall(jaxpr, consts, out_trees[0])
-
-    # ---- what `control.placement` adds: places of arguments and results -----------------------
-
-    def _traced_places(self, static: Any, in_tree: Any) -> Any:
-        """What a trace depends on besides types and settings, hashable."""
-        return None
-
-    def _argument_formats(self, static: Any, in_tree: Any) -> tuple[tuple[Any, Any], ...]:
-        """Where the leaves of the arguments are to be taken, and in which layouts."""
-        return ((None, None),) * in_tree.num_leaves
-
-    def _constrained_arguments(
-        self, leaves: Sequence[Any], in_tree: Any, places: Any
-    ) -> Sequence[Any]:
-        return leaves
-
-    def _constrained_results(
-        self, outs: Sequence[Any], out_tree: Any, places: Any
-    ) -> Sequence[Any]:
-        return outs
-
-    def _pinned(self, traced: TracedCall) -> tuple[Any, ...] | None:
-        """Where a compiled program has to leave its results; None: the compiler chooses."""
-        return None
-
-    def _result_layouts(self, traced: TracedCall) -> tuple[Any, ...] | None:
-        """In which layouts a compiled program leaves its results; None where nothing was said."""
-        return None
 
     # ---- static and donated arguments ---------------------------------------------------------
 
@@ -382,13 +380,13 @@ class Jitted(Generic[P, R_co]):
             if i < 0:
                 i += len(args)
             if 0 <= i < len(args):
-                static.append((i, _hashable(args[i], i, self._name)))
+                static.append((i, hashable_static(args[i], i, self._name)))
                 args = (*args[:i], None, *args[i + 1 :])
         names = self._static_names
         if kwargs and not names.isdisjoint(kwargs):
             for name in self._options.static_argnames:
                 if name in kwargs:
-                    static.append((name, _hashable(kwargs[name], name, self._name)))
+                    static.append((name, hashable_static(kwargs[name], name, self._name)))
             kwargs = {name: value for name, value in kwargs.items() if name not in names}
         return tuple(static), (args, kwargs)
 
@@ -460,53 +458,20 @@ class Jitted(Generic[P, R_co]):
         )
 
 
-class _Static:
-    """A static argument: hashed and compared by value and class (1, 1.0 and True differ)."""
-
-    __slots__ = ("hash", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.hash = hash(value)
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Static)
-            and type(self.value) is type(other.value)
-            and bool(self.value == other.value)
-        )
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def _hashable(value: Any, place: int | str, name: str) -> _Static:
-    try:
-        return _Static(value)
-    except TypeError:
-        which = f"argument {place!r}"
-        raise WeftValueError(
-            f"jit of {name}: the static {which} cannot be hashed",
-            operation=f"jit of {name}",
-            got=f"{value!r:.100} of class {type(value).__name__}",
-            wanted="a hashable value",
-            fix=Fix(
-                "hashable",
-                "pass a tuple instead of a list or an array, or do not make the argument static",
-                {"argument": which},
-            ),
-        ) from None
-
-
-def closed(traced: TracedCall) -> ClosedJaxpr:
-    """The program of a traced call with its closed-over values."""
-    return ClosedJaxpr(traced.jaxpr, traced.consts)
-
-
-register_closure(Jitted, ("_function",), lambda jitted: Jitted(jitted._function, jitted._options))
+register_closure(
+    Jitted,
+    ("_function",),
+    lambda jitted: Jitted(jitted._function, jitted._options, jitted._shardings),
+)
 
 # By what it does; its caches are no part of that.
-register_parts(Jitted, lambda found: (found._function, found._options, found._name))
+register_parts(
+    Jitted,
+    lambda found: (
+        found._function,
+        found._options,
+        found._name,
+        found._shardings.arguments,
+        found._shardings.results,
+    ),
+)

@@ -1,5 +1,5 @@
-"""What a traced function is compiled of, for calls and by hand: its program, where its inputs and
-results lie, what is closed over and what is donated.
+"""A traced function for arguments that lie somewhere: what is compiled for calls and by hand, of
+which inputs and results lie where, what is closed over and what is donated.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from weft.arrays.array import Array, as_array
 from weft.control_flow.jit_primitive import placed_program
 from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
-from weft.dispatch.executable_calls import CheckedEntry, Entry
+from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call
 from weft.interpreters.dce import dce_jaxpr
 from weft.lowering.executables import LoweredProgram, Program, lower_program
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 from weft.tracing.argument_names import argument_names, input_names
 
-__all__ = ["Ready", "Plan", "TracedCall"]
+__all__ = ["Ready", "Specialization", "TracedCall"]
 
 
 @dataclasses.dataclass(frozen=True)
 class TracedCall:
-    """A traced function: its program, the closed-over values, and the tree of its results."""
+    """A traced function: its jaxpr, the closed-over values, and the tree of its results."""
 
     jaxpr: Jaxpr
     consts: list[Any]
@@ -35,19 +35,19 @@ class TracedCall:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ready:
-    """A compiled plan: the program, what a call needs besides, and whose memory results lie in."""
+    """A compiled specialization: its executable, how to call it, and whose memory results take."""
 
     program: Program
-    entry: Entry | CheckedEntry
+    call: CompiledCall
     donation: Donation
 
 
-class Plan:
-    """The program of a traced function for arguments that lie where these arrays do.
+class Specialization:
+    """A traced function for arguments that lie where these arrays do.
 
-    Inputs that it does not read are left out, unless the function keeps them: `reads` says which of
-    the traced program's are there, and `inputs` has, for each leaf of the arguments, its number
-    among those of the plan's program, or None.
+    Inputs that its jaxpr does not read are left out, unless the function keeps them: `reads` says
+    which of the traced jaxpr's are there, and `inputs` has, for each leaf of the arguments, its
+    number among those of the specialization's jaxpr, or None.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class Plan:
         operands = [*self.consts, *given]
         self.in_shardings = operand_shardings(operands, self.place)
         self.in_layouts = operand_layouts(operands)
-        self.pinned = function._pinned(traced)
-        self.out_layouts = function._result_layouts(traced)
+        self.pinned = function._shardings.pinned(self.name, traced.out_tree)
+        self.out_layouts = function._shardings.result_layouts(self.name, traced.out_tree)
 
     @property
     def name(self) -> str:
@@ -143,20 +143,21 @@ class Plan:
         )
         warn_of_unused(donation, self.name, program)
         kept = [i for i, number in enumerate(self.inputs) if number is not None]
-        entry = Entry(
+        taken = [x.leaf for x in donation if x.taken]
+        call = CompiledCall(
             program,
             self.consts,
             kept if self.consts or len(kept) < len(self.inputs) else None,
-            [x.leaf for x in donation if x.taken],
             self.types,
             self.traced.out_tree,
-            settled=settled,
-            discarded=[x.leaf for x in donation.unused],
-            names=names if named else (),
+            settled,
+            DonatedLeaves(taken, [x.leaf for x in donation.unused], names, self.types)
+            if taken
+            else None,
         )
-        if not looking:
-            return Ready(program, entry, donation)
-        of_inputs = input_names(
-            self.function._function, self.in_tree, len(self.traced.consts), self.reads
-        )
-        return Ready(program, CheckedEntry(entry, self.jaxpr, self.name, of_inputs), donation)
+        if looking:
+            of_inputs = input_names(
+                self.function._function, self.in_tree, len(self.traced.consts), self.reads
+            )
+            call = checked_call(call, self.jaxpr, self.name, of_inputs)
+        return Ready(program, call, donation)

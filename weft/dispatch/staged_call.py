@@ -15,7 +15,6 @@ from weft.arrays.array import Array, placement_text
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, Typed
 from weft.dispatch.donation import result_names
-from weft.dispatch.jitted import Jitted
 from weft.dispatch.specialization import TracedCall
 from weft.errors import Fix, WeftTypeError
 from weft.lowering.result_layouts import known_formats
@@ -47,7 +46,7 @@ class ArgInfo(Typed):
 
 
 class StagedCall:
-    """A traced function and the arguments that it was traced for.
+    """A traced `Jitted` function and the arguments that it was traced for.
 
     `in_tree` has None where `static` has an argument, `user_tree` leaves those places out, and
     `positions` has the numbers of the positional arguments that are left. `arguments` are arrays
@@ -56,7 +55,7 @@ class StagedCall:
 
     def __init__(
         self,
-        function: Jitted,
+        function: Any,
         traced: TracedCall,
         static: Any,
         in_tree: Any,
@@ -109,7 +108,8 @@ class StagedCall:
         places = [x._committed_place() if type(x) is Array else None for x in given]
         layouts = [x._layout() if type(x) is Array else None for x in given]
         formats = known_formats(jaxpr, places, layouts)
-        asked = self.function._result_layouts(self.traced) or (None,) * len(formats)
+        shardings = self.function._shardings
+        asked = shardings.result_layouts(self.name, self.traced.out_tree) or (None,) * len(formats)
         structs = [
             ShapeDtypeStruct(
                 t.shape, t.dtype, sharding=with_layout(place, layout), weak_type=t.weak_type

@@ -15,9 +15,8 @@ from weft.core import rules
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
-from weft.dispatch.compiled import Compiled, plan_of
+from weft.dispatch.compiled import Compiled, specialization_of
 from weft.dispatch.jit_shardings import check_arguments, placed_alike
-from weft.dispatch.jitted import Jitted, _stages, closed
 from weft.dispatch.staged_call import ArgInfo, Stage, StagedCall
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.sharding_constraint import as_format
@@ -32,8 +31,8 @@ _ALIASES = {"gpu": "cuda"}
 
 
 @api_boundary
-def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
-    """Traces a jitted function for arguments that may be arrays or ShapeDtypeStructs."""
+def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Traced:
+    """Traces a `Jitted` function for arguments that may be arrays or ShapeDtypeStructs."""
     static, dynamic = function._split(args, kwargs)
     leaves, in_tree = tree.flatten(dynamic)
     try:
@@ -44,7 +43,7 @@ def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tr
     for (path, x), of in zip(tree.leaves_with_path(dynamic), types, strict=True):
         given.append(stand_in(x, of, function, path))
     traced = function._traced(static, types, in_tree)
-    formats = function._argument_formats(static, in_tree)
+    formats = function._shardings.argument_formats(function._name, static, in_tree)
     check_arguments(function, given, formats, in_tree, "in_shardings says")
     placed = [
         placed_alike(x, place, layout, says_layout(leaf))
@@ -53,7 +52,7 @@ def trace(function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tr
     return Traced(StagedCall(function, traced, static, in_tree, placed))
 
 
-def stand_in(leaf: Any, of: ArrayType, function: Jitted, path: Any) -> Array:
+def stand_in(leaf: Any, of: ArrayType, function: Any, path: Any) -> Array:
     """An array without values of the type of an argument, put where that was put or will be."""
     if type(leaf) is Array:
         return Array(None, of, leaf.signature)
@@ -95,7 +94,8 @@ class Traced(Stage):
     @property
     def jaxpr(self) -> ClosedJaxpr:
         """The program with its closed-over values."""
-        return closed(self._call.traced)
+        traced = self._call.traced
+        return ClosedJaxpr(traced.jaxpr, traced.consts)
 
     @api_boundary
     def lower(self, *, lowering_platforms: str | Sequence[str] | None = None) -> Lowered:
@@ -164,8 +164,8 @@ class Lowered(Stage):
     def __init__(self, call: StagedCall, platform: str) -> None:
         self._call = call
         self._platform = platform
-        self._plan = plan_of(call)
-        self._lowered = self._plan.lower(platform)
+        self._specialization = specialization_of(call)
+        self._lowered = self._specialization.lower(platform)
         self._module = self._lowered.context.module
 
     @api_boundary
@@ -212,7 +212,6 @@ class Lowered(Stage):
                 fix=Fix("platform", f"lower it for {current}: traced.lower()", {}),
             )
         options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
-        return Compiled(self._call, self._plan, self._lowered, tuple(sorted(options.items())))
-
-
-_stages.append(trace)
+        return Compiled(
+            self._call, self._specialization, self._lowered, tuple(sorted(options.items()))
+        )

@@ -7,7 +7,7 @@ runs it afterwards is one dictionary look-up and one call of the runtime.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from weft import config
@@ -27,25 +27,20 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import user_value
-from weft.lowering.executables import LITTLE, Program, compile_program, explain_failure, run_program
+from weft.lowering.executables import LITTLE, Program, compile_program, run_program
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 
-__all__ = ["EvalTrace", "one_operation", "set_look"]
-
-
-# Evaluates where results may have to be looked at; the module that does so lies above this one.
-_look: list[Callable[..., Any]] = []
-
-
-def set_look(look: Callable[..., Any]) -> None:
-    """Sets what evaluates applications while `debug_nans` or `debug_infs` is on somewhere."""
-    _look[:] = [look]
+__all__ = ["EvalTrace", "one_operation"]
 
 
 class EvalTrace(Trace):
-    """Evaluates primitives at once."""
+    """Evaluates primitives at once.
+
+    `_look` evaluates while a setting asks somewhere in the process to look at results. A derived
+    class overrides it, so that nothing but the flag is asked for otherwise.
+    """
 
     __slots__ = ()
 
@@ -53,29 +48,24 @@ class EvalTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         if config.looking:
-            return _look[0](self, primitive, args, params)
+            return self._look(primitive, args, params)
         try:
             key = [x.signature for x in args]
             if params:
                 key.append(tuple(params.items()))
             if config.effort_varies:
                 key.append(config.settings().compile_effort)
-            program = primitive.eager_cache[tuple(key)]
-            operands = [x._buffer for x in args]
+            run = primitive.eager_cache[tuple(key)]._run
+            buffers = [x._buffer for x in args]
         except (AttributeError, KeyError, TypeError):
-            program = None  # Errors of the slow path are not to be chained to this one.
-        if program is None:
-            return self.first_time(primitive, args, params)
-        try:
-            outs = program.execute(operands).consume_with_handlers(program.handlers)
-        except Exception as error:
-            explain_failure(args, error)
-            raise
-        if program.single:
-            return Array(outs[0], program.out_type, program.out_signature)
-        return program.wrap(outs)
+            run = None  # Errors of the slow path are not to be chained to this one.
+        return self.first_time(primitive, args, params) if run is None else run(buffers, args)
 
     process_call = function_as_parameter
+
+    def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Evaluates an application whose result may have to be looked at; this trace does not."""
+        return self.first_time(primitive, args, params)
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates an application that no cached program fits: makes it, or runs Python."""

@@ -16,7 +16,7 @@ import numpy as np
 from weft import config
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
 from weft.base import source as sources
-from weft.base.program_caches import on_clear
+from weft.base.program_caches import BoundedCache
 from weft.base.timing import charged
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
@@ -26,7 +26,8 @@ from weft.lowering.module import ModuleContext, lower_to_module
 from weft.lowering.placement import program_places
 from weft.lowering.result_layouts import settled_layouts
 from weft.ops.structural.extended_dtypes import physical_type
-from weft.runtime import buffers, client, compile
+from weft.runtime import client
+from weft.runtime.backends.backend import CompileOptions
 from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
 from weft.sharding.layout import unless_row_major
 
@@ -42,20 +43,23 @@ __all__ = [
 ]
 
 # Numbers from the default device that have been brought to several devices.
-_numbers: dict[tuple[int, Sharding], tuple[Any, Any]] = {}
-_MOST_NUMBERS = 1024
-on_clear(_numbers.clear)
+_numbers = BoundedCache(1024)
 
 Place = Any
 Shardings = Sequence[Sharding | None]
 Layouts = tuple[Any, ...]
 Execute = Callable[[Sequence[Any]], Any]
+Run = Callable[[Sequence[Any], Sequence[Any]], Any]
+
+# With three attributes, half of the time that calling the class of arrays takes.
+_new = object.__new__
 
 
 class Program:
     """A compiled program, ready to run: what the fast paths read in one place."""
 
     __slots__ = (
+        "_run",
         "device",
         "direct",
         "donated",
@@ -116,6 +120,12 @@ class Program:
         # Which operands lie there; the others are brought from the default device.
         self.there: tuple[bool, ...] = ()
         self.donated: Sequence[bool] = ()
+        self._run = running(self, 0 if self.single else None)
+
+    def _run_by(self, execute: Execute) -> None:
+        """Makes `execute` start the program from now on, in place of the executable alone."""
+        self.execute = execute
+        self._run = running(self, 0 if self.single else None)
 
     def bring(self, operand: int, buffer: Any) -> Any:
         """The buffer of an operand that lies on the default device, where the program takes it."""
@@ -130,11 +140,10 @@ class Program:
         key = (id(buffer), how)
         found = _numbers.get(key)
         if found is None:
-            if len(_numbers) >= _MOST_NUMBERS:
-                _numbers.clear()
             # The number is kept beside: an identity is only good while the object lives.
             found = _numbers[key] = (to_place(array, how)._buffer, buffer)
-        return found[0]
+        brought: Any = found[0]
+        return brought
 
     def bound(self, consts: list[Array], settled: bool = False) -> tuple[list[Array], Execute]:
         """The first operands, brought to where the program wants them, and what runs it on them
@@ -195,13 +204,58 @@ def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None
 
 def run_program(program: Program, arrays: Sequence[Array]) -> Any:
     """Runs a compiled program on arrays."""
-    try:
-        outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(program.handlers)
-    except Exception as error:
-        explain_failure(arrays, error)
-        raise
-    found = program.wrap(outs)
-    return found[0] if program.single else found
+    return program._run([x._buffer for x in arrays], arrays)
+
+
+def running(
+    program: Program,
+    form: int | Callable[[list[Array]], Any] | None,
+    execute: Execute | None = None,
+    consts: Sequence[Array] = (),
+) -> Run:
+    """A function `run(buffers, args)` that executes the program on buffers and makes arrays of what
+    it gives. Every cached call ends in one of these, so all that a call needs is bound here once.
+
+    `form` is the number of the one result to return, or makes what is returned of the list of all;
+    None returns the list. A failure is explained by an array of `args`, or of `consts`, that was
+    deleted.
+    """
+    execute = execute or program.execute
+    handlers = program.handlers
+    types, signatures = program.out_types, program.out_signatures
+
+    if isinstance(form, int):
+        aval, signature = types[form], signatures[form]
+
+        # Most calls of the library have one result. It has its own function, since each call of
+        # Python and each list costs a few percent of what such a call takes.
+        def one_result(buffers: Sequence[Any], args: Sequence[Any]) -> Array:
+            try:
+                outs = execute(buffers).consume_with_handlers(handlers)
+            except Exception as error:
+                explain_failure((*args, *consts), error)
+                raise
+            out = _new(Array)
+            out._buffer, out.type, out.signature = outs[form], aval, signature
+            return out
+
+        return one_result
+
+    collect = form
+
+    def all_results(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
+        try:
+            outs = execute(buffers).consume_with_handlers(handlers)
+        except Exception as error:
+            explain_failure((*args, *consts), error)
+            raise
+        found = [
+            Array(buffer, aval, signature)
+            for buffer, aval, signature in zip(outs, types, signatures, strict=True)
+        ]
+        return found if collect is None else collect(found)
+
+    return all_results
 
 
 # ---- compiling -----------------------------------------------------------------------------------
@@ -276,7 +330,7 @@ def compile_lowered(
     """Compiles a program that was lowered for the current backend."""
     backend = client.backend()
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
-    options = compile.CompileOptions(
+    options = CompileOptions(
         num_partitions=len(devices),
         fast_compile=fast_compile or config.settings().compile_effort == "least",
         compiler_options=compiler_options or (),
@@ -289,10 +343,11 @@ def compile_lowered(
     executable = backend.compile(lowered.context.module.ir, options, out_types, devices)
     layouts = chosen_layouts(lowered.layouts, executable, jaxpr)
     program = Program(executable, jaxpr.out_types, lowered.place, multiple_results, layouts=layouts)
-    program.execute = outside_calls(lowered, executable) or program.execute
+    execute = outside_calls(lowered, executable) or program.execute
     if devices[0] is not backend.default_device:
         in_types = [physical_type(type) for type in jaxpr.in_types]
-        program.execute = moving(program.execute, in_types, lowered.place)
+        execute = moving(execute, in_types, lowered.place)
+    program._run_by(execute)
     return program
 
 
@@ -348,7 +403,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
     out_types = [physical_type(type) for type in jaxpr.out_types]
     placements = None
     if len(devices) == 1:
-        placements = [buffers.tiled(devices, None)] * len(out_types)
+        placements = [backend.tiled(devices, None)] * len(out_types)
     executable = backend.compile(lowered.context.module.ir, options, out_types, devices, placements)
     ins: list[Any]
     outs: list[Any]
@@ -381,7 +436,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
         )
     ]
     program.direct = outside_calls(lowered, executable) or program.direct
-    program.execute = program.execute_for(program.there)
+    program._run_by(program.execute_for(program.there))
     return program
 
 
@@ -452,8 +507,9 @@ def in_order(buffer: Any, type: ArrayType, how: Sharding, devices: tuple[Any, ..
         rows = (1,) * (physical_type(type).ndim - type.ndim)
         shape = (*assignment.shape[:-1], *rows, assignment.shape[-1])
         assignment = order[assignment].reshape(shape)
-    parts = sorted(buffers.shards(buffer), key=lambda part: position[buffers.device_of(part)])
-    return buffers.assemble(parts, physical_type(type), buffers.tiled(devices, assignment))
+    backend = client.backend()
+    parts = sorted(backend.shards(buffer), key=lambda part: position[backend.device_of(part)])
+    return backend.assemble(parts, physical_type(type), backend.tiled(devices, assignment))
 
 
 # ---- running -------------------------------------------------------------------------------------
@@ -463,7 +519,7 @@ ForeignPlaces = dict[str, sources.Source | None]
 
 
 class Finished:
-    """The results of a program that has ended, in the form of one that has started."""
+    """Buffers that are there already, in the form of a program that has started."""
 
     __slots__ = ("results",)
 
@@ -531,9 +587,10 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
     anywhere on purpose, which lie on the default device, are copied there first."""
 
     def run(operands: Sequence[Any]) -> Any:
+        backend = client.backend()
         return execute(
             [
-                x if buffers.device_of(x) == device else buffers.copy_to_device(x, type, device)
+                x if backend.device_of(x) == device else backend.copy_to_device(x, type, device)
                 for x, type in zip(operands, in_types, strict=True)
             ]
         )

@@ -21,26 +21,13 @@ import numpy as np
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal
-from weft.lowering.executables import LITTLE, Program
-from weft.runtime import buffers, client
+from weft.lowering.executables import LITTLE, Finished, Program
+from weft.runtime import client
 
 __all__ = ["program_on_host"]
 
 # Two microseconds are lost each time, in all a fifth of what compiling takes.
 OFTEN = 1000
-
-
-class Moved:
-    """Buffers that were made already, instead of those that a running executable is to fill."""
-
-    __slots__ = ("made",)
-
-    def __init__(self, made: list[Any]) -> None:
-        self.made = made
-
-    def consume_with_handlers(self, handlers: list[Any]) -> list[Any]:
-        """The buffers."""
-        return self.made
 
 
 class MovingExecutable:
@@ -64,16 +51,17 @@ class MovingExecutable:
         if self.run is not None:
             return self.run(operands)
         self.count += 1
-        if self.count > OFTEN or not all(map(buffers.is_ready, operands)):
+        backend = client.backend()
+        if self.count > OFTEN or not all(map(backend.is_ready, operands)):
             program = self.make()
             self.handlers[:] = program.handlers
             self.run = program.execute
             return self.run(operands)
-        outs = self.move([buffers.to_numpy(x) for x in operands])
+        outs = self.move([backend.to_numpy(x) for x in operands])
         types = self.jaxpr.out_types
-        return Moved(
+        return Finished(
             [
-                buffers.put(np.asarray(out), type, self.device, copy=True)
+                backend.put(np.asarray(out), type, self.device)
                 for out, type in zip(outs, types, strict=True)
             ]
         )

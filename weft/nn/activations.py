@@ -15,7 +15,7 @@ from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.numpy.arguments import axis_of, check_flag, inexact
 from weft.numpy.choosing import where
-from weft.numpy.compiled_functions import Compiled, compiled
+from weft.numpy.compiled_functions import CompiledFunction, compiled
 from weft.numpy.elementary import logaddexp, sqrt, tanh
 from weft.numpy.elementwise import add, constant, filled, multiply, same, square, true_divide
 from weft.numpy.promotion import Unary, as_operand, unary
@@ -78,7 +78,7 @@ def _operand(operation: str, x: Any) -> Any:
     return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
 
 
-def _with_parameter(function: Compiled, x: Any, parameter: Any) -> Any:
+def _with_parameter(function: CompiledFunction, x: Any, parameter: Any) -> Any:
     """Applies a function whose parameter is a number of the program, or an array."""
     if type(parameter) in (int, float):
         return function(x, parameter=float(parameter))

@@ -32,7 +32,7 @@ from weft.numpy.elementwise import power
 from weft.numpy.getitem import start_array
 from weft.numpy.indexing import (
     Index,
-    Plan,
+    IndexPlan,
     encode,
     gather_by,
     plan_of,
@@ -88,7 +88,7 @@ _OPERATIONS: dict[str, tuple[Operation, Callable[..., Any]]] = {
 }
 
 
-def write_static(x: Any, plan: Plan, part: Any) -> Any:
+def write_static(x: Any, plan: IndexPlan, part: Any) -> Any:
     """The inverse of `take_static`: the array with what the slices select replaced by `part`."""
     if plan.whole:
         return part
@@ -115,7 +115,7 @@ def write_static(x: Any, plan: Plan, part: Any) -> Any:
 
 def scatter_by(
     y: Any,
-    plan: Plan,
+    plan: IndexPlan,
     arrays: Sequence[Any],
     value: Any,
     operation: str,
@@ -151,7 +151,7 @@ def scatter_by(
 
 @compiled
 def update_by_plan(
-    x: Any, value: Any, *arrays: Any, plan: Plan, operation: str, dtype: Any, **options: Any
+    x: Any, value: Any, *arrays: Any, plan: IndexPlan, operation: str, dtype: Any, **options: Any
 ) -> Any:
     """An update carried out in `dtype`, as one program; the result has the dtype of `x`."""
     aval = type_of(x)
@@ -209,7 +209,7 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     return lead >= 0 and all(a in (1, b) for a, b in zip(shape, to[lead:], strict=True))
 
 
-def _check_shape(value: Any, plan: Plan, operation: str) -> None:
+def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
     """Raises ShapeError where a value does not broadcast to what the index selects."""
     shape = type_of(value).shape
     if not _broadcasts(shape, plan.shape):
@@ -482,7 +482,7 @@ def _fill(value: Any) -> Any:
 
 @compiled
 def take_with(
-    x: Any, *arrays: Any, plan: Plan, safe: bool, fill: tuple[type, str], **options: Any
+    x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, str], **options: Any
 ) -> Any:
     """A read with options, as one program; `fill` is (class, text) of the fill value."""
     kind, text = fill
@@ -491,7 +491,7 @@ def take_with(
     return gather_by(y, plan, arrays, safe=safe, fill_value=value, **options)
 
 
-def take(x: Any, encoded: Index, plan: Plan, *, fill_value: Any, **options: Any) -> Any:
+def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options: Any) -> Any:
     """A read by a plan with the options of `.at[...].get`."""
     # Equal numbers of different classes, and NaN, would be poor keys: text is exact.
     fill = (type(fill_value), repr(fill_value))

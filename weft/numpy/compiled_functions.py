@@ -1,39 +1,39 @@
-"""Functions of several primitives that, called eagerly, run as one compiled program.
+"""Functions of several primitives that, called eagerly, run as one executable.
 
 A function of the numpy layer is Python over primitives. Called while nothing is traced it would run
-one small program per primitive; `compiled` traces it once per operand types and static arguments
-and runs the whole as one program. While a program is being recorded the function is simply called,
-so that its primitives stand in the program; under an eager transformation it becomes one `jit`
-equation, whose derived programs are remembered with it.
+one small executable per primitive; `compiled` traces it once per operand types and static arguments
+and runs the whole as one. While a jaxpr is being recorded the function is simply called, so that
+its primitives stand in the jaxpr; under an eager transformation it becomes one `jit` equation,
+whose derived jaxprs are remembered with it.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft import config
 from weft.arrays.array import Array, as_array
-from weft.base.program_caches import holds_programs
+from weft.base.program_caches import BoundedCache
 from weft.control_flow.jit_primitive import eager_program, jit_p
 from weft.core.axes import mesh_axes
+from weft.core.jaxpr import Jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.lowering.eval_trace import EvalTrace
-from weft.lowering.executables import run_program
+from weft.lowering.executable_cache import ExecutableCache
+from weft.lowering.executables import Program, Run, running
 from weft.numpy.repeated import WatchedTrace
+from weft.ops.structural.constants import embedded
 
-__all__ = ["Compiled", "compiled", "is_eager"]
+__all__ = ["CompiledFunction", "compiled", "is_eager"]
 
 _trace = current_variable.get
 _settings = config.settings
-# Programs of this many equations or fewer are bound one by one under an eager transformation.
+# Jaxprs of this many equations or fewer are bound one by one under an eager transformation.
 _FEW = 2
-# A program that loops over many static arguments shall not fill the memory.
-_MOST = 4096
 
 
 def is_eager() -> bool:
@@ -49,62 +49,46 @@ def _evaluates(trace: Any) -> bool:
     return isinstance(trace, EvalTrace)
 
 
-class Traced:
-    """A function as a jaxpr for some operand types, with the arrays that it closes over."""
+class Body(NamedTuple):
+    """A function as a jaxpr for some operand types, and whether it returns one array alone."""
 
-    __slots__ = ("consts", "jaxpr", "single")
-
-    def __init__(self, jaxpr: Any, consts: list[Any], single: bool) -> None:
-        self.jaxpr = jaxpr
-        self.consts = consts
-        self.single = single
+    jaxpr: Jaxpr
+    single: bool
 
 
-class Compiled:
+class CompiledFunction:
     """A function of arrays (positional) and hashable parameters (keywords); made by `compiled`.
 
     It returns one array or a tuple of arrays. Parameters that compare equal must mean the same: a
-    caller passes flags as flags and numbers that may be of several classes as operands.
+    caller passes flags as flags and numbers that may be of several classes as operands. `compile`
+    makes the executable of a jaxpr with this name for such operands.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        compile: Callable[[Jaxpr, str, Sequence[Array]], Program] = eager_program,
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
-        self.programs: dict[Any, Any] = {}
-        self.traces: dict[Any, Traced] = {}
-        holds_programs(self)
-
-    def forget_programs(self) -> None:
-        """Drops all programs and traces."""
-        self.programs.clear()
-        self.traces.clear()
+        self.compile = compile
+        self.calls = ExecutableCache()
+        self.bodies = BoundedCache()
 
     def __call__(self, *arrays: Any, **static: Any) -> Any:
         if _trace(None) is None:
-            found = self.again(arrays, static)
+            found = self.calls.run((*static.items(),), arrays)
             return self.first_time(arrays, static) if found is None else found
         return self.under_trace(arrays, static)
 
     def again(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        """The result, where a program is compiled for such operands; None elsewhere, also under a
+        """The result, where such a call was made before; None elsewhere, also under a
         transformation.
 
         Arguments of which all that is checked are types and parameters need no check again before
-        this: they had it when the program was made.
+        this: they had it when the call was made.
         """
-        if _trace(None) is not None:
-            return None
-        try:
-            key = (_settings(), *[x.signature for x in arrays], *static.items())
-            program = self.programs[key]
-            outs = program.execute([x._buffer for x in arrays]).consume_with_handlers(
-                program.handlers
-            )
-        except (AttributeError, KeyError, TypeError, RuntimeError, ValueError):
-            return None
-        if program.single:
-            return Array(outs[0], program.out_type, program.out_signature)
-        return tuple(program.wrap(outs))
+        return None if _trace(None) is not None else self.calls.run((*static.items(),), arrays)
 
     def under_trace(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """The call while a transformation is active."""
@@ -114,21 +98,21 @@ class Compiled:
         if not _evaluates(trace) or any(axis.explicit for axis in mesh_axes()):
             # Where casts are to be written, it matters which operands are constants.
             return self.function(*arrays, **static)
-        traced = self.traced([type_of(x) for x in arrays], static)
-        if len(traced.jaxpr.eqns) <= _FEW:
+        body = self.body([type_of(x) for x in arrays], static)
+        if len(body.jaxpr.eqns) <= _FEW:
             return self.function(*arrays, **static)
-        return self.bound(traced, arrays)
+        return self.bound(body, arrays)
 
-    def bound(self, traced: Traced, arrays: Sequence[Any]) -> Any:
+    def bound(self, body: Body, arrays: Sequence[Any]) -> Any:
         """The call as one equation."""
-        name = self.function.__name__
-        outs = jit_p.bind(*traced.consts, *arrays, jaxpr=traced.jaxpr, name=name, donated=())
-        return outs[0] if traced.single else tuple(outs)
+        outs = jit_p.bind(*arrays, jaxpr=body.jaxpr, name=self.function.__name__, donated=())
+        return outs[0] if body.single else tuple(outs)
 
-    def traced(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Traced:
-        """The function's program for operands of the given types."""
+    def body(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Body:
+        """The function's jaxpr for operands of the given types. It has no other inputs: what the
+        function closes over is embedded."""
         key = (_settings(), *types, *static.items())
-        found = self.traces.get(key)
+        found = self.bodies.get(key)
         if found is None:
             form: list[bool] = []
 
@@ -139,35 +123,26 @@ class Compiled:
 
             name = self.function.__name__
             jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=name)
-            if len(self.traces) >= _MOST:
-                self.traces.clear()
-            found = self.traces[key] = Traced(jaxpr, [as_array(c) for c in consts], form[0])
+            found = self.bodies[key] = Body(embedded(jaxpr, consts), form[0])
         return found
 
-    def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Any:
-        """The compiled program for these operands, made where there is none.
+    def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Program:
+        """The executable for operands like these."""
+        jaxpr = self.body([x.type for x in arrays], static).jaxpr
+        return self.compile(jaxpr, self.function.__name__, arrays)
 
-        Only for functions that close over no arrays: the program takes the operands and no others.
-        """
-        key = (_settings(), *[x.signature for x in arrays], *static.items())
-        found = self.programs.get(key)
+    def prepared(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
+        """What runs the call for operands like these, remembered."""
+        parts = (*static.items(),)
+        found = self.calls.find(parts, arrays)
         if found is None:
-            traced = self.traced([x.type for x in arrays], static)
-            assert not traced.consts, f"{self.function.__name__} closes over arrays"
-            name = self.function.__name__
-            # A copy: the `jit` primitive runs the same program and wants a list of results.
-            found = copy.copy(eager_program(traced.jaxpr, name, arrays))
-            found.single = traced.single
-            if traced.single:
-                found.out_type = found.out_types[0]
-                found.out_signature = found.out_signatures[0]
-            if len(self.programs) >= _MOST:
-                self.programs.clear()
-            self.programs[key] = found
+            single = self.body([x.type for x in arrays], static).single
+            run = running(self.program(arrays, static), 0 if single else tuple)
+            found = self.calls.remember(parts, arrays, run)
         return found
 
     def first_time(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        """Evaluates a call whose operands are not arrays yet, or for which nothing is compiled."""
+        """Evaluates a call whose operands are not arrays yet, or that was not made before."""
         for value in arrays:
             if isinstance(value, Tracer):
                 raise leaked(value)
@@ -177,16 +152,15 @@ class Compiled:
             values = [as_array(x) for x in arrays]
             if _settings().looks_at_results:
                 # As an equation it is looked at, and searched for where a NaN came from.
-                return self.bound(self.traced([x.type for x in values], static), values)
-            program = self.program(values, static)
-            outs = run_program(program, values)
+                return self.bound(self.body([x.type for x in values], static), values)
+            out = self.prepared(values, static)([x._buffer for x in values], values)
         finally:
             current_variable.reset(token)
         if type(watched) is WatchedTrace:
-            watched.note(program, values, outs)
-        return tuple(outs) if isinstance(outs, list) else outs
+            watched.note(self.program(values, static), values, out)
+        return out
 
 
-def compiled(function: Callable[..., Any]) -> Compiled:
-    """Makes a function of arrays and static keywords run as one program when called eagerly."""
-    return Compiled(function)
+def compiled(function: Callable[..., Any]) -> CompiledFunction:
+    """Makes a function of arrays and static keywords run as one executable when called eagerly."""
+    return CompiledFunction(function)

@@ -28,7 +28,7 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.shape import broadcast_in_dim, broadcast_in_dim_p, reshape
 from weft.ops.structural.sharding_constraint import as_format, constrain, unless_simulated
-from weft.runtime import buffers
+from weft.runtime import client
 from weft.sharding import Layout, Sharding
 from weft.typing import ArrayLike
 
@@ -389,11 +389,11 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
 
         if isinstance(x, np.ndarray) and not x.flags.writeable and copy is not False:
             x = x.copy(order="K")
-        buffer = buffers.from_dlpack(x, make_type)
+        buffer = client.backend().from_dlpack(x, make_type)
         if isinstance(x, np.ndarray) and copy is not None and not copy:
-            _check_address(x, buffers.unsafe_pointer(buffer))
+            _check_address(x, client.backend().unsafe_pointer(buffer))
         # Another library's array may be column-major, say.
-        layout = Layout(buffers.layout(buffer).major_to_minor)
+        layout = Layout(client.backend().layout(buffer).major_to_minor)
         made = Array(buffer, types[-1], signature_of(types[-1], None, layout))
         # jaxlib's copy of what is not aligned is row-major.
         order = _stored_order(x, layout) if isinstance(x, np.ndarray) else layout

@@ -1,7 +1,7 @@
-"""`x[...]`: under a transformation by its plan, and of an array, called eagerly, as one program.
+"""`x[...]`: under a transformation by its plan, and of an array, called eagerly, as one executable.
 
 A static index that was used before is one look-up in a dictionary. Windows of one size are one
-program wherever they start; a mask, whose result has as many elements as the mask has true values,
+executable wherever they start; a mask, whose result has as many elements as it has true values,
 is applied on the host.
 """
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from weft import config
 from weft.arrays.array import Array, put
-from weft.base.program_caches import on_clear
+from weft.base.program_caches import BoundedCache
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of
+from weft.lowering.executables import Run
 from weft.lowering.placement import joint_place
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.indexing import Plan, encode, index_array, plan_of
+from weft.numpy.indexing import IndexPlan, encode, index_array, plan_of
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import reshape
@@ -40,36 +41,34 @@ def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
 
 @compiled
 def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
-    """An index carried out as one program."""
+    """An index carried out as one executable."""
     return index_array(x, plan, arrays, safe)
 
 
-_eager: dict[Any, tuple[Any, list[Any]]] = {}
-_starts: dict[int, Array] = {}
-on_clear(_eager.clear)
-on_clear(_starts.clear)
+# What runs an index of an array, and the operands besides it: by the array's signature and the
+# index. The settings are no part of the key: no index depends on them, and none makes a NaN.
+_eager = BoundedCache(10_000)
+_starts = BoundedCache(10_000)
 
 
 def start_array(value: int) -> Array:
     """The start of a window as an array, remembered: loops over windows use the same ones again."""
-    found = _starts.get(value)
+    found: Array | None = _starts.get(value)
     if found is None:
-        if len(_starts) > 10_000:
-            _starts.clear()
         dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
         found = _starts[value] = put(np.asarray(value, dtype), ArrayType((), dtype))
     return found
 
 
-def _static_entry(x: Array, plan: Plan) -> tuple[Any, list[Any]]:
-    """The program for a static index of an array of one signature, and its operands besides."""
+def _static_call(x: Array, plan: IndexPlan) -> tuple[Run, list[Any]]:
+    """What runs a static index of an array of one signature, and its operands besides the array."""
     if plan.unit and not plan.whole:
-        # The start is an operand, so that a loop over windows compiles one program.
+        # The start is an operand, so that a loop over windows compiles once.
         dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
         starts = [start_array(plan.starts[d]) for d in dims]
         static = {"dims": dims, "sizes": plan.sliced_shape(), "shape": plan.shape}
-        return take_window.program([x, *starts], static), [s._buffer for s in starts]
-    return take_by_plan.program([x], {"plan": plan, "safe": True}), []
+        return take_window.prepared([x, *starts], static), [s._buffer for s in starts]
+    return take_by_plan.prepared([x], {"plan": plan, "safe": True}), []
 
 
 def getitem(x: Any, index: Any) -> Any:
@@ -89,18 +88,13 @@ def getitem(x: Any, index: Any) -> Any:
                 key = (x.signature, *_bounds(index))
             else:
                 key = (x.signature, _quick_key(index))
-            program, starts = _eager[key]
+            run, starts = _eager[key]
         except (KeyError, TypeError):
-            return _getitem_eagerly(x, index)
-        try:
-            outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
-        except (RuntimeError, ValueError):
-            x._live()
-            raise
-        return Array(outs[0], program.out_type, program.out_signature)
-    of = type_of(x)
-    encoded = encode(index, of.shape)
-    plan = plan_of(encoded.key, of.shape)
+            run = None
+        return _getitem_eagerly(x, index) if run is None else run([x._buffer, *starts], (x,))
+    aval = type_of(x)
+    encoded = encode(index, aval.shape)
+    plan = plan_of(encoded.key, aval.shape)
     return index_array(x, plan, encoded.arrays, encoded.safe)
 
 
@@ -130,8 +124,8 @@ def _quick_key(index: Any) -> Any:
 def _getitem_eagerly(x: Array, index: Any) -> Any:
     x._live()
     if _is_mask(index, x) and isinstance(x.dtype, np.dtype):
-        # How many elements there are is known only from the values, and a program is made for one
-        # number: so this runs on the host, where the values of the mask have to go anyway.
+        # How many elements there are is known only from the values, and an executable is made for
+        # one number: so this runs on the host, where the values of the mask have to go anyway.
         value = np.asarray(x)[np.asarray(index)]
         return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
     encoded = encode(index, x.shape)
@@ -139,14 +133,11 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
     if not encoded.arrays and not plan.index_shape:
         if plan.whole and plan.shape == x.shape:
             return x
-        program, starts = _static_entry(x, plan)
+        run, starts = _static_call(x, plan)
         key = _remembered(x, index)
         if key is not None:
-            if len(_eager) > 10_000:
-                _eager.clear()
-            _eager[key] = program, starts
-        outs = program.execute([x._buffer, *starts]).consume_with_handlers(program.handlers)
-        return Array(outs[0], program.out_type, program.out_signature)
+            _eager[key] = run, starts
+        return run([x._buffer, *starts], (x,))
     return take_by_plan(x, *encoded.arrays, plan=plan, safe=encoded.safe)
 
 

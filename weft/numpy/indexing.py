@@ -37,7 +37,7 @@ from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, 
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 
-__all__ = ["Plan", "encode", "gather_by", "index_array", "plan_of", "take_static"]
+__all__ = ["IndexPlan", "encode", "gather_by", "index_array", "plan_of", "take_static"]
 
 # How an index is written in a key. Integers and None stand for themselves, a slice is a tuple of
 # three; what else there is has a tuple that begins with one of these words.
@@ -269,7 +269,7 @@ def _encode_mask(
 # ---- plans -----------------------------------------------------------------------------------
 
 
-class Plan:
+class IndexPlan:
     """What to do with an array of one type for one key; see the module's text.
 
     Static part: `starts`, `limits`, `strides` and `reverse` per dimension. Dynamic part:
@@ -431,23 +431,23 @@ def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
     return [*key[:at], *fill, *key[at + 1 :]]
 
 
-_plans: dict[Any, Plan] = {}
+_plans: dict[Any, IndexPlan] = {}
 
 
-def plan_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
+def plan_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> IndexPlan:
     """The plan for a key and an operand's shape, made once."""
     found = _plans.get((key, shape))
     if found is None:
         if len(_plans) > 10_000:
             _plans.clear()
-        found = _plans[key, shape] = Plan(key, shape)
+        found = _plans[key, shape] = IndexPlan(key, shape)
     return found
 
 
 # ---- carrying a plan out -----------------------------------------------------------------------
 
 
-def take_static(x: Any, plan: Plan) -> Any:
+def take_static(x: Any, plan: IndexPlan) -> Any:
     """The static part of a plan; no dimension is dropped."""
     if plan.whole:
         return x
@@ -471,7 +471,7 @@ def counted_from_start(index: Any, size: int) -> Any:
     return select(lt(index, dtype.type(0)), add(index, dtype.type(size)), index)
 
 
-def start_indices(plan: Plan, arrays: Sequence[Any], safe: bool, wrap: bool = True) -> Any:
+def start_indices(plan: IndexPlan, arrays: Sequence[Any], safe: bool, wrap: bool = True) -> Any:
     """The index arrays as one array of vectors, as gather and scatter take them."""
     sizes = plan.sliced_shape()
     values = []
@@ -489,7 +489,7 @@ def start_indices(plan: Plan, arrays: Sequence[Any], safe: bool, wrap: bool = Tr
 
 def gather_by(
     y: Any,
-    plan: Plan,
+    plan: IndexPlan,
     arrays: Sequence[Any],
     *,
     safe: bool = False,
@@ -550,6 +550,6 @@ def gather_mode(mode: Any, safe: bool = False) -> Any:
     return _MODES[mode or "clip"]
 
 
-def index_array(x: Any, plan: Plan, arrays: Sequence[Any], safe: bool) -> Any:
+def index_array(x: Any, plan: IndexPlan, arrays: Sequence[Any], safe: bool) -> Any:
     """`x[...]` by a plan."""
     return gather_by(take_static(x, plan), plan, arrays, safe=safe)

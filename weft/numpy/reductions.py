@@ -26,7 +26,7 @@ from weft.numpy.arguments import (
     operand,
     refuse_out,
 )
-from weft.numpy.compiled_functions import Compiled, compiled, is_eager
+from weft.numpy.compiled_functions import CompiledFunction, compiled, is_eager
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.promotion import number_for
 from weft.numpy.repeated import repeated
@@ -191,7 +191,7 @@ def _prod(*operands: Any, **how: Any) -> Any:
 
 def _total(
     name: str,
-    compute: Compiled,
+    compute: CompiledFunction,
     a: Any,
     dtype: Any,
     promote_integers: Any,
@@ -287,7 +287,7 @@ def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
 
 def extreme(
     name: str,
-    compute: Compiled,
+    compute: CompiledFunction,
     a: Any,
     axis: Any,
     out: Any,

@@ -1,15 +1,15 @@
-"""Calls that were made before: from what was passed straight to the program that it ends in.
+"""Cached dispatch: from what was passed straight to the executable that the call ends in.
 
-Most functions of the numpy layer look at their arguments, and then run one compiled program on the
-arrays among them. What they look at is the types of the arrays and what the other arguments are:
-when all of that is as it was in an earlier call, so is the program. `repeated` remembers it, and a
-call that comes again costs a look-up and the program. All else is called as if nothing was there:
+Most functions of the numpy layer look at their arguments, and then run one executable on the arrays
+among them. What they look at is the types of the arrays and what the other arguments are: when all
+of that is as it was in an earlier call, so is the executable. `repeated` remembers it, and a call
+that comes again costs a look-up and the executable. All else is called as if nothing was there:
 under transformations, for NumPy arrays and lists, for objects that cannot be told apart for sure,
-while results are looked at (`debug_nans`), and where the program cannot run (a deleted array), so
-that errors are those of the function.
+while results are looked at (`debug_nans`), and where the executable cannot run (a deleted array),
+so that errors are those of the function.
 
-That a call ends in one program is not declared but seen: when a call comes for the second time, the
-function runs once on stand-ins of its arrays, which show what it did with them.
+That a call ends in one executable is not declared but seen: when a call comes for the second time,
+the function runs once on stand-ins of its arrays, which show what it did with them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,17 @@ import numpy as np
 
 from weft import config
 from weft.arrays.array import Array, as_array
-from weft.base.program_caches import holds_programs
+from weft.base.program_caches import BoundedCache
 from weft.core.primitive import Primitive
 from weft.core.trace import current_variable, using_trace
 from weft.lowering.eval_trace import EvalTrace
+from weft.lowering.executables import running
 
 __all__ = ["WatchedTrace", "repeated"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _trace = current_variable.get
 _settings = config.settings
-# With three attributes, half of the time that calling the class of arrays takes.
-_new = object.__new__
-# A program that loops over many static arguments shall not fill the memory.
-_MOST = 4096
 # With more elements looking at the arguments is nothing beside the work, which watching may double.
 _LARGE = 1 << 16
 # What stands in a key by itself, and what stands there beside its class: 1, 1.0 and True are equal.
@@ -45,7 +42,7 @@ _PLAIN = frozenset({int, str})
 
 
 class WatchedTrace(EvalTrace):
-    """Evaluates, and notes which programs ran on which arrays."""
+    """Evaluates, and notes which executables ran on which arrays."""
 
     __slots__ = ("ran",)
 
@@ -68,35 +65,28 @@ class WatchedTrace(EvalTrace):
         return out
 
     def note(self, program: Any, arrays: Sequence[Array], out: Any) -> None:
-        """Says that a program ran on arrays, and with which result."""
+        """Notes that an executable ran on arrays, and with which result."""
         self.ran.append((program, arrays, out))
 
 
 class Calls:
-    """The calls of one function that were made, and the programs that they end in.
+    """The calls of one function that were made, and the executables that they end in.
 
     An operand is an array without dimensions, or an integer that says which of the arrays that are
     passed it is. The operands are None where they are all of those, in order.
     """
 
-    __slots__ = ("__weakref__", "function", "made")
+    __slots__ = ("function", "made")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        # For each call what `watched` answers; False for one that was made once.
-        self.made: dict[Any, Any] = {}
-        holds_programs(self)
-
-    def forget_programs(self) -> None:
-        """Drops all programs."""
-        self.made.clear()
+        # For each call what `watched` returns; False for one that was made once.
+        self.made = BoundedCache()
 
     def add(self, key: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        """Notes a call; answers with its result where that was watched, or None."""
+        """Notes a call; returns its result where that was watched, or None."""
         if key not in self.made:
             # What is called with ever new numbers is not worth the look.
-            if len(self.made) >= _MOST:
-                self.made.clear()
             self.made[key] = False
             return None
         passed = (*args, *named.values())
@@ -109,9 +99,9 @@ class Calls:
         return None if found is None else result
 
     def watched(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, Any]:
-        """The result of a call and how to make it again: what executes its program, the handlers
-        of the results, which of them is the call's, with type and signature, and the operands. None
-        in place of this where it does not end in one program that its key determines."""
+        """The result of a call and how to make it again: what runs its executable, and the
+        operands. None in place of this where it does not end in one executable that its key
+        determines."""
         if _settings().looks_at_results:
             return None, None
         # Each array is a new one, even where one is passed twice, and its values are not known yet.
@@ -139,9 +129,7 @@ class Calls:
         if len(set(numbers)) < len(arrays):
             return None, None  # An array that is no operand decides what runs, as an axis may.
         as_passed = not constants and numbers == list(range(len(arrays)))
-        result_is = (index, program.out_types[index], program.out_signatures[index])
-        which = None if as_passed else picks
-        return result, (program.execute, program.handlers, *result_is, which)
+        return result, (running(program, index), None if as_passed else picks)
 
 
 def _stand_in(value: Any) -> Any:
@@ -164,7 +152,7 @@ def _part(value: Any, kind: Any) -> Any:
 
 
 def repeated(function: F) -> F:
-    """Makes a function of arrays and static arguments remember the programs its calls end in."""
+    """Makes a function of arrays and static arguments remember the executables its calls end in."""
     # All that changes is kept behind this one object: two reads of what `repeating` closes over
     # have to find the same (`weft.function_keys`).
     calls = Calls(function)
@@ -188,25 +176,23 @@ def repeated(function: F) -> F:
                         key.append(x)
                     else:
                         key.append((kind, x) if kind in _PLAIN else _part(x, kind))
-                found = calls.made.get(tuple(key), False)
+                found = calls.made[tuple(key)]
+            except KeyError:
+                found = False
             except TypeError:
                 found = None
-            if found is False:
-                result = calls.add(tuple(key), args, named)
-                if result is not None:
-                    return result
-            elif found is not None:
-                execute, handlers, index, of, signature, picks = found
+            if found:
+                run, picks = found
                 if picks is not None:
                     buffers = [buffers[x] if type(x) is int else x._buffer for x in picks]
                 try:
-                    outs = execute(buffers).consume_with_handlers(handlers)
+                    return run(buffers, ())
                 except Exception:  # noqa: BLE001 - the function finds out what it is
                     calls.made.pop(tuple(key), None)
-                else:
-                    out = _new(Array)
-                    out._buffer, out.type, out.signature = outs[index], of, signature
-                    return out
+            elif found is False:
+                result = calls.add(tuple(key), args, named)
+                if result is not None:
+                    return result
         return function(*args, **named)
 
     return repeating  # type: ignore[return-value]

@@ -40,7 +40,7 @@ from weft.numpy.arguments import (
     promoted,
     refuse_out,
 )
-from weft.numpy.compiled_functions import Compiled, compiled
+from weft.numpy.compiled_functions import CompiledFunction, compiled
 from weft.numpy.creation import asarray
 from weft.numpy.promotion import as_operand
 from weft.numpy.reductions import all, any, max, min, prod, sum, summed_dtype
@@ -141,7 +141,7 @@ def identity_of(function: ufunc, dtype: Any) -> Any:
     return dtype.type(value)
 
 
-def _run(program: Compiled, function: ufunc) -> Callable[..., Any]:
+def _run(program: CompiledFunction, function: ufunc) -> Callable[..., Any]:
     """The program, or for a user's function, which may read what changes, the Python code of it."""
     return program.function if isinstance(function, PythonUfunc) else program
 

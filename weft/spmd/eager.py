@@ -40,7 +40,7 @@ from weft.lowering.executables import LITTLE, Program, compile_program, run_prog
 from weft.lowering.placement import outside_mesh, same_devices
 from weft.lowering.result_layouts import operand_layouts
 from weft.ops.structural.extended_dtypes import physical_type
-from weft.runtime import buffers
+from weft.runtime import client
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from weft.spmd.block_tracers import (
     BlockValue,
@@ -98,17 +98,18 @@ class BlockTracer(BlockValue):
             return self.constant
         if self.type.varying:
             return None
-        part = buffers.shards(self.stacked._buffer)[0]
+        part = client.backend().shards(self.stacked._buffer)[0]
         layout = self.stacked._layout()
-        return Array(part, self.type, signature_of(self.type, buffers.device_of(part), layout))
+        device = client.backend().device_of(part)
+        return Array(part, self.type, signature_of(self.type, device, layout))
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]]:
         """Each device's coordinates in the mesh and its block, in the order of the mesh."""
         mesh = self._trace.manual.mesh
-        parts = buffers.shards(self._trace.stack(self)._buffer)
+        parts = client.backend().shards(self._trace.stack(self)._buffer)
         found = []
         for index, part in zip(np.ndindex(*mesh.axis_sizes), parts, strict=True):
-            value = buffers.to_numpy(part)
+            value = client.backend().to_numpy(part)
             shape = physical_type(self.type).shape
             where = dict(zip(mesh.axis_names, index, strict=True))
             found.append((where, value.reshape(shape)))
@@ -190,7 +191,7 @@ class BlockTrace(Trace):
             return as_stored(np.zeros(physical.shape, physical.dtype), type, how)
         if array.type.ndim != type.ndim:
             array = to_layout(array, None)
-        buffer = join(buffers.shards(array._buffer), parts_of(how, type))
+        buffer = join(client.backend().shards(array._buffer), parts_of(how, type))
         return Array(buffer, type, signature_of(type, how, array._layout()))
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> BlockTracer:
@@ -350,12 +351,12 @@ class BlockTrace(Trace):
     ) -> list[Any]:
         """Runs a primitive that calls a Python function for one device after the other."""
         mesh = self.manual.mesh
-        columns = [buffers.shards(self.stack(x)._buffer) for x in tracers]
+        columns = [client.backend().shards(self.stack(x)._buffer) for x in tracers]
         rows: list[list[Any]] = []
         for i in range(mesh.size):
             blocks = [
                 as_stored(
-                    buffers.to_numpy(parts[i]).reshape(physical_type(x.type).shape),
+                    client.backend().to_numpy(parts[i]).reshape(physical_type(x.type).shape),
                     x.type.update(varying=()),
                 )
                 for parts, x in zip(columns, tracers, strict=True)
@@ -379,7 +380,7 @@ class BlockTrace(Trace):
         parts = parts_of(how, whole)
         shape = physical_type(left_type(type, self.manual)).shape
         values = [np.asarray(x).reshape(shape) for x in blocks]
-        buffer = buffers.put_shards(values, parts.stored, parts.placement, parts.devices)
+        buffer = client.backend().put_shards(values, parts.stored, parts.placement, parts.devices)
         return Array(buffer, whole, (whole, how))
 
 

@@ -237,19 +237,32 @@ class Backend(abc.ABC):
     def tiled(
         self, devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None
     ) -> Placement:
-        """The placement over several devices; see `device_placement.tiled`."""
+        """The placement over several devices.
+
+        `assignment` holds positions in `devices`: one axis for each dimension of the array, as long
+        as the number of blocks along it, and a last axis with the devices that hold equal copies of
+        a block. None: every device holds the whole array.
+        """
 
     # -- buffers --
 
     @abc.abstractmethod
     def put(
-        self, array: np.ndarray[Any, Any], array_type: ArrayTypeLike, device: Device, copy: bool
+        self,
+        array: np.ndarray[Any, Any],
+        array_type: ArrayTypeLike,
+        device: Device | None = None,
+        copy: bool = True,
     ) -> Buffer:
-        """A NumPy array on a device. Unless `copy` is False, later changes to it have no effect."""
+        """A NumPy array on a device, by default the first one.
+
+        With `copy=False` the caller promises never to change the array's memory, and a device that
+        can use it in place does. Raises WeftTypeError if shape or dtype differ from the type's.
+        """
 
     @abc.abstractmethod
     def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """A NumPy array with anything in it, which `put` without `copy` can take as it is."""
+        """A NumPy array to be filled, in memory that `put` with `copy=False` can use in place."""
 
     @abc.abstractmethod
     def put_shards(
@@ -258,19 +271,27 @@ class Backend(abc.ABC):
         array_type: ArrayTypeLike,
         placement: Placement,
         devices: Sequence[Device],
-        copy: bool,
+        copy: bool = True,
     ) -> Buffer:
-        """One array from the blocks that this process's devices get, in the order of `devices`."""
+        """One array of type `array_type` from the blocks that this process's devices get, in the
+        order of `devices`."""
 
     @abc.abstractmethod
     def assemble(
         self, buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement
     ) -> Buffer:
-        """One array from buffers that already lie on the devices of a placement."""
+        """One array from single-device buffers that lie where the placement says; nothing is
+        copied."""
 
     @abc.abstractmethod
     def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
-        """The memory of a buffer as another array, with the devices in the same order."""
+        """The memory of a buffer as another array; nothing is copied, and deleting one deletes
+        both.
+
+        The devices of `placement` are those of the buffer in the same order, and each holds a block
+        of the shape that it has to hold now. Raises DeletedArrayError for a buffer that was deleted
+        or donated.
+        """
 
     @abc.abstractmethod
     def shards(self, buffer: Buffer) -> list[Buffer]:
@@ -283,7 +304,10 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def to_numpy(self, buffer: Buffer) -> np.ndarray[Any, Any]:
-        """The values of a single-device buffer: read-only, without a copy where possible. Waits."""
+        """The values of a single-device buffer as a read-only array, without a copy where possible.
+
+        Waits for them. Raises DeletedArrayError for a buffer that was deleted or donated.
+        """
 
     @abc.abstractmethod
     def copy_to_device(self, buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:
@@ -299,15 +323,15 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def is_ready(self, buffer: Buffer) -> bool:
-        """Whether the values are there."""
+        """Whether the values are there. Raises DeletedArrayError if they never will be."""
 
     @abc.abstractmethod
     def delete(self, buffer: Buffer) -> None:
-        """Frees the memory now."""
+        """Frees the memory now; NumPy views and DLPack users of it keep it alive for themselves."""
 
     @abc.abstractmethod
     def is_deleted(self, buffer: Buffer) -> bool:
-        """Whether the memory was freed or given away."""
+        """Whether the buffer was deleted or donated."""
 
     @abc.abstractmethod
     def fault(self, error: Exception, buffers: Sequence[Buffer]) -> WeftError:
@@ -335,7 +359,10 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def from_dlpack(self, source: Any, type_factory: Callable[..., ArrayTypeLike]) -> Buffer:
-        """A buffer that shares the memory of a DLPack capsule or exporter."""
+        """A buffer that shares the memory of a DLPack exporter (or capsule).
+
+        `type_factory(shape, dtype)` makes the array type that the buffer gets.
+        """
 
     # -- programs --
 
@@ -348,7 +375,14 @@ class Backend(abc.ABC):
         devices: Sequence[Device] | None = None,
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
-        """Compiles a module; see `weft.runtime.compile.compile_module`."""
+        """Compiles a module for `devices` and loads it there.
+
+        The entry function is `main`. Its results get `out_types` (of whole arrays) and
+        `out_placements`; without the latter they lie on the one device, or where XLA chose to put
+        them (see `Executable.output_assignments`). Raises WeftValueError for an option that XLA
+        does not have, and WeftError for a module that is invalid (naming the operation and its
+        line) or that XLA cannot compile. Several threads may compile at the same time.
+        """
 
     @abc.abstractmethod
     def to_hlo(self, module: ir.Module) -> Any:
@@ -371,4 +405,5 @@ class Backend(abc.ABC):
         devices: Sequence[Device] | None = None,
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
-        """Loads what `Executable.serialize` gave. Only trusted bytes: they hold machine code."""
+        """Loads what `Executable.serialize` gave; only from a trusted place, since it holds machine
+        code. Raises WeftValueError for bytes that this release of XLA does not take."""

@@ -226,11 +226,16 @@ class FakeBackend(Backend):
     # -- buffers --
 
     def put(
-        self, array: np.ndarray[Any, Any], array_type: ArrayTypeLike, device: FakeDevice, copy: bool
+        self,
+        array: np.ndarray[Any, Any],
+        array_type: ArrayTypeLike,
+        device: FakeDevice | None = None,
+        copy: bool = True,
     ) -> FakeBuffer:
         self.count("puts")
         _check(array, array_type)
-        return FakeBuffer(array.copy() if copy else array, array_type, self.single(device))
+        placement = self.single(device or self.default_device)
+        return FakeBuffer(array.copy() if copy else array, array_type, placement)
 
     def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         return np.empty(shape, dtype)
@@ -241,7 +246,7 @@ class FakeBackend(Backend):
         array_type: ArrayTypeLike,
         placement: FakePlacement,
         devices: Sequence[FakeDevice],
-        copy: bool,
+        copy: bool = True,
     ) -> FakeBuffer:
         self.count("puts")
         parts = [

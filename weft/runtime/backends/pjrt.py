@@ -85,8 +85,16 @@ class JaxlibBackend(Backend):
     ) -> Placement:
         return device_placement.tiled(devices, assignment)
 
+    def put(
+        self,
+        array: np.ndarray[Any, Any],
+        array_type: ArrayTypeLike,
+        device: Device | None = None,
+        copy: bool = True,
+    ) -> Buffer:
+        return pjrt_buffers.put(array, array_type, device or self._local[0], copy)
+
     # The functions that run most often are bound as they are, without a frame of their own.
-    put = staticmethod(pjrt_buffers.put)
     put_shards = staticmethod(pjrt_buffers.put_shards)
     assemble = staticmethod(pjrt_buffers.assemble)
     host_memory = staticmethod(pjrt_buffers.host_memory)

@@ -60,7 +60,7 @@ def put_shards(
     array_type: ArrayTypeLike,
     placement: Placement,
     devices: Sequence[Device],
-    copy: bool,
+    copy: bool = True,
 ) -> Buffer:
     """One array from one block per device; see `Backend.put_shards`."""
     dtype = array_type.dtype

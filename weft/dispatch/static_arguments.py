@@ -1,0 +1,52 @@
+"""Static arguments of jit as parts of keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.errors import Fix, WeftValueError
+
+__all__ = ["StaticArgument", "hashable_static"]
+
+
+class StaticArgument:
+    """A static argument: hashed and compared by value and class (1, 1.0 and True differ)."""
+
+    __slots__ = ("hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, StaticArgument)
+            and type(self.value) is type(other.value)
+            and bool(self.value == other.value)
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def hashable_static(value: Any, place: int | str, name: str) -> StaticArgument:
+    """The static argument of that number or name of a function. Raises WeftValueError for a value
+    that has no hash."""
+    try:
+        return StaticArgument(value)
+    except TypeError:
+        which = f"argument {place!r}"
+        raise WeftValueError(
+            f"jit of {name}: the static {which} cannot be hashed",
+            operation=f"jit of {name}",
+            got=f"{value!r:.100} of class {type(value).__name__}",
+            wanted="a hashable value",
+            fix=Fix(
+                "hashable",
+                "pass a tuple instead of a list or an array, or do not make the argument static",
+                {"argument": which},
+            ),
+        ) from None

@@ -1,0 +1,58 @@
+"""From the types of the arguments to a function that runs: the cache behind eager library calls.
+
+A function of the library looks at the types of its arguments and at its static arguments, and then
+runs one executable. Both are the same where a call comes again, so what such a call does is kept
+under them, and a later call costs one look-up and the executable.
+
+A cached call is safe for these reasons. The key has the settings and each array's signature, which
+is its type with the sharding and layout that it was committed to, so an executable only meets
+operands that it was compiled for. Only arrays have a signature: numbers, NumPy arrays and tracers
+have none and so find nothing. While results are looked at (`debug_nans`) the settings are others,
+and callers remember nothing under them. And a call that fails, since an operand was deleted or a
+static argument has no hash, is made again in full, which raises the error that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import config
+from weft.base.program_caches import BoundedCache
+from weft.lowering.executables import Run
+
+__all__ = ["ExecutableCache"]
+
+_settings = config.settings
+
+
+class ExecutableCache(BoundedCache):
+    """What runs calls (see `running`), by settings, static arguments and the
+    signatures of the arrays."""
+
+    __slots__ = ()
+
+    def run(self, static: Any, arrays: Sequence[Any]) -> Any:
+        """The result of a call like one that was remembered; None for any other, and where it
+        fails. The caller makes sure that no transformation is active."""
+        try:
+            run = self[(_settings(), static, *[x.signature for x in arrays])]
+            return run([x._buffer for x in arrays], arrays)
+        except Exception:  # noqa: BLE001 - the whole call follows, and raises what there is
+            return None
+
+    def find(self, static: Any, arrays: Sequence[Any]) -> Run | None:
+        """What runs a call that was remembered."""
+        try:
+            found: Run | None = self.get((_settings(), static, *[x.signature for x in arrays]))
+        except TypeError:  # a static argument that has no hash
+            return None
+        return found
+
+    def remember(self, static: Any, arrays: Sequence[Any], run: Run) -> Run:
+        """Makes `run` what calls like this one do, unless a static argument has no hash."""
+        try:
+            self[(_settings(), static, *[x.signature for x in arrays])] = run
+        except TypeError:
+            pass
+        return run
