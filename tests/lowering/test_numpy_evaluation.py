@@ -28,7 +28,7 @@ from weft.lowering import numpy_evaluation
 from weft.lowering.executables import LITTLE
 from weft.ops.indexing.slicing import pad_p
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def bits(array):
