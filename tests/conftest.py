@@ -6,6 +6,7 @@ module may import it at its top.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pathlib
@@ -79,6 +80,18 @@ def optimized() -> Iterator[None]:
     config.update("compile_effort", "full")
     yield
     config.update("compile_effort", before)
+
+
+@pytest.fixture
+def young_heap() -> Iterator[None]:
+    """The collector, and who asks it for all objects, looks at those of this test alone.
+
+    After some thousand tests a process holds millions of objects, and one collection takes seconds.
+    No test may use it that asks for older objects, or for what a module holds.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 # What programs may map before they are forgotten between two tests. Each takes a few mappings, and

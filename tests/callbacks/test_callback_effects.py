@@ -24,7 +24,7 @@ from weft.lowering.executables import compile_program, run_program
 from weft.lowering.module import lower_to_module
 from weft.runtime.backends import host_callbacks
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 WAYS_AND_TWICE = [
     *WAYS,

@@ -18,7 +18,7 @@ from weft.function_keys import register_by_identity
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 calls: list[str] = []
 

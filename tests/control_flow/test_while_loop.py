@@ -30,7 +30,7 @@ from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing import check_grads
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 X = np.array([0.5, -1.25, 2.0], np.float32)
 

@@ -19,7 +19,7 @@ from weft.errors import ConcretizationError, LeakedTracerError, WeftTypeError, W
 from weft.sharding import PartitionSpec as P
 from weft.sharding import SingleDeviceSharding
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 X = np.array([0.3, -0.7, 1.1], np.float32)
 traced: list[str] = []

@@ -16,7 +16,7 @@ from source_files import ROOT
 from weft import errors, export, ffi
 from weft.runtime.backends import ffi_registry
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 ffi_cases.needs(".c")
 LIBRARY = kernels()
 PLAN = {"type_id": LIBRARY.PlanTypeId, "type_info": LIBRARY.PlanTypeInfo}

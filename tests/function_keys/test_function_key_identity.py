@@ -16,7 +16,7 @@ from weft.function_keys import (
     register_uncacheable,
 )
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def around(value):

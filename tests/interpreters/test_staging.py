@@ -20,6 +20,8 @@ from weft.interpreters.staging import StagingTracer, trace_to_jaxpr
 
 F32 = ArrayType((), np.float32)
 
+pytestmark = pytest.mark.usefixtures("young_heap")
+
 
 def stage(f, *types):
     return trace_to_jaxpr(f, types, transformation="test", name="f")

@@ -29,7 +29,7 @@ from weft.lowering.executables import LITTLE
 from weft.ops.indexing.slicing import pad_p
 from weft.runtime import client
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def bits(array):

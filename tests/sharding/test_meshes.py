@@ -42,7 +42,7 @@ from weft.sharding import (
     use_mesh,
 )
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def devices(*shape):

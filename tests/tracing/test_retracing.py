@@ -18,7 +18,7 @@ from compilations import counted_compilations
 from weft import lax
 from weft.dispatch import jitted as jitted_module
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 F32 = np.float32
 rate = 0.5

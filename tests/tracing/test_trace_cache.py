@@ -26,7 +26,7 @@ from weft.errors import WeftTypeError, WeftValueError
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
 
-pytestmark = pytest.mark.fast
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 F32 = ArrayType((3,), np.float32)
 X = np.arange(3, dtype=np.float32)
