@@ -439,3 +439,13 @@ def test_arrays_are_lowered_for_where_they_lie():
     assert x.is_deleted()
     second = weft.device_put(X, DEVICES[1])
     assert weft.jit(lambda x: x + 1).lower(second).compile()(second).device == DEVICES[1]
+
+
+def test_results_of_a_function_without_arguments_are_left_somewhere():
+    made = weft.jit(lambda: wnp.arange(8.0), out_shardings=DEVICES[3])
+    for _ in range(2):
+        assert made().device == DEVICES[3]
+    spread = weft.jit(lambda: wnp.arange(8.0), out_shardings=NamedSharding(MESH, P("i")))
+    for _ in range(2):
+        assert spread().sharding.is_equivalent_to(NamedSharding(MESH, P("i")), 1)
+    assert made.lower().compile()().device == DEVICES[3]

@@ -251,6 +251,8 @@ def jit(
         max_traces,
         relayout,
     )
+    if in_shardings is None and out_shardings is None:
+        return Jitted(fun, options)
     return Jitted(fun, options, JitShardings.checked(in_shardings, out_shardings))
 
 

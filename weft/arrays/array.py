@@ -18,7 +18,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.shards import gathered, moved, parts_of, put_blocks, relaid, shares
 from weft.base import source as sources
-from weft.base.program_caches import on_clear
+from weft.base.program_caches import BoundedCache, on_clear
 from weft.core.array_value import array_of_value, array_values
 from weft.core.operators import ArrayOperators
 from weft.core.rules import LinearOperand, not_linear
@@ -590,11 +590,9 @@ def _deleted_buffer() -> Any:
 
 
 _NUMBERS = (bool, int, float, complex, np.generic)
-_scalars: dict[Any, Array] = {}
-on_clear(_scalars.clear)
+_scalars = BoundedCache(512)
 # The same arrays by what a call looks at first: the class of a Python number, and the settings.
-_plain_numbers: dict[Any, Array] = {}
-on_clear(_plain_numbers.clear)
+_plain_numbers = BoundedCache(512)
 _PLAIN = frozenset({bool, int, float})
 
 
@@ -602,10 +600,8 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, remembered: programs use the same few numbers again and again."""
     # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
     key = (type, value if value and type.dtype.kind != "c" else str(value))
-    found = _scalars.get(key)
+    found: Array | None = _scalars.get(key)
     if found is None or found.is_deleted():
-        if len(_scalars) > 512:
-            _scalars.clear()
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             found = put(np.asarray(value, type.dtype), type)
         if value == value:  # NaN is no key
@@ -632,10 +628,8 @@ def as_array(value: Any) -> Array:
     if type(value) not in _PLAIN:
         return array_of(value, type_of(value))
     key = (type(value), value if value else str(value), config.settings())
-    found = _plain_numbers.get(key)
+    found: Array | None = _plain_numbers.get(key)
     if found is None or client.backend().is_deleted(found._buffer):
-        if len(_plain_numbers) > 512:
-            _plain_numbers.clear()
         found = scalar_array(value, type_of(value))
         if value == value:
             _plain_numbers[key] = found

@@ -27,7 +27,6 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.jit_shardings import (
-    Formats,
     JitShardings,
     check_arguments,
     placed_alike,
@@ -235,13 +234,11 @@ class Jitted(Generic[P, R_co]):
         return traced.out_tree.unflatten(outs)
 
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
-        formats: Formats = ()
-        if self._shardings.said:
-            formats = self._shardings.argument_formats(self._name, static, in_tree)
+        shardings, options = self._shardings, self._options.compiler_options
+        formats = shardings.argument_formats(self._name, static, in_tree)
         # The types are asked first: a shape that cannot be split is refused with its name there.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
-        options = self._options.compiler_options
-        if not formats:
+        if not shardings.said:
             return Specialization(self, traced, in_tree, arrays).compile(options).call
         check_arguments(self, arrays, formats, in_tree, "in_shardings says")
         placed = [
@@ -249,7 +246,7 @@ class Jitted(Generic[P, R_co]):
             for x, (place, layout) in zip(arrays, formats, strict=True)
         ]
         call = Specialization(self, traced, in_tree, placed).compile(options).call
-        results = self._shardings.result_formats(self._name, traced.out_tree)
+        results = shardings.result_formats(self._name, traced.out_tree)
         return placed_around(call, arrays, formats, results)
 
     def _known(

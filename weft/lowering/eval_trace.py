@@ -36,11 +36,7 @@ __all__ = ["EvalTrace", "one_operation"]
 
 
 class EvalTrace(Trace):
-    """Evaluates primitives at once.
-
-    `_look` evaluates while a setting asks somewhere in the process to look at results. A derived
-    class overrides it, so that nothing but the flag is asked for otherwise.
-    """
+    """Evaluates primitives at once."""
 
     __slots__ = ()
 
@@ -64,7 +60,8 @@ class EvalTrace(Trace):
     process_call = function_as_parameter
 
     def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates an application whose result may have to be looked at; this trace does not."""
+        """Evaluates while a setting asks somewhere in the process to look at results; a derived
+        class does look."""
         return self.first_time(primitive, args, params)
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -27,7 +27,7 @@ from weft.base.program_caches import BoundedCache
 from weft.core.primitive import Primitive
 from weft.core.trace import current_variable, using_trace
 from weft.lowering.eval_trace import EvalTrace
-from weft.lowering.executables import running
+from weft.lowering.executables import Run, running
 
 __all__ = ["WatchedTrace", "repeated"]
 
@@ -70,11 +70,7 @@ class WatchedTrace(EvalTrace):
 
 
 class Calls:
-    """The calls of one function that were made, and the executables that they end in.
-
-    An operand is an array without dimensions, or an integer that says which of the arrays that are
-    passed it is. The operands are None where they are all of those, in order.
-    """
+    """The calls of one function that were made, and the executables that they end in."""
 
     __slots__ = ("function", "made")
 
@@ -99,8 +95,8 @@ class Calls:
         return None if found is None else result
 
     def watched(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, Any]:
-        """The result of a call and how to make it again: what runs its executable, and the
-        operands. None in place of this where it does not end in one executable that its key
+        """The result of a call, and what runs its executable on the buffers of the arrays that are
+        passed. None in place of this where it does not end in one executable that its key
         determines."""
         if _settings().looks_at_results:
             return None, None
@@ -129,7 +125,18 @@ class Calls:
         if len(set(numbers)) < len(arrays):
             return None, None  # An array that is no operand decides what runs, as an axis may.
         as_passed = not constants and numbers == list(range(len(arrays)))
-        return result, (running(program, index), None if as_passed else picks)
+        run = running(program, index)
+        return result, run if as_passed else _on_picks(run, picks)
+
+
+def _on_picks(run: Run, picks: Sequence[Any]) -> Run:
+    """Runs on the picked operands: arrays without dimensions, and integers that say which of the
+    arrays that are passed an operand is."""
+
+    def picked(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
+        return run([buffers[x] if type(x) is int else x._buffer for x in picks], args)
+
+    return picked
 
 
 def _stand_in(value: Any) -> Any:
@@ -182,11 +189,8 @@ def repeated(function: F) -> F:
             except TypeError:
                 found = None
             if found:
-                run, picks = found
-                if picks is not None:
-                    buffers = [buffers[x] if type(x) is int else x._buffer for x in picks]
                 try:
-                    return run(buffers, ())
+                    return found(buffers, ())
                 except Exception:  # noqa: BLE001 - the function finds out what it is
                     calls.made.pop(tuple(key), None)
             elif found is False:
