@@ -173,9 +173,10 @@ class Walk:
 
     def witness(self, value: Any, guards_before: int) -> None:
         """Notes an object that counts by content; it is held unless arrays might hang on it."""
-        try:
+        # To try it with a list or a dict would cost more than all else of them.
+        if type(value).__weakrefoffset__:
             self.witnesses.append(weakref.ref(value))
-        except TypeError:
+        else:
             held = len(self.guards) == guards_before
             self.witnesses.append(value if held else id(value))
 
