@@ -40,6 +40,7 @@ __all__ = [
     "check_flag",
     "check_number",
     "combined",
+    "computing_dtype",
     "convert",
     "does_not_fit",
     "expanded",
@@ -319,6 +320,12 @@ def inexact(dtype: Any) -> Any:
     if dtype in dtypes.INEXACT:
         return dtype
     return dtypes.float64 if dtype in (dtypes.int64, dtypes.uint64) else dtypes.float32
+
+
+def computing_dtype(dtype: Any) -> Any:
+    """The inexact dtype in which numbers of a dtype are computed: float32 for half precision."""
+    found = inexact(dtype)
+    return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
 
 
 def broadcast_shape(operation: str, *shapes: Sequence[int]) -> tuple[int, ...]:

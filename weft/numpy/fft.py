@@ -22,6 +22,7 @@ from weft.numpy.arguments import (
     axes_of,
     axis_of,
     check_arrays,
+    computing_dtype,
     convert,
     inexact,
     integer_of,
@@ -201,8 +202,7 @@ def _transformed(
     a: Any, *, kind: str, axes: tuple[int, ...], lengths: tuple[int, ...], norm: str
 ) -> Any:
     """The transform over the axes, of which the last is the halved one in the real kinds."""
-    dtype = inexact(type_of(a).dtype)
-    dtype = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+    dtype = computing_dtype(type_of(a).dtype)
     x = convert(a, dtype if kind == "RFFT" else dtypes.to_complex(dtype))
     if not axes:
         return x

@@ -21,6 +21,7 @@ from weft.numpy.arguments import (
     check_choice,
     check_flag,
     combined,
+    computing_dtype,
     convert,
     inexact,
     integer_of,
@@ -596,7 +597,7 @@ def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
 @compiled
 def _polyfit(x: Any, y: Any, *weights: Any, order: int, rcond: float) -> Any:
     dtype, real_dtype = inexact(type_of(x).dtype), dtypes.to_real(inexact(type_of(x).dtype))
-    work = dtypes.float32 if dtype.itemsize < 4 else dtype
+    work = computing_dtype(dtype)
     x, y = convert(x, work), convert(y, work)
     powers, count = _vander.function(x, count=order, increasing=False), type_of(x).size
     columns = y if type_of(y).ndim == 2 else reshape(y, (count, 1))

@@ -14,7 +14,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, ShapeError
-from weft.numpy.arguments import convert, inexact, integer_of, operand
+from weft.numpy.arguments import computing_dtype, convert, inexact, integer_of, operand
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.ops.elementwise.arithmetic import abs as abs_
@@ -105,7 +105,7 @@ def kaiser(M: int, beta: Any) -> Array:
     dtype = dtypes.default_float()
     if not of.weak_type and inexact(of.dtype).itemsize > dtype.itemsize:
         dtype = inexact(of.dtype)
-    work = dtypes.float32 if dtype.itemsize < 4 else dtype
+    work = computing_dtype(dtype)
     return convert(_kaiser(asarray(np.sqrt(1 - t * t), dtype=work), convert(beta, work)), dtype)
 
 

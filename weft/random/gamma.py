@@ -24,6 +24,7 @@ from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
 from weft.errors import Fix
 from weft.interpreters.vmap import vmap_flat
+from weft.numpy.arguments import computing_dtype
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, ge, le, log, lt, mul, neg, sqrt, sub
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.bits import bitwise_and
@@ -52,7 +53,6 @@ __all__ = [
     "loggamma",
     "random_gamma_p",
     "t",
-    "wide_dtype",
 ]
 
 Arrays = tuple[Any, ...]
@@ -165,11 +165,6 @@ def key_of(stream: Stream) -> Any:
     return extended_dtypes.wrap_key_bits(stream.bits, stream.generator.dtype)
 
 
-def wide_dtype(dtype: Any) -> Any:
-    """The dtype in which numbers of a dtype are computed: float32 for narrower ones."""
-    return dtypes.float32 if dtype.itemsize < 4 else dtype
-
-
 def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
     """Logarithms of gamma distributed numbers from a stream; the dtype is not a narrow one."""
     a = repeated(full_operand(a, shape, dtype), shape)
@@ -195,7 +190,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def _draw_gamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     a = repeated(full_operand(a, shape, wide), shape)
     made = random_gamma_p.bind(key, a, log_space=False)
     return convert_element_type(made, dtype)
@@ -218,7 +213,7 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def _draw_loggamma(key: Any, a: Any, shape: Shape, dtype: Any) -> Any:
-    made = log_gamma_of(stream_of(key), a, shape, wide_dtype(dtype))
+    made = log_gamma_of(stream_of(key), a, shape, computing_dtype(dtype))
     return convert_element_type(made, dtype)
 
 
@@ -243,7 +238,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
 
 
 def _draw_beta(key: Any, a: Any, b: Any, shape: Shape, dtype: Any) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     first, second = stream_of(key).split()
     x, y = log_gamma_of(first, a, shape, wide), log_gamma_of(second, b, shape, wide)
     largest = stop_gradient(maximum(x, y))
@@ -273,7 +268,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
 def _draw_dirichlet(key: Any, alpha: Any, shape: Shape, dtype: Any) -> Any:
     n = type_of(alpha).shape[-1]
     axis = len(shape)
-    x = log_gamma_of(stream_of(key), alpha, (*shape, n), wide_dtype(dtype))
+    x = log_gamma_of(stream_of(key), alpha, (*shape, n), computing_dtype(dtype))
     if n == 0:
         return convert_element_type(x, dtype)
     x = exp(sub(x, _along(stop_gradient(reduce_max(x, (axis,))), axis, n)))
@@ -332,7 +327,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def _draw_chisquare(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     x = log_gamma_of(stream_of(key), _half(full_operand(df, shape, wide), wide), shape, wide)
     return convert_element_type(mul(exp(x), wide.type(2)), dtype)
 
@@ -355,7 +350,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def _draw_t(key: Any, df: Any, shape: Shape, dtype: Any) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     normals, gammas = stream_of(key).split()
     half = repeated(_half(full_operand(df, shape, wide), wide), shape)
     x = log_gamma_of(gammas, half, shape, wide)
@@ -381,7 +376,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
 
 
 def _draw_f(key: Any, dfnum: Any, dfden: Any, shape: Shape, dtype: Any) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     above, below = (repeated(full_operand(x, shape, wide), shape) for x in (dfnum, dfden))
     second, first = stream_of(key).split()
     x = log_gamma_of(first, _half(above, wide), shape, wide)

@@ -15,6 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.core.types import type_of
+from weft.numpy.arguments import computing_dtype
 from weft.ops.elementwise.arithmetic import add, div, exp, le, mul, neg, sqrt, square, sub
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
@@ -126,7 +127,7 @@ def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype
 
 def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
     """The same where bounds may be in a tail, in which the error function is 1."""
-    wide = dtypes.float32 if dtype.itemsize < 4 else dtype
+    wide = computing_dtype(dtype)
     bounds = [full_operand(x, shape, dtype) for x in (lower, upper)]
     # What depends on bounds alone is computed once where both have no dimensions.
     own = shape if any(type_of(x).shape for x in bounds) else ()

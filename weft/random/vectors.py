@@ -20,6 +20,7 @@ from weft.argument_errors import invalid_class, invalid_value, negative_value, u
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError
+from weft.numpy.arguments import computing_dtype
 from weft.ops.elementwise.arithmetic import add, div, exp, gt, log, mul, sign, sqrt, sub
 from weft.ops.elementwise.arithmetic import min as minimum
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
@@ -33,7 +34,7 @@ from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
-from weft.random.gamma import log_gamma_of, wide_dtype
+from weft.random.gamma import log_gamma_of
 from weft.random.gaussian import draw_normal
 from weft.random.sampler import Sampler
 from weft.random.sampler_arguments import (
@@ -81,7 +82,7 @@ def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, 
 
 
 def _draw_generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
-    signs, sizes, p = _parts(stream_of(key), p, shape, wide_dtype(dtype))
+    signs, sizes, p = _parts(stream_of(key), p, shape, computing_dtype(dtype))
     return convert_element_type(mul(signs, exp(div(sizes, p))), dtype)
 
 
@@ -121,7 +122,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> Ar
 
 
 def _draw_ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     first, second = stream_of(key).split()
     whole, axis = (*shape, d), len(shape)
     p = repeated(full_operand(p, shape, wide), shape)
@@ -208,7 +209,7 @@ def _factor(cov: Any, method: str) -> Any:
 def _draw_multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Shape, dtype: Any, method: str
 ) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     n = type_of(mean).shape[-1]
     mean, cov = (convert_element_type(x, wide) for x in (mean, cov))
     whole = (*shape, n)
@@ -298,7 +299,7 @@ def orthogonal(
 
 
 def _draw_orthogonal(key: Any, n: int, shape: Shape, dtype: Any, m: int) -> Any:
-    wide = wide_dtype(dtype)
+    wide = computing_dtype(dtype)
     long, short = max(n, m), min(n, m)
     drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
     q, r = qr(convert_element_type(drawn, wide), full_matrices=False)

@@ -18,7 +18,7 @@ from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.numpy.arguments import axis_of, check_flag, convert, inexact
+from weft.numpy.arguments import axis_of, check_flag, computing_dtype, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.fft import (
     axes_and_sizes,
@@ -158,7 +158,7 @@ def _transformed(
     orthogonalize: bool,
 ) -> Any:
     dtype = inexact(type_of(x).dtype)
-    x = convert(x, dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype)
+    x = convert(x, computing_dtype(dtype))
     parts = [real(x), imag(x)] if dtype in dtypes.COMPLEX else [x]
     for axis, length in zip(axes, lengths, strict=True):
         parts = [

@@ -19,6 +19,7 @@ from weft.numpy.arguments import (
     broadcasted,
     check_arrays,
     check_flag,
+    computing_dtype,
     convert,
     inexact,
     operands,
@@ -47,7 +48,7 @@ def _interpolated(values: Any, xi: Any, fill: Any, *grid: Any, method: str, fill
         # Each value is multiplied by weights, which have the dtype of places and points.
         given += [xi, *grid]
     given = inexact(type_of(promoted("interpolate", *given)[0]).dtype)
-    wide = dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given
+    wide = computing_dtype(given)
     values = convert(values, wide)
     xi = convert(xi, inexact(xi.dtype))
     rows: list[Any] = []

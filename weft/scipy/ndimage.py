@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
-from weft.numpy.arguments import broadcast_shape, broadcasted, convert, inexact
+from weft.numpy.arguments import broadcast_shape, broadcasted, computing_dtype, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.scipy.argument_checks import (
     check_dimensions,
@@ -57,10 +57,7 @@ def _neighbours(x: Any, order: int) -> list[tuple[Any, Any]]:
 @compiled
 def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> Any:
     given = type_of(input).dtype
-    wide = inexact(given)
-    wide = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
-    if order == 0:
-        wide = given
+    wide = computing_dtype(given) if order else given
     # Of an array of NumPy, traced indices would be asked for their values.
     values, cval = jnp.asarray(convert(input, wide)), convert(cval, wide)
     shape = broadcast_shape("ndimage.map_coordinates", *[type_of(c).shape for c in coordinates])

@@ -19,14 +19,14 @@ from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.array import scalar_array
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, broadcasted, convert, inexact
+from weft.numpy.arguments import broadcast_shape, broadcasted, computing_dtype, convert, inexact
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import canonical_type, number_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import nary
 from weft.ops.elementwise.formulas import Term, lowered
 
-__all__ = ["computing", "elementwise", "kernel", "operand_type", "real_operands"]
+__all__ = ["elementwise", "kernel", "operand_type", "real_operands"]
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -35,11 +35,6 @@ Result = TypeVar("Result")
 def kernel(name: str, formula: Callable[..., Term], *jvp: Any) -> Any:
     """An elementwise primitive of real operands from a formula, with a jvp rule per operand."""
     return nary(name, arity=len(jvp), accepts=dtypes.FLOATING, jvp=jvp, lower=lowered(formula))
-
-
-def computing(dtype: Any) -> Any:
-    """The dtype in which numbers of a dtype are computed: float32 for half precision."""
-    return dtype if dtype.itemsize > 2 else dtypes.float32
 
 
 def operand_type(operation: str, name: str, value: Any) -> ArrayType:
@@ -141,7 +136,7 @@ def elementwise(function: Callable[P, Result], name: str | None = None) -> Calla
     formula = cast(Any, function)
 
     def program(*values: Any, dtype: Any) -> Any:
-        working = computing(dtype)
+        working = computing_dtype(dtype)
         shape = broadcast_shape(operation, *[type_of(x).shape for x in values])
         out = formula(*[_in(x, working, shape) for x in values])
         if isinstance(out, tuple):

@@ -11,14 +11,20 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, ShapeError, WeftValueError, api_boundary
-from weft.numpy.arguments import broadcasted, check_arrays, check_flag, convert, promoted
+from weft.numpy.arguments import (
+    broadcasted,
+    check_arrays,
+    check_flag,
+    computing_dtype,
+    convert,
+    promoted,
+)
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import check_order, matrix_norm_of
 from weft.numpy.linalg.operands import (
     check_matrices,
     check_square,
-    computing_dtype,
     is_complex,
     returned,
     widened,

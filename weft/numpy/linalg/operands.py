@@ -11,9 +11,9 @@ from typing import Any
 from weft import dtypes
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.numpy.arguments import check_arrays, convert, inexact
+from weft.numpy.arguments import check_arrays, computing_dtype, convert, inexact
 
-__all__ = ["check_matrices", "check_square", "computing_dtype", "is_complex", "returned", "widened"]
+__all__ = ["check_matrices", "check_square", "is_complex", "returned", "widened"]
 
 
 def check_matrices(operation: str, argument: str, a: Any, least: int = 2) -> None:
@@ -60,12 +60,6 @@ def check_square(
             wanted="last two dimensions of equal size",
             fix=Fix("square", instead, {}),
         )
-
-
-def computing_dtype(dtype: Any) -> Any:
-    """The dtype in which LAPACK computes for operands of a dtype."""
-    found = inexact(dtype)
-    return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
 
 
 def widened(x: Any) -> Any:

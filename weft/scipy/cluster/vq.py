@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import convert, inexact, promoted
+from weft.numpy.arguments import computing_dtype, convert, inexact, promoted
 from weft.numpy.compiled_functions import compiled
 from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
 
@@ -20,7 +20,7 @@ __all__ = ["vq"]
 def _nearest(observations: Any, book: Any) -> Any:
     a, b = promoted("cluster.vq.vq", observations, book)
     given = inexact(a.dtype)
-    wide = dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given
+    wide = computing_dtype(given)
     a, b = convert(a, wide), convert(b, wide)
     if a.ndim == 1:
         a, b = a[:, None], b[:, None]

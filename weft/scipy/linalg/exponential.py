@@ -18,9 +18,9 @@ from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.interpreters.jvp import jvp_flat
-from weft.numpy.arguments import check_flag, convert, integer_of
+from weft.numpy.arguments import check_flag, computing_dtype, convert, integer_of
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, computing_dtype, returned, widened
+from weft.numpy.linalg.operands import check_square, returned, widened
 from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.matrices import matmul, triangle

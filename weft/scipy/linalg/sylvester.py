@@ -16,9 +16,9 @@ from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import convert
+from weft.numpy.arguments import computing_dtype, convert
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, computing_dtype, returned
+from weft.numpy.linalg.operands import check_square, returned
 from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.eig import eig

@@ -12,7 +12,14 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
 from weft.numpy import fft
-from weft.numpy.arguments import axes_of, broadcast_shape, convert, inexact, promoted
+from weft.numpy.arguments import (
+    axes_of,
+    broadcast_shape,
+    computing_dtype,
+    convert,
+    inexact,
+    promoted,
+)
 from weft.numpy.compiled_functions import compiled
 from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.products.dot import canonical_precision
@@ -253,7 +260,7 @@ def correlate2d(
 @compiled
 def _by_fft(x: Any, y: Any, *, mode: str, axes: tuple[int, ...]) -> Any:
     given = inexact(type_of(promoted("signal.fftconvolve", x, y)[0]).dtype)
-    wide = dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given
+    wide = computing_dtype(given)
     first, second = x.shape, y.shape
     x, y = convert(x, wide), convert(y, wide)
     # Along other axes arrays are multiplied as they are.

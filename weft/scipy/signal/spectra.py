@@ -24,12 +24,14 @@ from weft.numpy.arguments import (
     axis_of,
     broadcast_shape,
     check_flag,
+    computing_dtype,
     convert,
     inexact,
     integer_of,
     promoted,
 )
 from weft.numpy.compiled_functions import compiled
+from weft.numpy.linalg.operands import widened
 from weft.scipy.argument_checks import (
     check_dimensions,
     check_numbers,
@@ -166,11 +168,6 @@ def _trend(operation: str, detrend: Any) -> str:
 _BOUNDARIES = ("zeros", "even", "odd", "constant")
 
 
-def _widened(x: Any) -> Any:
-    given = inexact(type_of(x).dtype)
-    return convert(x, dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given)
-
-
 def _extended(x: Any, plan: _Plan) -> Any:
     """x, along the last dimension, with what is put around it."""
     half = plan.nperseg // 2
@@ -212,7 +209,7 @@ def _scale(window: Any, fs: Any, scaling: str) -> Any:
 @compiled
 def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
     """Frequencies at the place of the axis, times at the end."""
-    x = jnp.moveaxis(_widened(x), axis, -1)
+    x = jnp.moveaxis(widened(x), axis, -1)
     window = convert(window, x.real.dtype)
     found = _transforms(_extended(x, plan), window, plan)
     found = found * jnp.sqrt(_scale(window, 1, "spectrum"))
@@ -227,7 +224,7 @@ def _densities(
 ) -> Any:
     """Averages over all parts of products of transforms; `y` is `x` for the power of one signal."""
     same = x is y
-    x, y = (jnp.moveaxis(_widened(z), axis, -1) for z in (x, y))
+    x, y = (jnp.moveaxis(widened(z), axis, -1) for z in (x, y))
     window, fs = (convert(z, x.real.dtype) for z in (window, fs))
     first = _transforms(x, window, plan)
     second = first if same else _transforms(y, window, plan)
@@ -404,16 +401,11 @@ def istft(
     if (size // 2 + 1 if input_onesided else size) != count:
         raise wrong_value(name, f"nfft={size} for {count} frequencies", "an nfft that fits")
     plan = _Plan(n, overlap, size, bool(input_onesided), "spectrum", "", None, False)
-    z = convert(Zxx, dtypes.to_complex(_computed(of.dtype)))
+    z = convert(Zxx, dtypes.to_complex(computing_dtype(of.dtype)))
     out = _inverse(z, weights, axes=(frequencies, times), cut=bool(boundary), plan=plan)
     place = times if times < frequencies else times - 1
     t = jnp.arange(out.shape[-1], dtype=out.real.dtype) / rate
     return convert(t, out.real.dtype), jnp.moveaxis(out, -1, place)
-
-
-def _computed(dtype: Any) -> Any:
-    found = inexact(dtype)
-    return dtypes.float32 if found in (dtypes.float16, dtypes.bfloat16) else found
 
 
 # ---- power ---------------------------------------------------------------------------------------

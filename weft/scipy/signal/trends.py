@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.numpy.arguments import axis_of, convert, inexact
+from weft.numpy.arguments import axis_of, computing_dtype, convert, inexact
 from weft.numpy.compiled_functions import compiled
 from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_value
 
@@ -37,7 +36,7 @@ def without_trend(x: Any, linear: bool) -> Any:
 @compiled
 def _detrended(x: Any, *, axis: int, linear: bool, breaks: tuple[int, ...]) -> Any:
     given = inexact(type_of(x).dtype)
-    x = convert(x, dtypes.float32 if given in (dtypes.float16, dtypes.bfloat16) else given)
+    x = convert(x, computing_dtype(given))
     x = jnp.moveaxis(x, axis, -1)
     pairs = zip(breaks, breaks[1:], strict=False)
     parts = [without_trend(x[..., start:stop], linear) for start, stop in pairs]

@@ -21,7 +21,7 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, convert, integer_of, not_taken
+from weft.numpy.arguments import broadcast_shape, computing_dtype, convert, integer_of, not_taken
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise import special
@@ -124,7 +124,7 @@ def bessel_jvp(highest: int, start: int, primals: Any, tangents: Any) -> Any:
 
 @compiled
 def _bessel_jn(z: Any, *, highest: int, start: int, dtype: Any) -> Any:
-    working = dtype if dtype.itemsize > 2 else dtypes.float32
+    working = computing_dtype(dtype)
     out = _bessel(convert_element_type(z, working), highest, start)
     return convert_element_type(out, dtype)
 
@@ -189,7 +189,7 @@ def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
 
 @compiled
 def _harmonic(n: Any, m: Any, theta: Any, phi: Any, *, highest: int, dtype: Any) -> Any:
-    working = dtype if dtype.itemsize > 2 else dtypes.float32
+    working = computing_dtype(dtype)
     theta, phi = convert(theta, working), convert(phi, working)
     size = jnp.abs(m)
     value = _legendre(n, size, theta, highest)

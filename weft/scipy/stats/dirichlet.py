@@ -11,10 +11,11 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, api_boundary
+from weft.numpy.arguments import computing_dtype
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.densities import log_gamma_density_p
-from weft.scipy.real_functions import computing, real_operands
+from weft.scipy.real_functions import real_operands
 from weft.scipy.stats.distributions import valid
 
 __all__ = ["logpdf", "pdf"]
@@ -25,7 +26,7 @@ _TOLERANCE = 1e-6
 
 @compiled
 def _log_density(x: Any, alpha: Any, *, dtype: Any) -> Any:
-    x, alpha = (convert_element_type(value, computing(dtype)) for value in (x, alpha))
+    x, alpha = (convert_element_type(value, computing_dtype(dtype)) for value in (x, alpha))
     shape = type_of(x).shape
     (count,) = type_of(alpha).shape
     if shape[0] == count - 1:

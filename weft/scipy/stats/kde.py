@@ -15,6 +15,7 @@ from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
+from weft.numpy.arguments import computing_dtype
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
@@ -25,7 +26,7 @@ from weft.random.keys import split
 from weft.random.permutations import choice
 from weft.random.sampler_arguments import check_key, check_shape
 from weft.scipy.argument_checks import not_there
-from weft.scipy.real_functions import computing, operand_type, real_operands
+from weft.scipy.real_functions import operand_type, real_operands
 from weft.scipy.special.error_functions import ndtr_p
 
 __all__ = ["gaussian_kde"]
@@ -99,7 +100,7 @@ class gaussian_kde:
         operands, dtype = real_operands(
             name, ("dataset", "weights")[: len(given)], given, broadcast=False
         )
-        working = computing(dtype)
+        working = computing_dtype(dtype)
         points = jnp.atleast_2d(convert_element_type(operands[0], working))
         shape = type_of(points).shape
         if len(shape) != 2 or shape[1] < 2:

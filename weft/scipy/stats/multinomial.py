@@ -11,11 +11,11 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
-from weft.numpy.arguments import broadcast_shape
+from weft.numpy.arguments import broadcast_shape, computing_dtype
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.densities import log_poisson_p
-from weft.scipy.real_functions import computing, real_operands
+from weft.scipy.real_functions import real_operands
 from weft.scipy.stats.distributions import not_whole
 
 __all__ = ["logpmf", "pmf"]
@@ -23,7 +23,7 @@ __all__ = ["logpmf", "pmf"]
 
 @compiled
 def _log_probability(x: Any, n: Any, p: Any, *, dtype: Any) -> Any:
-    x, n, p = (convert_element_type(value, computing(dtype)) for value in (x, n, p))
+    x, n, p = (convert_element_type(value, computing_dtype(dtype)) for value in (x, n, p))
     out = jnp.any((x < 0) | not_whole(x), axis=-1) | (jnp.sum(x, axis=-1) != n)
     safe = jnp.where(x < 0, 0.0, x)
     counts, shares, total = jnp.broadcast_arrays(safe, p, jnp.expand_dims(n, -1))

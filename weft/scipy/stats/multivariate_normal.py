@@ -10,19 +10,19 @@ from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, api_boundary
-from weft.numpy.arguments import broadcast_shape, not_taken
+from weft.numpy.arguments import broadcast_shape, computing_dtype, not_taken
 from weft.numpy.compiled_functions import compiled
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.real_functions import computing, real_operands
+from weft.scipy.real_functions import real_operands
 
 __all__ = ["logpdf", "pdf"]
 
 
 @compiled
 def _log_density(x: Any, mean: Any, cov: Any, *, dtype: Any) -> Any:
-    x, mean, cov = (convert_element_type(v, computing(dtype)) for v in (x, mean, cov))
+    x, mean, cov = (convert_element_type(v, computing_dtype(dtype)) for v in (x, mean, cov))
     away = x - mean
     of = type_of(away)
     if not type_of(cov).ndim:

@@ -14,13 +14,19 @@ from weft.argument_errors import invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
-from weft.numpy.arguments import axis_of, check_arrays, check_flag, inexact, integer_of
+from weft.numpy.arguments import (
+    axis_of,
+    check_arrays,
+    check_flag,
+    computing_dtype,
+    inexact,
+    integer_of,
+)
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.promotion import as_operand
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions.cumulative import cummax, cummin
-from weft.scipy.real_functions import computing
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
@@ -193,9 +199,9 @@ def rankdata(
 
 @compiled
 def _sem(a: Any, *, axis: int, ddof: int, omit: bool, keepdims: bool, dtype: Any) -> Any:
-    a = convert_element_type(a, computing(dtype))
+    a = convert_element_type(a, computing_dtype(dtype))
     known = ~jnp.isnan(a) if omit else jnp.ones_like(a, dtype=bool)
-    count = jnp.sum(known, axis=axis, keepdims=True, dtype=computing(dtype))
+    count = jnp.sum(known, axis=axis, keepdims=True, dtype=computing_dtype(dtype))
     mean = jnp.sum(jnp.where(known, a, 0.0), axis=axis, keepdims=True) / count
     away = jnp.where(known, a - mean, 0.0)
     square = jnp.sum(away * away, axis=axis, keepdims=True)
