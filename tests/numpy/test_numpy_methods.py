@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import pickle
 import re
 
 import numpy as np
@@ -140,6 +141,13 @@ def test_every_public_method_is_documented():
     for name, member in vars(ArrayOperators).items():
         if not name.startswith("_"):
             assert inspect.getdoc(member), name
+
+
+def test_methods_know_their_names():
+    for name, member in vars(ArrayOperators).items():
+        if inspect.isfunction(member):
+            assert (member.__name__, member.__qualname__) == (name, f"ArrayOperators.{name}")
+            assert pickle.loads(pickle.dumps(member)) is member
 
 
 def test_what_arrays_do_not_have():

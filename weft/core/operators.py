@@ -424,6 +424,12 @@ class ArrayOperators(Generic[Result]):
         """The sum of the elements whose indices along two axes are equal."""
 
 
+# So that they are pickled and shown as methods of the class.
+for _name, _member in vars(ArrayOperators).items():
+    if getattr(_member, "__name__", None) == "operator":
+        _member.__name__, _member.__qualname__ = _name, f"ArrayOperators.{_name}"
+
+
 # ---- operators of other classes ------------------------------------------------------------------
 
 _ARITHMETIC = (
