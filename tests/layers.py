@@ -143,6 +143,7 @@ LAZY_TABLES = frozenset({"_LAZY_MODULES", "_LAZY_NAMES"})
 
 # Modules that import by names which others pass, with the reason.
 PASSED_NAMES = {
+    "weft.builtin_primitives": "imports every module that makes primitives, and stands above all",
     "weft.runtime.jaxlib.lazy": "makes the lazy modules themselves",
     "weft.runtime.jaxlib.native": "runs the imports of a module of jaxlib, all but that of jax",
 }
