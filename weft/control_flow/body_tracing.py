@@ -21,12 +21,11 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.interpreters.function_results import check_results
 from weft.interpreters.retype import fit, join_types
-from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.staging import function_name, rebuild, trace_to_jaxpr
 from weft.lowering.executables import compile_program, run_program
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.structural.constants import embedded
 from weft.tracing.closure_lifting import TracedValues
 from weft.tracing.trace_cache import TracedBody
 from weft.tree.difference import differences
@@ -36,7 +35,6 @@ __all__ = [
     "check_carry_structure",
     "close_carry",
     "permuted",
-    "rebuild",
     "run_compiled",
     "trace_body",
     "trace_loop_body",
@@ -130,14 +128,6 @@ def trace_loop_body(
                 return LoopBody(body, traced.consts, out_tree, carried)
             wider = [t.strong() if flag else t for t, flag in zip(types, weaker, strict=True)]
         types = wider
-
-
-def rebuild(
-    function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str, what: str
-) -> Jaxpr:
-    """The program of a function that evaluates other programs, which close over nothing."""
-    jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
-    return embedded(jaxpr, consts)
 
 
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:

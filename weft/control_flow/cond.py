@@ -17,15 +17,16 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.arrays.array import as_array
-from weft.control_flow.body_tracing import rebuild, trace_body
+from weft.base.flags import marked, partition
+from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_residuals import Places
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
-from weft.core.check import checked
+from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, full_read
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
@@ -38,9 +39,16 @@ from weft.errors import (
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
-from weft.interpreters.retype import fit, widened
-from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.one_jaxpr import smaller_equation, split_equation
+from weft.interpreters.partial_eval import SplitEquation, all_unknown, partial_eval_jaxpr
+from weft.interpreters.retype import fit, varying_along, widened
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import (
+    known_operands,
+    merge_cotangents,
+    merge_zeros,
+    nonzero_tangents,
+)
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
@@ -287,13 +295,7 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
     if index.shape or index.dtype != dtypes.int32:
         raise JaxprError(f"cond: the index is {index}, not i32[]")
     for jaxpr in branches:
-        wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
-        if [(t.shape, t.dtype) for t in types] != wanted:
-            raise JaxprError(
-                "cond: the operands do not fit a branch",
-                got=", ".join(map(str, types)),
-                wanted=", ".join(map(str, jaxpr.in_types)),
-            )
+        check_operands_fit("cond", types, jaxpr, "a branch")
     outs = []
     for column in zip(*(jaxpr.out_types for jaxpr in branches), strict=True):
         if len({(t.shape, t.dtype) for t in column}) > 1:
@@ -317,13 +319,13 @@ def cond_retype(
     varying = [index.union(*(t.varying for t in column)) for column in columns]
 
     def widen(jaxpr: Jaxpr, outs: list[frozenset[str]] | None = None) -> Jaxpr:
-        pairs = zip(jaxpr.in_types, varying, strict=True)
-        return widened(jaxpr, [t.update(varying=axes) for t, axes in pairs], outs)
+        return widened(jaxpr, varying_along(jaxpr.in_types, varying), outs)
 
     results = zip(*(widen(jaxpr).out_types for jaxpr in branches), strict=True)
     outs = [index.union(*(t.varying for t in column)) for column in results]
-    wanted = [t.update(varying=axes) for t, axes in zip(types[1:], varying, strict=True)]
-    return [types[0], *wanted], {"branches": tuple(widen(jaxpr, outs) for jaxpr in branches)}
+    return [types[0], *varying_along(types[1:], varying)], {
+        "branches": tuple(widen(jaxpr, outs) for jaxpr in branches)
+    }
 
 
 def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
@@ -342,31 +344,29 @@ def derive(
 def cond_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
 ) -> tuple[list[Any], list[Any]]:
-    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    nonzero, given = nonzero_tangents(tangents[1:])
     marks = join([jvp_jaxpr(jaxpr, nonzero)[1] for jaxpr in branches])
     programs = tuple(jvp_jaxpr(jaxpr, nonzero, marks)[0] for jaxpr in branches)
-    given = [t for t in tangents[1:] if type(t) is not Zero]
     outs = cond_p.bind(*primals, *given, branches=programs)
     n = len(branches[0].outputs)
-    return outs[:n], scatter(marks, outs[n:], [type_of(x) for x in outs[:n]])
+    return outs[:n], merge_zeros(marks, outs[n:], [type_of(x) for x in outs[:n]])
 
 
 def cond_linearize(
     primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
 ) -> tuple[list[Any], list[Any]]:
-    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    nonzero, given = nonzero_tangents(tangents[1:])
     programs, info = derive(
         branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
     )
     marks, linear, from_inputs, n = info
     index, *operands = primals
     outs = cond_p.bind(index, *operands, branches=programs)
-    given = [t for t in tangents[1:] if type(t) is not Zero]
     residuals = [operands[i] for i in from_inputs] + outs[n:]
     tangents_out: list[Any] = []
     if any(marks):
         tangents_out = cond_p.bind(index, *residuals, *given, branches=linear)
-    return outs[:n], scatter(marks, tangents_out, [type_of(x) for x in outs[:n]])
+    return outs[:n], merge_zeros(marks, tangents_out, [type_of(x) for x in outs[:n]])
 
 
 def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
@@ -403,7 +403,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
             ]
             return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(places.types) :])
 
-        tangent_types = [t.tangent() for t, flag in zip(in_types, nonzero, strict=True) if flag]
+        tangent_types = [t.tangent() for t in marked(nonzero, in_types)]
         types = [in_types[i] for i in from_inputs] + places.types + tangent_types
         return rebuild(function, types, branches[b].name, "cond")
 
@@ -414,17 +414,15 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
 
 def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches) -> list[Any]:
     index, *rest = operands
-    linear = tuple(type(x) is LinearOperand for x in rest)
-    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    linear, known = known_operands(rest)
+    nonzero, given = nonzero_tangents(cotangents)
     programs, marks = derive(
         branches,
         ("transpose", linear, nonzero),
         lambda: _transpose_branches(branches, linear, nonzero),
     )
-    known = [x for x in rest if type(x) is not LinearOperand]
-    given = [ct for ct in cotangents if type(ct) is not Zero]
     outs = cond_p.bind(index, *known, *given, branches=programs) if any(marks) else ()
-    return [None, *place_cotangents(linear, marks, outs)]
+    return [None, *merge_cotangents(linear, marks, outs)]
 
 
 def _transpose_branches(
@@ -432,13 +430,12 @@ def _transpose_branches(
 ) -> tuple[Branches, tuple[bool, ...]]:
     transposed = [transpose_jaxpr(jaxpr, linear, nonzero) for jaxpr in branches]
     marks = join([own for _, own in transposed])
-    wanted = [v.type for v, flag in zip(branches[0].inputs, linear, strict=True) if flag]
+    wanted = marked(linear, branches[0].in_types)
 
     def branch(jaxpr: Jaxpr, own: tuple[bool, ...]) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
-            outs = iter(eval_jaxpr(jaxpr, (), *values))
-            found = [next(outs) if flag else Zero(t) for flag, t in zip(own, wanted, strict=True)]
-            return [instantiate(x) for x, keep in zip(found, marks, strict=True) if keep]
+            found = merge_zeros(own, eval_jaxpr(jaxpr, (), *values), wanted)
+            return [*map(instantiate, marked(marks, found))]
 
         return rebuild(function, jaxpr.in_types, jaxpr.name, "cond")
 
@@ -481,17 +478,14 @@ def _vmap_branches(
 def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     branches: Branches = eqn.params["branches"]
     if unknown[0]:
-        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+        return all_unknown(eqn)
     flags = tuple(unknown[1:])
     marks = join([partial_eval_jaxpr(jaxpr, flags).unknown_out for jaxpr in branches])
     splits = [partial_eval_jaxpr(jaxpr, flags, marks) for jaxpr in branches]
     places = Places([s.residual_types for s in splits])
     n = marks.count(False)
     # The joined types, which a branch alone may not have: one may give a Python number.
-    known_types, later_types = (
-        [v.type for v, mark in zip(eqn.outputs, marks, strict=True) if mark is unknown_part]
-        for unknown_part in (False, True)
-    )
+    later_types, known_types = partition(marks, [v.type for v in eqn.outputs])
 
     def known_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
@@ -509,28 +503,19 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
             outs = eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
             return [fit(x, t) for x, t in zip(outs, later_types, strict=True)]
 
-        rest = [t for t, flag in zip(branches[b].in_types, flags, strict=True) if flag]
+        rest = marked(flags, branches[b].in_types)
         return rebuild(function, places.types + rest, branches[b].name, "cond")
 
     every = range(len(branches))
-    index, *operands = eqn.inputs
-    residuals = [Var(type) for type in places.types]
-    known = eqn.replace(
-        inputs=[index, *(x for x, flag in zip(operands, flags, strict=True) if not flag)],
-        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if not flag] + residuals,
-        params={"branches": tuple(known_branch(b) for b in every)},
+    return split_equation(
+        eqn,
+        flags,
+        marks,
+        [Var(type) for type in places.types],
+        {"branches": tuple(known_branch(b) for b in every)},
+        {"branches": tuple(unknown_branch(b) for b in every)},
+        both=eqn.inputs[:1],
     )
-    index_var = index
-    later = eqn.replace(
-        inputs=[
-            index_var,
-            *residuals,
-            *(x for x, flag in zip(operands, flags, strict=True) if flag),
-        ],
-        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if flag],
-        params={"branches": tuple(unknown_branch(b) for b in every)},
-    )
-    return SplitEquation(known, later, marks, residuals)
 
 
 def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
@@ -541,20 +526,11 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 
     def smaller() -> tuple[Branches, tuple[bool, ...]]:
         reads = join([own for _, own in found])
-        columns = [
-            [v for v, keep in zip(jaxpr.inputs, reads, strict=True) if keep] for jaxpr, _ in found
-        ]
-        pairs = zip(columns, (jaxpr for jaxpr, _ in found), strict=True)
-        return tuple(Jaxpr(xs, p.eqns, p.outputs, 0, p.name) for xs, p in pairs), reads
+        kept = marked(reads, range(len(reads)))
+        return tuple(permuted(jaxpr, kept) for jaxpr, _ in found), reads
 
     programs, reads = derive(branches, ("dce", tuple(used)), smaller)
-    index, *operands = eqn.inputs
-    made = eqn.replace(
-        inputs=[index, *(x for x, keep in zip(operands, reads, strict=True) if keep)],
-        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
-        params={"branches": programs},
-    )
-    return [True, *reads], made
+    return smaller_equation(eqn, [True, *reads], used, {"branches": programs})
 
 
 def cond_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
-from weft.control_flow.body_tracing import rebuild, run_compiled, trace_body
+from weft.control_flow.body_tracing import run_compiled, trace_body
 from weft.control_flow.loops import check_function, leaf_types
 from weft.core import rules
 from weft.core.axes import mesh_axes
+from weft.core.check import check_operands_fit
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, LinearOperand, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
-    JaxprError,
     TreeError,
     WeftNotImplementedError,
     WeftTypeError,
@@ -31,8 +31,9 @@ from weft.errors import (
 )
 from weft.function_keys import register_parts
 from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.retype import widened
-from weft.interpreters.staging import function_name
+from weft.interpreters.retype import varying_along, widened
+from weft.interpreters.staging import function_name, rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.collectives.all_reduce import pbroadcast
@@ -225,11 +226,7 @@ def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     program, reached = transpose_jaxpr(jaxpr, (*(False,) * n, *(True,) * m), (True,) * m)
 
     def function(*values: Any) -> list[Any]:
-        found = iter(eval_jaxpr(program, (), *values))
-        return [
-            next(found) if flag else instantiate(Zero(type))
-            for flag, type in zip(reached, types, strict=True)
-        ]
+        return [*map(instantiate, merge_zeros(reached, eval_jaxpr(program, (), *values), types))]
 
     found: Jaxpr = jaxpr.derived(
         ("transposed system", *types),
@@ -316,16 +313,9 @@ def linear_solve_steps(
 
 def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[ArrayType]:
     solve, b = unbind(list(types), jaxprs, num_consts)
-    got = [*solve.solve.consts, *b]
-    wanted = [(t.shape, t.dtype) for t in solve.solve.jaxpr.in_types]
-    if [(t.shape, t.dtype) for t in got] != wanted:
-        raise JaxprError(
-            "custom_linear_solve: the operands do not fit the solver",
-            got=", ".join(map(str, got)),
-            wanted=", ".join(map(str, solve.solve.jaxpr.in_types)),
-        )
-    found: list[ArrayType] = jaxprs[2].out_types
-    return found
+    own = solve.solve
+    check_operands_fit("custom_linear_solve", [*own.consts, *b], own.jaxpr, "the solver")
+    return own.jaxpr.out_types
 
 
 def linear_solve_retype(
@@ -341,14 +331,13 @@ def linear_solve_retype(
     if any(communication(part.jaxpr, everywhere) for part in parts):
         own = [t for part in parts for t in part.jaxpr.in_types[: len(part.consts)]]
         own += parts[0].jaxpr.in_types[len(parts[0].consts) :]
-        pairs = zip(types, own, strict=True)
-        return [t.update(varying=t.varying | o.varying) for t, o in pairs], params
+        return varying_along(types, [t.varying for t in own]), params
     union: frozenset[str] = frozenset().union(
         *(t.varying for t in types), *(t.varying for part in parts for t in part.jaxpr.out_types)
     )
 
     def widen(jaxpr: Jaxpr) -> Jaxpr:
-        given = [t.update(varying=t.varying | union) for t in jaxpr.in_types]
+        given = varying_along(jaxpr.in_types, [union] * len(jaxpr.inputs))
         return widened(jaxpr, given, [union] * len(jaxpr.outputs))
 
     jaxprs = tuple(None if jaxpr is None else widen(jaxpr) for jaxpr in params["jaxprs"])
@@ -363,12 +352,10 @@ def linear_solve_jvp(
     moved, b_t = unbind(tangents, **params)
     n = len(b)
     x = outs[:n]
-    consts_t = moved.matvec.consts
-    nonzero = (*(type(t) is not Zero for t in consts_t), *(False,) * n)
+    nonzero, given = nonzero_tangents(moved.matvec.consts)
     right = b_t
-    if any(nonzero):
-        program, marks = jvp_jaxpr(solve.matvec.jaxpr, nonzero)
-        given = [t for t in consts_t if type(t) is not Zero]
+    if given:
+        program, marks = jvp_jaxpr(solve.matvec.jaxpr, (*nonzero, *(False,) * n))
         found = iter(eval_jaxpr(program, (), *solve.matvec.consts, *x, *given)[n:])
         right = [
             add_tangents(t, neg(next(found))) if flag else t

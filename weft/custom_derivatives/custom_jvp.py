@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
+from weft.base.flags import marked
 from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
@@ -38,6 +39,7 @@ from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary, trim
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.tracing.closure_lifting import register_holder
@@ -270,28 +272,21 @@ class MappedJVPRule(Rule):
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
         n, own = len(primals), self.dims[len(primals) - len(tangents) :]
-        nonzero = [type(t) is not Zero for t in tangents]
-        zero_out: list[bool] = []
+        nonzero, given = nonzero_tangents(tangents)
+        nonzero_out: tuple[bool, ...] = ()
 
         def function(*values: Any) -> list[Any]:
-            xs, given = values[:n], iter(values[n:])
-            ts = [
-                next(given) if flag else Zero(type_of(x).tangent())
-                for x, flag in zip(xs[n - len(nonzero) :], nonzero, strict=True)
-            ]
-            outs, found = self.rule.jvp(xs, ts)
-            zero_out[:] = [type(t) is Zero for t in found]
-            return [*outs, *(t for t in found if type(t) is not Zero)]
+            nonlocal nonzero_out
+            types = [type_of(x) for x in values[n - len(nonzero) : n]]
+            outs, found = self.rule.jvp(values[:n], merge_zeros(nonzero, values[n:], types))
+            nonzero_out, found = nonzero_tangents(found)
+            return [*outs, *found]
 
-        given = [t for t in tangents if type(t) is not Zero]
-        dims = [*self.dims, *(d for d, flag in zip(own, nonzero, strict=True) if flag)]
+        dims = [*self.dims, *marked(nonzero, own)]
         values, found = vmap_flat(function, self.axis, [*primals, *given], dims, self.name)
         whole = mapped_at_front(values, found, self.axis)
-        outs, rest = whole[: len(zero_out)], iter(whole[len(zero_out) :])
-        return outs, [
-            Zero(type_of(x).tangent()) if zero else next(rest)
-            for x, zero in zip(outs, zero_out, strict=True)
-        ]
+        outs, rest = whole[: len(nonzero_out)], whole[len(nonzero_out) :]
+        return outs, merge_zeros(nonzero_out, rest, [type_of(x) for x in outs])
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedJVPRule(self, axis, dims)

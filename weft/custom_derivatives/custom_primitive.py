@@ -13,22 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.arrays.array import as_array
+from weft.base.flags import merge, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.reads import moves_of_program, reads_of_program
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, JaxprError, WeftTypeError
+from weft.errors import Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat, user_rule
-from weft.interpreters.retype import retype_program
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import place_cotangents
+from weft.interpreters.symbolic_zeros import known_operands, merge_cotangents, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
-from weft.lowering.loop_layouts import keep_in_program
-from weft.lowering.result_layouts import whole_sources
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents
 
@@ -124,12 +122,10 @@ def linearized(
     A jvp rule run by `linearize` does not use `jvp_flat` for the derivative of a function: loops
     and branches would then compute results and tangents in one, which cannot be transposed.
     """
-    active = [type(t) is not Zero for t in tangents]
+    active, given = nonzero_tangents(tangents)
     outs, found, linear = linearize_flat(function, primals, active, "linearize", name)
-    jaxpr, residuals, _ = linear_program(linear, found)
-    given = [t for t in tangents if type(t) is not Zero]
-    values = iter(eval_jaxpr(jaxpr, residuals, *given))
-    return outs, [t if type(t) is Zero else next(values) for t in found]
+    jaxpr, residuals, flags = linear_program(linear, found)
+    return outs, merge(flags, eval_jaxpr(jaxpr, residuals, *given), unmarked(flags, found))
 
 
 # ---- rules -------------------------------------------------------------------------------------
@@ -143,17 +139,6 @@ def custom_steps(
     primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the {primitive.name} of {name}", jaxpr, operands
-
-
-def custom_type(*types: ArrayType, jaxpr: Jaxpr, name: str, **others: Any) -> list[ArrayType]:
-    wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
-    if [(t.shape, t.dtype) for t in types] != wanted:
-        raise JaxprError(
-            f"custom derivative of {name}: the operands do not fit the program",
-            got=", ".join(map(str, types)),
-            wanted=", ".join(map(str, jaxpr.in_types)),
-        )
-    return jaxpr.out_types
 
 
 def custom_stage(
@@ -229,13 +214,10 @@ def _differentiated(primitive: Primitive, name: str, type: ArrayType) -> WeftTyp
 
 
 def custom_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
-    jaxpr = params["jaxpr"]
-    linear = tuple(type(x) is LinearOperand for x in operands)
-    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
-    program, nonzero_in = transpose_jaxpr(jaxpr, linear, nonzero)
-    known = [x for x in operands if type(x) is not LinearOperand]
-    given = [ct for ct in cotangents if type(ct) is not Zero]
-    return place_cotangents(linear, nonzero_in, eval_jaxpr(program, (), *known, *given))
+    linear, known = known_operands(operands)
+    nonzero, given = nonzero_tangents(cotangents)
+    backward, reached = transpose_jaxpr(params["jaxpr"], linear, nonzero)
+    return merge_cotangents(linear, reached, eval_jaxpr(backward, (), *known, *given))
 
 
 def custom_vmap(
@@ -263,18 +245,18 @@ def custom_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, **others: 
 def custom_primitive(name: str) -> Primitive:
     """A primitive whose applications have a rule of their own (see `Rule`)."""
     made = Primitive(name, multiple_results=True, memoise=False)
-    rules.impl.register(made, custom_impl)
-    rules.type_rule.register(made, custom_type)
-    rules.retype.register(made, retype_program)
     rules.stage.register(made, functools.partial(custom_stage, made))
-    rules.jvp.register(made, functools.partial(custom_derivative, made, True))
-    rules.linearize.register(made, functools.partial(custom_derivative, made, False))
-    rules.transpose.register(made, custom_transpose)
-    rules.vmap.register(made, functools.partial(custom_vmap, made))
-    rules.layout.register(made, whole_sources)
-    rules.reads.register(made, reads_of_program)
-    rules.moves.register(made, moves_of_program)
-    rules.keep_layouts.register(made, keep_in_program)
-    rules.lower.register(made, custom_lower)
-    rules.steps.register(made, functools.partial(custom_steps, made))
+    holds_one_jaxpr(
+        OneJaxpr(made, lambda params: f"custom derivative of {params['name']}"),
+        impl=custom_impl,
+        jvp=functools.partial(custom_derivative, made, True),
+        linearize=functools.partial(custom_derivative, made, False),
+        transpose=custom_transpose,
+        vmap=functools.partial(custom_vmap, made),
+        # An application is neither split nor cut: its rule is about the whole function.
+        partial_eval=None,
+        dce=None,
+        lower=custom_lower,
+        steps=functools.partial(custom_steps, made),
+    )
     return made

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes, tree
+from weft.base.flags import marked, merge, unmarked
 from weft.core.rules import AxisData, Zero
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -41,6 +42,7 @@ from weft.errors import DTypeError, Fix, TreeError, WeftTypeError, api_boundary,
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.collectives.all_reduce import psum_p, vary
 from weft.ops.structural.tangents import zeros
@@ -156,28 +158,21 @@ class VJPRule(Rule):
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
         active, given, outs, residuals, pullback = self.started(primals, tangents)
         types = tangent_types(outs)
-        found = iter(pushed_forward(pullback, active, residuals, given, types))
-        return outs, [
-            Zero(type_of(x).tangent()) if not differentiable(x) else next(found) for x in outs
-        ]
+        return outs, with_zeros(outs, pushed_forward(pullback, active, residuals, given, types))
 
     def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
         active, given, outs, residuals, pullback = self.started(primals, tangents)
         types = tangent_types(outs)
-        found = iter(
-            custom_vjp_tangents_p.bind(
+        found: Sequence[Any] = ()
+        if types:
+            found = custom_vjp_tangents_p.bind(
                 *residuals, *given, pullback=pullback, active=active, out_types=types
             )
-            if types
-            else ()
-        )
-        return outs, [
-            Zero(type_of(x).tangent()) if not differentiable(x) else next(found) for x in outs
-        ]
+        return outs, with_zeros(outs, found)
 
     def started(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
-        active = tuple(type(t) is not Zero for t in tangents)
-        return active, [t for t in tangents if type(t) is not Zero], *self.start(primals, active)
+        active, given = nonzero_tangents(tangents)
+        return active, given, *self.start(primals, active)
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedVJPRule(self, axis, dims)
@@ -190,6 +185,12 @@ def differentiable(value: Any) -> bool:
 def tangent_types(outs: Sequence[Any]) -> tuple[ArrayType, ...]:
     """The types of the tangents of those results that have any."""
     return tuple(type_of(x).tangent() for x in outs if differentiable(x))
+
+
+def with_zeros(outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents of those results that have any, with zeros for the others."""
+    types = [type_of(x) for x in outs]
+    return merge_zeros([differentiable(x) for x in outs], tangents, types)
 
 
 class UsersVJPRule(VJPRule):
@@ -277,35 +278,26 @@ class UsersPullback(Pullback):
         self.in_types = in_types
         self.out_types = out_types
         leaves, self.residual_tree = tree.flatten(residuals)
-        self.fixed = [None if _is_array(x) else x for x in leaves]
         self.is_array = [_is_array(x) for x in leaves]
+        self.fixed = unmarked(self.is_array, leaves)
 
     def arrays(self, residuals: Any) -> list[Any]:
         """The leaves of the residuals that are operands."""
-        leaves = tree.leaves(residuals)
-        return [x for x, flag in zip(leaves, self.is_array, strict=True) if flag]
+        return marked(self.is_array, tree.leaves(residuals))
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         application = self.application
         functions, nondiff, arrays = application.opened(residuals)
-        given = iter(arrays)
-        leaves = [
-            next(given) if flag else x for x, flag in zip(self.fixed, self.is_array, strict=True)
-        ]
-        cts = iter(cotangents)
-        filled = [
-            self.cotangent(Zero(t.tangent()))
-            if t.tangent().dtype == dtypes.float0
-            else self.cotangent(next(cts))
-            for t in self.out_types
-        ]
+        leaves = merge(self.is_array, arrays, self.fixed)
+        has_tangent = [t.tangent().dtype != dtypes.float0 for t in self.out_types]
+        cts = map(self.cotangent, merge_zeros(has_tangent, cotangents, self.out_types))
         found = application.called(
             "its bwd rule",
             functions[2],
             [
                 *nondiff,
                 self.residual_tree.unflatten(leaves),
-                application.out_tree.unflatten(filled),
+                application.out_tree.unflatten(list(cts)),
             ],
         )
         return self.checked(found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.base.flags import marked
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG
@@ -33,7 +34,7 @@ def dce_equations(
             if smaller is None:
                 continue
             kept.append(smaller)
-            inputs = [x for x, use in zip(eqn.inputs, used_inputs, strict=True) if use]
+            inputs = marked(used_inputs, eqn.inputs)
         else:
             kept.append(eqn)
             inputs = list(eqn.inputs)
@@ -57,11 +58,11 @@ def dce_jaxpr(
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
         check_marks("dce_jaxpr", "result", used, len(jaxpr.outputs))
-        outputs = [atom for atom, use in zip(jaxpr.outputs, used, strict=True) if use]
+        outputs = marked(used, jaxpr.outputs)
         eqns, read = dce_equations(jaxpr.eqns, outputs)
         reads = tuple(var in read for var in jaxpr.inputs)
         kept = tuple(keep_inputs or use for use in reads)
-        inputs = [var for var, keep in zip(jaxpr.inputs, kept, strict=True) if keep]
+        inputs = marked(kept, jaxpr.inputs)
         consts = sum(kept[: jaxpr.num_consts])
         return checked(Jaxpr(inputs, eqns, outputs, consts, jaxpr.name)), reads
 

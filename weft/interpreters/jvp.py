@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import marked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -24,9 +25,9 @@ from weft.core.trace import (
     reset_current,
     set_current,
 )
-from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import trace_to_jaxpr
-from weft.ops.structural.constants import embedded
+from weft.core.types import type_of
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros
 from weft.ops.structural.tangents import add_tangents, instantiate
 
 __all__ = ["JVPTrace", "JVPTracer", "add_tangents", "instantiate", "jvp_flat", "jvp_jaxpr"]
@@ -143,11 +144,8 @@ def jvp_jaxpr(
         nonzero_out: list[bool] = []
 
         def function(*values: Any) -> list[Any]:
-            primals, given = values[: len(nonzero)], iter(values[len(nonzero) :])
-            tangents = [
-                next(given) if flag else Zero(var.type.tangent())
-                for flag, var in zip(nonzero, jaxpr.inputs, strict=True)
-            ]
+            n = len(nonzero)
+            primals, tangents = values[:n], merge_zeros(nonzero, values[n:], jaxpr.in_types)
             outs, tangents_out = jvp_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents, jaxpr.name
             )
@@ -159,16 +157,10 @@ def jvp_jaxpr(
             nonzero_out[:] = [
                 want or type(t) is not Zero for want, t in zip(wanted, tangents_out, strict=True)
             ]
-            kept = [
-                instantiate(t) for t, keep in zip(tangents_out, nonzero_out, strict=True) if keep
-            ]
-            return [*outs, *kept]
+            return [*outs, *map(instantiate, marked(nonzero_out, tangents_out))]
 
-        types: list[ArrayType] = jaxpr.in_types + [
-            t.tangent() for t, flag in zip(jaxpr.in_types, nonzero, strict=True) if flag
-        ]
-        out, consts = trace_to_jaxpr(function, types, transformation="jvp", name=jaxpr.name)
-        return embedded(out, consts), tuple(nonzero_out)
+        types = jaxpr.in_types + [t.tangent() for t in marked(nonzero, jaxpr.in_types)]
+        return rebuild(function, types, jaxpr.name, "jvp"), tuple(nonzero_out)
 
     found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("jvp", nonzero, instantiate_out), make)
     return found

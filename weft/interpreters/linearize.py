@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import marked
 from weft.core import rules
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
@@ -33,6 +34,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.staging import StagingTrace, StagingTracer
+from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.ops.structural.constants import embedded
 from weft.ops.structural.tangents import instantiate
 
@@ -260,13 +262,13 @@ def linear_program(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
     """The recorded linear program without dead equations, its residuals, which tangents it has."""
-    nonzero = [type(t) is not Zero for t in tangents]
-    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
+    nonzero, given = nonzero_tangents(tangents)
+    outputs = [linear.atom(t) for t in given]
     eqns, read = dce_equations(linear.eqns, outputs)
     residuals = [(var, value) for var, value in linear.consts.values() if var in read]
     inputs = [var for var, _ in residuals] + linear.inputs
     jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
-    return jaxpr, [value for _, value in residuals], nonzero
+    return jaxpr, [value for _, value in residuals], list(nonzero)
 
 
 def record_linear(
@@ -358,11 +360,7 @@ def _linearize_jaxpr(
     )
     token = set_current(linear)
     try:
-        kept = [
-            linear.atom(instantiate(t))
-            for t, keep in zip(tangents, nonzero_out, strict=True)
-            if keep
-        ]
+        kept = [linear.atom(instantiate(t)) for t in marked(nonzero_out, tangents)]
     finally:
         reset_current(token)
     eqns, read = dce_equations(linear.eqns, kept)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from weft.base.flags import marked, partition
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import any_ordered
@@ -16,7 +17,7 @@ from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 
-__all__ = ["PartiallyEvaluated", "SplitEquation", "partial_eval_jaxpr"]
+__all__ = ["PartiallyEvaluated", "SplitEquation", "all_unknown", "partial_eval_jaxpr"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +69,8 @@ def partial_eval_jaxpr(
 def _partial_eval(
     jaxpr: Jaxpr, unknown: tuple[bool, ...], force_unknown: tuple[bool, ...]
 ) -> PartiallyEvaluated:
-    pending = {v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag}
+    unknown_inputs, known_inputs = partition(unknown, jaxpr.inputs)
+    pending = set(unknown_inputs)
     known_eqns: list[Equation] = []
     unknown_eqns: list[Equation] = []
     # Whether an ordered effect has been put off: those after it have to be put off, too.
@@ -89,9 +91,7 @@ def _partial_eval(
                 known_eqns.append(split.known)
             if rest is not None:
                 unknown_eqns.append(rest)
-            pending.update(
-                v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag
-            )
+            pending.update(marked(split.unknown_out, eqn.outputs))
         else:
             unknown_eqns.append(eqn)
             pending.update(eqn.outputs)
@@ -100,14 +100,11 @@ def _partial_eval(
         force or (type(x) is Var and x in pending)
         for x, force in zip(jaxpr.outputs, force_unknown, strict=True)
     )
-    later_outputs = [x for x, flag in zip(jaxpr.outputs, unknown_out, strict=True) if flag]
+    later_outputs, known_outputs = partition(unknown_out, jaxpr.outputs)
     unknown_eqns, read = dce_equations(unknown_eqns, later_outputs)
     computed = {v for eqn in unknown_eqns for v in eqn.outputs}
-    unknown_inputs = [v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag]
-    known_inputs = [v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if not flag]
     available = [*known_inputs, *(v for eqn in known_eqns for v in eqn.outputs)]
     residuals = [v for v in available if v in read and v not in computed]
-    known_outputs = [x for x, flag in zip(jaxpr.outputs, unknown_out, strict=True) if not flag]
     known_eqns, _ = dce_equations(known_eqns, [*known_outputs, *residuals])
     known = Jaxpr(known_inputs, known_eqns, [*known_outputs, *residuals], 0, jaxpr.name)
     later = Jaxpr([*residuals, *unknown_inputs], unknown_eqns, later_outputs, 0, jaxpr.name)
@@ -120,5 +117,10 @@ def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
     the effects of a loop's steps alternate between the parts."""
     parts = (split.known, split.unknown)
     if all(part is not None and any_ordered(part.effects) for part in parts):
-        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+        return all_unknown(eqn)
     return split
+
+
+def all_unknown(eqn: Equation) -> SplitEquation:
+    """The split of an equation that is put off as a whole."""
+    return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])

@@ -13,13 +13,12 @@ from typing import Any
 
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import rebuild
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.extended_dtypes import is_key
 
-__all__ = ["fit", "join_types", "retype_program", "retype_together", "widened"]
+__all__ = ["fit", "join_types", "retype_program", "retype_together", "varying_along", "widened"]
 
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
@@ -63,11 +62,15 @@ def widened(
                 return found
             return [vary(x, axes) for x, axes in zip(found, outs, strict=True)]
 
-        out, consts = trace_to_jaxpr(function, in_types, transformation="widen", name=jaxpr.name)
-        return embedded(out, consts)
+        return rebuild(function, in_types, jaxpr.name, "widen")
 
     found: Jaxpr = jaxpr.derived(("widened", tuple(in_types), outs), make)
     return found
+
+
+def varying_along(types: Sequence[ArrayType], axes: Sequence[frozenset[str]]) -> list[ArrayType]:
+    """The types, each varying along these mesh axes too."""
+    return [t.update(varying=t.varying | own) for t, own in zip(types, axes, strict=True)]
 
 
 def retype_program(
@@ -75,10 +78,7 @@ def retype_program(
 ) -> tuple[list[ArrayType], dict[str, Any]]:
     """The retype rule of a primitive that calls one program, the parameter `jaxpr`."""
     jaxpr = params["jaxpr"]
-    wanted = [
-        t.update(varying=t.varying | got.varying)
-        for t, got in zip(jaxpr.in_types, types, strict=True)
-    ]
+    wanted = varying_along(jaxpr.in_types, [t.varying for t in types])
     return wanted, params | {"jaxpr": widened(jaxpr, wanted)}
 
 

@@ -25,9 +25,8 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import rebuild
 from weft.ops.collectives.all_reduce import vary
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.shape import move_dim
 
 __all__ = ["BatchTrace", "BatchTracer", "vmap_flat", "vmap_jaxpr"]
@@ -191,8 +190,7 @@ def vmap_jaxpr(
         types = [
             mapped_type(type, dim, axis) for type, dim in zip(jaxpr.in_types, dims, strict=True)
         ]
-        out, consts = trace_to_jaxpr(function, types, transformation="vmap", name=jaxpr.name)
-        return embedded(out, consts), tuple(dims_out)
+        return rebuild(function, types, jaxpr.name, "vmap"), tuple(dims_out)
 
     key = ("vmap", axis.key(), dims, instantiate_out)
     found: tuple[Jaxpr, tuple[Dim, ...]] = jaxpr.derived(key, make)
