@@ -35,7 +35,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.staging import function_name
+from weft.interpreters.function_results import check_function, described, no_array
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo, stablehlo_collectives
@@ -180,13 +180,7 @@ class HostCall:
     def __init__(
         self, kind: str, function: Callable[..., Any], result_shape_dtypes: Any, sharding: Any
     ) -> None:
-        if not callable(function):
-            raise WeftTypeError(
-                f"{kind} takes a function first, not {type(function).__name__}",
-                operation=kind,
-                got=f"{function!r:.100}",
-                wanted="a function of arrays",
-            )
+        name = check_function(kind, function, wanted="a function of arrays")
         if sharding is not None:
             raise WeftNotImplementedError(
                 f"{kind} on a chosen device",
@@ -196,7 +190,7 @@ class HostCall:
                 fix=Fix("remove", "leave sharding out", {"argument": "sharding"}),
             )
         self.function = function
-        self.what = f"{kind} of {function_name(function)}"
+        self.what = f"{kind} of {name}"
         self.out_tree: Any
         leaves, self.out_tree = tree.flatten(result_shape_dtypes)
         paths = [path for path, _ in tree.leaves_with_path(result_shape_dtypes)]
@@ -236,11 +230,10 @@ class HostCall:
         """The error for a leaf of the arguments that is no array."""
         kind, key, *rest = path
         name = getattr(key, "key", None) or f"argument {getattr(key, 'idx', key)}"
-        return WeftTypeError(
-            f"{self.what}: {name}{tree.keystr(tuple(rest))} is no array",
-            operation=self.what,
-            got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-            wanted="an array, a number, or a tree of those",
+        return no_array(
+            f"{self.what}: {name}{tree.keystr(tuple(rest))}",
+            leaf,
+            self.what,
             fix=Fix(
                 "close_over",
                 "let the callback close over values that are no arrays (functools.partial)",
@@ -258,7 +251,7 @@ def promised_type(what: str, leaf: Any, path: Any) -> ArrayType:
     raise WeftTypeError(
         f"{what}: result_shape_dtypes{tree.keystr(path)} has no shape and dtype",
         operation=what,
-        got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+        got=described(leaf),
         wanted="weft.ShapeDtypeStruct(shape, dtype), or an array of the type",
         fix=Fix(
             "struct",

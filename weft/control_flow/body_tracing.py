@@ -19,8 +19,8 @@ from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
-from weft.interpreters.function_results import check_results
-from weft.interpreters.retype import fit, join_types
+from weft.interpreters.function_results import check_results, leaf_paths
+from weft.interpreters.retype import cast_to, join_types
 from weft.interpreters.staging import function_name, rebuild, trace_to_jaxpr
 from weft.lowering.executables import compile_program, run_program
 from weft.lowering.placement import operand_place, operand_shardings
@@ -54,7 +54,7 @@ class LoopBody:
     def start(self, carry: Sequence[Any]) -> list[Any]:
         """The first carried values, in the types that the loop carries."""
         return [
-            fit(
+            cast_to(
                 x
                 if type_of(x).dtype == type.dtype
                 else convert_element_type(x, type.dtype, type.weak_type),
@@ -197,7 +197,8 @@ def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> J
     def function(*values: Any) -> list[Any]:
         outs = eval_jaxpr(jaxpr, (), *values)
         fitted = [
-            fit(x, join_types(type_of(x), type)) for x, type in zip(outs[:n], carried, strict=True)
+            cast_to(x, join_types(type_of(x), type))
+            for x, type in zip(outs[:n], carried, strict=True)
         ]
         return [*fitted, *outs[n:]]
 
@@ -267,10 +268,9 @@ def check_carry_types(
     what: str, name: str, carry_tree: Any, types: Sequence[ArrayType], outs: Sequence[ArrayType]
 ) -> None:
     """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf."""
-    paths = [p for p, _ in tree.leaves_with_path(carry_tree.unflatten([0] * len(types)))]
     differ = [
-        (tree.keystr(path), got, out)
-        for path, got, out in zip(paths, types, outs, strict=True)
+        (path, got, out)
+        for path, got, out in zip(leaf_paths(carry_tree), types, outs, strict=True)
         if (got.shape, got.dtype) != (out.shape, out.dtype)
     ]
     if not differ:

@@ -27,11 +27,12 @@ from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.dce import dce_equations, dce_jaxpr, silenced_equation
+from weft.interpreters.dce import dce_equations, dce_jaxpr, without_debug_effects
+from weft.interpreters.function_results import check_function
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.partial_eval import SplitEquation, all_unknown, partial_eval_jaxpr
-from weft.interpreters.staging import function_name, rebuild
+from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.runtime import stablehlo
@@ -70,9 +71,9 @@ def checkpoint(
     >>> weft.grad(weft.checkpoint(lambda x: wnp.sin(wnp.sin(x))))(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    _check_arguments(fun, policy)
+    name = check_function("checkpoint", fun)
+    _check_policy(policy)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    name = function_name(fun)
 
     @api_boundary
     def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -101,14 +102,7 @@ def checkpoint(
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
 
 
-def _check_arguments(fun: Any, policy: Any) -> None:
-    if not callable(fun):
-        raise WeftTypeError(
-            f"checkpoint takes a function first, not {type(fun).__name__}",
-            operation="checkpoint",
-            got=type(fun).__name__,
-            wanted="a function",
-        )
+def _check_policy(policy: Any) -> None:
     if policy is not None and not callable(policy):
         raise WeftTypeError(
             "checkpoint takes a function as its policy",
@@ -213,7 +207,7 @@ def computed_again(
     forward: list[Equation] = []
     for whole in reversed(eqns):
         forward.append(whole)
-        eqn = silenced_equation(whole)
+        eqn = without_debug_effects(whole)
         if eqn is None:
             continue
         flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)

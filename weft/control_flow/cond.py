@@ -19,7 +19,7 @@ from weft import dtypes, tree
 from weft.arrays.array import as_array
 from weft.base.flags import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
-from weft.control_flow.branch_residuals import Places
+from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
 from weft.core.check import check_operands_fit, checked
@@ -37,11 +37,12 @@ from weft.errors import (
     api_boundary,
 )
 from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import SplitEquation, all_unknown, partial_eval_jaxpr
-from weft.interpreters.retype import fit, varying_along, widened
+from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
@@ -221,10 +222,10 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
                 wanted="equal structures",
                 fix=Fix("same_structure", "return the same structure from every branch", {}),
             )
-        paths = [p for p, _ in tree.leaves_with_path(out_tree.unflatten([0] * out_tree.num_leaves))]
+        columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
-            f"\n    result{tree.keystr(path)}: {a} in {names[0]}, {b} in {name}"
-            for path, a, b in zip(paths, first.out_types, jaxpr.out_types, strict=True)
+            f"\n    result{path}: {a} in {names[0]}, {b} in {name}"
+            for path, a, b in columns
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
         if differ:
@@ -319,7 +320,7 @@ def cond_retype(
     varying = [index.union(*(t.varying for t in column)) for column in columns]
 
     def widen(jaxpr: Jaxpr, outs: list[frozenset[str]] | None = None) -> Jaxpr:
-        return widened(jaxpr, varying_along(jaxpr.in_types, varying), outs)
+        return pvary_jaxpr(jaxpr, varying_along(jaxpr.in_types, varying), outs)
 
     results = zip(*(widen(jaxpr).out_types for jaxpr in branches), strict=True)
     outs = [index.union(*(t.varying for t in column)) for column in results]
@@ -379,7 +380,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     computed = [
         [offset[kind] + i for kind, i in s.residual_sources if kind != "input"] for s in splits
     ]
-    places = Places(
+    slots = ResidualSlots(
         [[s.primal.out_types[i] for i in own] for s, own in zip(splits, computed, strict=True)]
     )
     in_types = branches[0].in_types
@@ -387,7 +388,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     def primal_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             outs = eval_jaxpr(splits[b].primal, (), *values)
-            return [*outs[:n], *places.fill(b, [outs[i] for i in computed[b]])]
+            return [*outs[:n], *slots.fill(b, [outs[i] for i in computed[b]])]
 
         return rebuild(function, in_types, branches[b].name, "cond")
 
@@ -396,15 +397,15 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
 
         def function(*values: Any) -> list[Any]:
             inputs = dict(zip(from_inputs, values[:k], strict=True))
-            own = iter(places.pick(b, values[k : k + len(places.types)]))
+            own = iter(slots.pick(b, values[k : k + len(slots.types)]))
             residuals = [
                 inputs[i] if kind == "input" else next(own)
                 for kind, i in splits[b].residual_sources
             ]
-            return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(places.types) :])
+            return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(slots.types) :])
 
         tangent_types = [t.tangent() for t in marked(nonzero, in_types)]
-        types = [in_types[i] for i in from_inputs] + places.types + tangent_types
+        types = [in_types[i] for i in from_inputs] + slots.types + tangent_types
         return rebuild(function, types, branches[b].name, "cond")
 
     every = range(len(branches))
@@ -482,7 +483,7 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     flags = tuple(unknown[1:])
     marks = join([partial_eval_jaxpr(jaxpr, flags).unknown_out for jaxpr in branches])
     splits = [partial_eval_jaxpr(jaxpr, flags, marks) for jaxpr in branches]
-    places = Places([s.residual_types for s in splits])
+    slots = ResidualSlots([s.residual_types for s in splits])
     n = marks.count(False)
     # The joined types, which a branch alone may not have: one may give a Python number.
     later_types, known_types = partition(marks, [v.type for v in eqn.outputs])
@@ -490,28 +491,28 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     def known_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             outs = eval_jaxpr(splits[b].known, (), *values)
-            results = [*outs[:n], *places.fill(b, outs[n:])]
-            return [fit(x, t) for x, t in zip(results, known_types + places.types, strict=True)]
+            results = [*outs[:n], *slots.fill(b, outs[n:])]
+            return [cast_to(x, t) for x, t in zip(results, known_types + slots.types, strict=True)]
 
         return rebuild(function, splits[b].known.in_types, branches[b].name, "cond")
 
     def unknown_branch(b: int) -> Jaxpr:
-        k = len(places.types)
+        k = len(slots.types)
 
         def function(*values: Any) -> list[Any]:
-            own = places.pick(b, values[:k])
+            own = slots.pick(b, values[:k])
             outs = eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
-            return [fit(x, t) for x, t in zip(outs, later_types, strict=True)]
+            return [cast_to(x, t) for x, t in zip(outs, later_types, strict=True)]
 
         rest = marked(flags, branches[b].in_types)
-        return rebuild(function, places.types + rest, branches[b].name, "cond")
+        return rebuild(function, slots.types + rest, branches[b].name, "cond")
 
     every = range(len(branches))
     return split_equation(
         eqn,
         flags,
         marks,
-        [Var(type) for type in places.types],
+        [Var(type) for type in slots.types],
         {"branches": tuple(known_branch(b) for b in every)},
         {"branches": tuple(unknown_branch(b) for b in every)},
         both=eqn.inputs[:1],

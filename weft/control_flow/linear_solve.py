@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
 from weft.control_flow.body_tracing import run_compiled, trace_body
-from weft.control_flow.loops import check_function, leaf_types
+from weft.control_flow.loops import leaf_types
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.check import check_operands_fit
@@ -30,8 +30,9 @@ from weft.errors import (
     api_boundary,
 )
 from weft.function_keys import register_parts
+from weft.interpreters.function_results import check_function, leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.retype import varying_along, widened
+from weft.interpreters.retype import pvary_jaxpr, varying_along
 from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
@@ -196,12 +197,12 @@ def check_like(
             wanted=str(wanted_tree),
             fix=Fix("same_structure", f"return a tree like {given}", {}),
         )
-    paths = [p for p, _ in tree.leaves_with_path(wanted_tree.unflatten([0] * len(types)))]
-    for path, got, like in zip(paths, traced.jaxpr.out_types, types, strict=False):
+    for path, got, like in zip(
+        leaf_paths(wanted_tree), traced.jaxpr.out_types, types, strict=False
+    ):
         if (got.shape, got.dtype) != (like.shape, like.dtype):
             raise WeftTypeError(
-                f"{operation}: {which} returns another type than {given} has at "
-                f"{given}{tree.keystr(path)}",
+                f"{operation}: {which} returns another type than {given} has at {given}{path}",
                 operation=operation,
                 got=str(got),
                 wanted=str(like),
@@ -338,7 +339,7 @@ def linear_solve_retype(
 
     def widen(jaxpr: Jaxpr) -> Jaxpr:
         given = varying_along(jaxpr.in_types, [union] * len(jaxpr.inputs))
-        return widened(jaxpr, given, [union] * len(jaxpr.outputs))
+        return pvary_jaxpr(jaxpr, given, [union] * len(jaxpr.outputs))
 
     jaxprs = tuple(None if jaxpr is None else widen(jaxpr) for jaxpr in params["jaxprs"])
     return [t.update(varying=union) for t in types], params | {"jaxprs": jaxprs}

@@ -14,7 +14,7 @@ from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_results
+from weft.interpreters.function_results import check_function, check_results, no_array
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.indexing.slicing import slice_in_dim
@@ -24,7 +24,7 @@ from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
 from weft.typing import ArrayLike
 
-__all__ = ["check_function", "leaf_types", "map", "run_loop", "scan"]
+__all__ = ["leaf_types", "map", "run_loop", "scan"]
 
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
@@ -122,18 +122,6 @@ def run_loop(
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
 
-def check_function(what: str, f: Any, place: str = "first") -> str:
-    """The name of a function. Raises WeftTypeError for what is none."""
-    if callable(f):
-        return function_name(f)
-    raise WeftTypeError(
-        f"{what} takes a function {place}, not {type(f).__name__}",
-        operation=what,
-        got=type(f).__name__,
-        wanted="a function",
-    )
-
-
 def leaf_types(
     what: str, name: str, which: str, value: Any, leaves: Sequence[Any]
 ) -> list[ArrayType]:
@@ -144,12 +132,8 @@ def leaf_types(
             found.append(type_of(leaf))
         except WeftTypeError:
             path, _ = tree.leaves_with_path(value)[i]
-            raise WeftTypeError(
-                f"{what} of {name}: {which}{tree.keystr(path)} is no array",
-                operation=what,
-                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                wanted="an array, a number, or a tree of those",
-            ) from None
+            title = f"{what} of {name}: {which}{tree.keystr(path)}"
+            raise no_array(title, leaf, what) from None
     return found
 
 

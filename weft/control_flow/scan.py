@@ -44,7 +44,7 @@ from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation
 from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
-from weft.interpreters.retype import fit, varying_along, widened
+from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import (
     known_operands,
@@ -74,7 +74,7 @@ def bind_scan(
     body = close_carry(jaxpr, loop.num_consts, loop.num_carry)
     if body is not jaxpr:
         wanted = loop.split(body.in_types)[1]
-        carry = [fit(x, type) for x, type in zip(carry, wanted, strict=True)]
+        carry = [cast_to(x, type) for x, type in zip(carry, wanted, strict=True)]
     return list(scan_p.bind(*consts, *carry, *xs, **loop.params(body)))
 
 
@@ -121,7 +121,7 @@ def scan_retype(
     types: Sequence[ArrayType], params: dict[str, Any]
 ) -> tuple[list[ArrayType], dict[str, Any]]:
     jaxpr, loop = Loop.of(params)
-    wide = widened(jaxpr, varying_along(jaxpr.in_types, [t.varying for t in types]))
+    wide = pvary_jaxpr(jaxpr, varying_along(jaxpr.in_types, [t.varying for t in types]))
     body = close_carry(wide, loop.num_consts, loop.num_carry)
     operands = [got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)]
     return operands, params | {"jaxpr": body}

@@ -26,7 +26,7 @@ from weft.control_flow.body_tracing import (
     trace_loop_body,
 )
 from weft.control_flow.loop_parts import Flags, fixpoint, is_mapped, moved_to_front
-from weft.control_flow.loops import check_function, leaf_types, run_loop
+from weft.control_flow.loops import leaf_types, run_loop
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
 from weft.core.check import check_operands_fit, checked
@@ -44,11 +44,12 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.dce import dce_jaxpr, silenced
+from weft.interpreters.dce import dce_jaxpr, drop_debug_effects
+from weft.interpreters.function_results import check_function
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation
 from weft.interpreters.partial_eval import SplitEquation, all_unknown, partial_eval_jaxpr
-from weft.interpreters.retype import fit, varying_along, widened
+from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
 from weft.interpreters.staging import function_name, rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_jaxpr
@@ -106,13 +107,7 @@ def while_loop(
     Array(128, dtype=int32, weak_type=True)
     """
     for what, function in (("condition", cond_fun), ("body", body_fun)):
-        if not callable(function):
-            raise WeftTypeError(
-                f"while_loop takes a function as its {what}",
-                operation="while_loop",
-                got=type(function).__name__,
-                wanted="a function of the carried values",
-            )
+        check_function("while_loop", function, f"as its {what}", "a function of the carried values")
     name = function_name(body_fun)
     leaves, carry_tree = tree.flatten(init_val)
     leaves = [user_value(x) for x in leaves]
@@ -293,7 +288,7 @@ def bind_while(
     closed = close_carry(body, len(body_consts), len(carry))
     if closed is not body:
         wanted = closed.in_types[len(body_consts) :]
-        carry = [fit(x, type) for x, type in zip(carry, wanted, strict=True)]
+        carry = [cast_to(x, type) for x, type in zip(carry, wanted, strict=True)]
     return list(
         while_p.bind(
             *cond_consts,
@@ -356,14 +351,14 @@ def while_retype(
     cond_consts, body_consts, carry = parts([t.varying for t in types], params)
     while True:
         body = close_carry(
-            widened(body, varying_along(body.in_types, [*body_consts, *carry])),
+            pvary_jaxpr(body, varying_along(body.in_types, [*body_consts, *carry])),
             len(body_consts),
             len(carry),
         )
         body_consts = [t.varying for t in body.in_types[: len(body_consts)]]
         carry = [t.varying for t in body.in_types[len(body_consts) :]]
         wanted = varying_along(condition.in_types, [*cond_consts, *carry])
-        condition = widened(condition, wanted)
+        condition = pvary_jaxpr(condition, wanted)
         goes_on = condition.out_types[0].varying
         if all(goes_on <= own for own in [*body_consts, *carry]):
             break
@@ -429,7 +424,7 @@ def while_linearize(
     # The number of steps is not known, so there is no place for their residuals: the linear
     # program is the whole loop with tangents, from the same first values.
     outs = list(while_p.bind(*primals, **params))
-    quiet = {name: silenced(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
+    quiet = {name: drop_debug_effects(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
     if any(jaxpr.effects for jaxpr in quiet.values()):
         raise _acts_twice(params)
     found, carried = tangent_loop(primals, tangents, params | quiet)

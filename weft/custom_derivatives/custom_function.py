@@ -30,8 +30,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
+from weft.interpreters.function_results import check_function, check_results, no_array
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import zeros
@@ -104,16 +103,9 @@ class CustomFunction(Generic[P, R]):
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
-        if not callable(fun):
-            raise WeftTypeError(
-                f"{self.kind} takes a function first, not {type(fun).__name__}",
-                operation=self.kind,
-                got=type(fun).__name__,
-                wanted="a callable",
-            )
+        self._name = check_function(self.kind, fun)
         functools.update_wrapper(self, fun)
         self._function = fun
-        self._name = function_name(fun)
         self._what = f"{self.kind} of {self._name}"
         try:
             self._signature: inspect.Signature | None = inspect.signature(fun)
@@ -258,11 +250,10 @@ class CustomFunction(Generic[P, R]):
             given = [i for i in range(len(places) + len(in_tree.children())) if i not in places]
             place = given[path[0].idx]
             where = f"{self._argument_name(place)}{tree.keystr(path[1:])}"
-            raise WeftTypeError(
-                f"{self._what}: {where} is no array",
-                operation=self.kind,
-                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                wanted="an array, a number, or a tree of those",
+            raise no_array(
+                f"{self._what}: {where}",
+                leaf,
+                self.kind,
                 fix=Fix(
                     "nondiff_argnums",
                     f"make it an argument without derivatives: nondiff_argnums=({place},)",
@@ -348,6 +339,19 @@ class Application:
         for place, value in zip(self._places, nondiff, strict=True):
             found.insert(place, value)
         return found
+
+    def pair(self, found: Any, rule: str, second: str) -> Any:
+        """What a rule returned, (result, `second`). Raises WeftTypeError for no pair."""
+        is_sequence = isinstance(found, (tuple, list))
+        if is_sequence and len(found) == 2:
+            return found
+        raise WeftTypeError(
+            f"{self.what}: the {rule} rule returns no pair (result, {second})",
+            operation=self.kind,
+            got=type(found).__name__ + (f" of length {len(found)}" if is_sequence else ""),
+            wanted="a tuple of two",
+            fix=Fix("pair", f"return (result, {second}) from the {rule} rule", {}),
+        )
 
     def run(self, *operands: Any) -> list[Any]:
         """The function itself, of operands and to the leaves of its result."""

@@ -202,20 +202,12 @@ class JVPRule(Rule):
             for t in tangents
         ]
         unflatten = application.in_tree.unflatten
-        pair = application.called(
+        found = application.called(
             "its jvp rule", functions[1], [*nondiff, unflatten(leaves), unflatten(given)]
         )
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise WeftTypeError(
-                f"{application.what}: the jvp rule returns no pair (result, tangent)",
-                operation="custom_jvp",
-                got=f"{type(pair).__name__}"
-                + (f" of length {len(pair)}" if isinstance(pair, (tuple, list)) else ""),
-                wanted="a tuple of two",
-                fix=Fix("pair", "return (result, tangent) from the rule", {}),
-            )
-        outs = application.results(pair[0], "the jvp rule")
-        return outs, self.tangents(pair[1], outs)
+        out, tangent = application.pair(found, "jvp", "tangent")
+        outs = application.results(out, "the jvp rule")
+        return outs, self.tangents(tangent, outs)
 
     def tangents(self, found: Any, outs: Sequence[Any]) -> list[Any]:
         """The leaves of the tangent that the rule returned, checked against the results."""

@@ -38,7 +38,7 @@ from weft.custom_derivatives.custom_primitive import (
     mapped_at_front,
 )
 from weft.custom_derivatives.pullback import Pullback, custom_vjp_tangents_p, pushed_forward
-from weft.errors import DTypeError, Fix, TreeError, WeftTypeError, api_boundary, trim
+from weft.errors import DTypeError, Fix, TreeError, api_boundary, trim
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
@@ -210,20 +210,12 @@ class UsersVJPRule(VJPRule):
         if self.symbolic_zeros:
             leaves = [CustomVJPPrimal(x, p) for x, p in zip(leaves, perturbed, strict=True)]
         args = application.arguments(nondiff, application.in_tree.unflatten(leaves))
-        pair = application.called("its fwd rule", functions[1], args)
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise WeftTypeError(
-                f"{application.what}: the fwd rule returns no pair (result, residuals)",
-                operation="custom_vjp",
-                got=f"{type(pair).__name__}"
-                + (f" of length {len(pair)}" if isinstance(pair, (tuple, list)) else ""),
-                wanted="a tuple of two",
-                fix=Fix("pair", "return (result, residuals) from fwd", {}),
-            )
-        outs = application.results(pair[0], "the fwd rule")
+        found = application.called("its fwd rule", functions[1], args)
+        out, residuals = application.pair(found, "fwd", "residuals")
+        outs = application.results(out, "the fwd rule")
         captured = list(primals[: application.num_captured])
-        pullback = UsersPullback(self, pair[1], in_types, [type_of(x) for x in outs])
-        return outs, captured + pullback.arrays(pair[1]), pullback
+        pullback = UsersPullback(self, residuals, in_types, [type_of(x) for x in outs])
+        return outs, captured + pullback.arrays(residuals), pullback
 
 
 class MappedVJPRule(VJPRule):

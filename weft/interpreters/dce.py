@@ -13,7 +13,7 @@ from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG
 from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks, map_jaxprs
 
-__all__ = ["dce_equations", "dce_jaxpr", "silenced", "silenced_equation"]
+__all__ = ["dce_equations", "dce_jaxpr", "drop_debug_effects", "without_debug_effects"]
 
 _WATCHING = frozenset({DEBUG, ORDERED_DEBUG})
 
@@ -70,7 +70,7 @@ def dce_jaxpr(
     return found
 
 
-def silenced(jaxpr: Jaxpr) -> Jaxpr:
+def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
     """The program without the equations that only print, in the programs inside it as well.
 
     For a derivative that runs a part of the program again: the user's program prints once.
@@ -79,18 +79,18 @@ def silenced(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
 
     def make() -> Jaxpr:
-        found = [silenced_equation(eqn) for eqn in jaxpr.eqns]
+        found = [without_debug_effects(eqn) for eqn in jaxpr.eqns]
         eqns = [eqn for eqn in found if eqn is not None]
         return checked(Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name))
 
-    made: Jaxpr = jaxpr.derived("silenced", make)
+    made: Jaxpr = jaxpr.derived("drop_debug_effects", make)
     return made
 
 
-def silenced_equation(eqn: Equation) -> Equation | None:
+def without_debug_effects(eqn: Equation) -> Equation | None:
     """The equation without what prints, or None where nothing else is left of it."""
     if not eqn.effects & _WATCHING:
         return eqn
     if not eqn.outputs and eqn.effects <= _WATCHING:
         return None
-    return eqn.replace(params=map_jaxprs(silenced, eqn.params))
+    return eqn.replace(params=map_jaxprs(drop_debug_effects, eqn.params))

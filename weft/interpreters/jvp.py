@@ -30,11 +30,19 @@ from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import merge_zeros
 from weft.ops.structural.tangents import add_tangents, instantiate
 
-__all__ = ["JVPTrace", "JVPTracer", "add_tangents", "instantiate", "jvp_flat", "jvp_jaxpr"]
+__all__ = [
+    "DualTracer",
+    "JVPTrace",
+    "JVPTracer",
+    "add_tangents",
+    "instantiate",
+    "jvp_flat",
+    "jvp_jaxpr",
+]
 
 
-class JVPTracer(Tracer):
-    """A primal and its tangent."""
+class DualTracer(Tracer):
+    """A primal and its tangent; the tracers of `jvp` and of `linearize` are the final classes."""
 
     __slots__ = ("primal", "tangent")
 
@@ -54,6 +62,12 @@ class JVPTracer(Tracer):
 
     def __repr__(self) -> str:
         return f"{super().__repr__()} of {self.primal!r}"
+
+
+class JVPTracer(DualTracer):
+    """A primal and its tangent, both values of the parent."""
+
+    __slots__ = ()
 
 
 class JVPTrace(Trace):

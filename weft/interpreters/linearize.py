@@ -22,7 +22,6 @@ from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import (
     Trace,
-    Tracer,
     check_alive,
     current_trace,
     function_as_parameter,
@@ -33,9 +32,10 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.dce import dce_equations
+from weft.interpreters.jvp import DualTracer
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.interpreters.symbolic_zeros import nonzero_tangents
-from weft.ops.structural.constants import embedded
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
 __all__ = [
@@ -50,27 +50,10 @@ __all__ = [
 ]
 
 
-class LinearizeTracer(Tracer):
+class LinearizeTracer(DualTracer):
     """A primal, known to the parent, and its tangent, a variable of the linear program."""
 
-    __slots__ = ("primal", "tangent")
-
-    def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
-        self._trace = trace
-        self.primal = primal
-        self.tangent = tangent
-        self.type = type_of(primal)
-        self.created = created
-
-    def concrete(self) -> Any:
-        primal = self.primal
-        return primal.concrete() if isinstance(primal, Tracer) else primal
-
-    def unknown(self) -> Tracer:
-        return self.primal.unknown() if isinstance(self.primal, Tracer) else self
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()} of {self.primal!r}"
+    __slots__ = ()
 
 
 class _RuleTrace(Trace):
@@ -383,5 +366,5 @@ def _linearize_jaxpr(
             extra.append(atom)
         sources_of.append(position[atom])
     primal_jaxpr, consts = primal.build(out_atoms + extra, jaxpr.name)
-    primal_jaxpr = embedded(primal_jaxpr, consts)
+    primal_jaxpr = inline_consts(primal_jaxpr, consts)
     return Linearized(primal_jaxpr, linear_jaxpr, nonzero_out, sources_of, len(outs))

@@ -18,7 +18,14 @@ from weft.ops.collectives.all_reduce import vary
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.extended_dtypes import is_key
 
-__all__ = ["fit", "join_types", "retype_program", "retype_together", "varying_along", "widened"]
+__all__ = [
+    "cast_to",
+    "join_types",
+    "pvary_jaxpr",
+    "retype_program",
+    "retype_together",
+    "varying_along",
+]
 
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
@@ -32,7 +39,7 @@ def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
     )
 
 
-def fit(value: Any, wanted: ArrayType) -> Any:
+def cast_to(value: Any, wanted: ArrayType) -> Any:
     """A value as one of a wider type of the same shape and dtype: casts that cost nothing."""
     got = type_of(value)
     if got is wanted:
@@ -42,7 +49,7 @@ def fit(value: Any, wanted: ArrayType) -> Any:
     return vary(value, wanted.varying)
 
 
-def widened(
+def pvary_jaxpr(
     jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
 ) -> Jaxpr:
     """The program for inputs of these types, which differ from its own in what they vary along or
@@ -64,7 +71,7 @@ def widened(
 
         return rebuild(function, in_types, jaxpr.name, "widen")
 
-    found: Jaxpr = jaxpr.derived(("widened", tuple(in_types), outs), make)
+    found: Jaxpr = jaxpr.derived(("pvary_jaxpr", tuple(in_types), outs), make)
     return found
 
 
@@ -79,7 +86,7 @@ def retype_program(
     """The retype rule of a primitive that calls one program, the parameter `jaxpr`."""
     jaxpr = params["jaxpr"]
     wanted = varying_along(jaxpr.in_types, [t.varying for t in types])
-    return wanted, params | {"jaxpr": widened(jaxpr, wanted)}
+    return wanted, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
 
 
 def retype_together(

@@ -37,7 +37,7 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
 from weft.ops.collectives.all_reduce import pbroadcast_p
-from weft.ops.structural.constants import embedded
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
 __all__ = ["StagingTrace", "StagingTracer", "function_name", "rebuild", "trace_to_jaxpr"]
@@ -342,4 +342,4 @@ def rebuild(
     `what` names the transformation.
     """
     jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
-    return embedded(jaxpr, consts)
+    return inline_consts(jaxpr, consts)

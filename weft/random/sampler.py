@@ -21,7 +21,7 @@ from weft.core.trace import Tracer, bottom_trace, current_trace, current_variabl
 from weft.core.types import ArrayType, type_of
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.lowering.executables import explain_failure
-from weft.ops.structural.constants import embedded
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.extended_dtypes import KeyDType
 from weft.random.key_reuse import use_key
 
@@ -120,7 +120,7 @@ class Sampler:
                 name=self.name,
             )
             # A generator from outside may hold tables; programs of samplers have no other inputs.
-            found = embedded(found, consts)
+            found = inline_consts(found, consts)
             self._remember(self.jaxprs, static, types, found)
         return found
 

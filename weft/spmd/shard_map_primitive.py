@@ -31,7 +31,7 @@ from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr, split_equation
 from weft.interpreters.partial_eval import SplitEquation, partial_eval_jaxpr
-from weft.interpreters.retype import widened
+from weft.interpreters.retype import pvary_jaxpr
 from weft.interpreters.staging import rebuild, trace_to_jaxpr
 from weft.interpreters.symbolic_zeros import (
     known_operands,
@@ -173,7 +173,7 @@ def shard_map_retype(
         own.update(varying=block.varying) for own, block in zip(jaxpr.in_types, blocks, strict=True)
     ]
     with inside(manual):
-        return outer, params | {"jaxpr": widened(jaxpr, wanted)}
+        return outer, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
 
 
 # ---- forward mode ------------------------------------------------------------------------------
