@@ -26,7 +26,7 @@ from weft.callbacks.host_functions import (
 from weft.core import rules
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import (
     Fix,
@@ -300,15 +300,11 @@ def no_derivative(what: str) -> WeftValueError:
     )
 
 
-def callback_jvp(
-    primitive: Primitive,
-) -> Callable[..., tuple[list[Any], list[Any]]]:
+def callback_jvp(primitive: Primitive) -> Callable[..., Derived]:
     """The rule of a callback that computes something: only zero tangents can go in, or come out
     (of results that are integers)."""
 
-    def jvp(
-        primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
         out = [type.tangent() for type in params["result_types"]]
         moving = any(type(t) is not Zero and type_of(t).dtype != dtypes.float0 for t in tangents)
         if moving and any(type.dtype != dtypes.float0 for type in out):
@@ -318,29 +314,27 @@ def callback_jvp(
     return jvp
 
 
-def callback_transpose(cotangents: Sequence[Any], *operands: Any, callback: Any, **_: Any) -> Any:
+def callback_transpose(cotangents: Values, *operands: Any, callback: Any, **_: Any) -> Any:
     raise no_derivative(callback.what)
 
 
-def debug_callback_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def debug_callback_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     debug_callback_p.bind(*primals, **params)
     return [], []
 
 
-def callback_vmap(primitive: Primitive) -> Callable[..., tuple[list[Any], list[int]]]:
+def callback_vmap(primitive: Primitive) -> Callable[..., Mapped]:
     """The rule of a callback that is called for one element after the other."""
 
     def vmap(
         axis: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
+        args: Values,
+        dims: Dims,
         *,
         callback: Any,
         result_types: Sequence[ArrayType],
         **params: Any,
-    ) -> tuple[list[Any], list[int]]:
+    ) -> Mapped:
         moved = [
             x if d is None else move_dim(x, d, 0, axis.size)
             for x, d in zip(args, dims, strict=True)
@@ -356,9 +350,7 @@ def callback_vmap(primitive: Primitive) -> Callable[..., tuple[list[Any], list[i
 _one_by_one = callback_vmap(pure_callback_p)
 
 
-def pure_callback_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int]]:
+def pure_callback_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     method = params["vmap_method"]
     if axis.devices:  # As on devices: each calls it with its own block.
         return _one_by_one(axis, args, dims, **params)

@@ -25,6 +25,7 @@ from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.primitive import Primitive
+from weft.core.rules import Derived, Values
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_equations, dce_jaxpr, without_debug_effects
@@ -149,14 +150,14 @@ def remat_steps(
 
 
 def remat_linearize(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     *,
     jaxpr: Jaxpr,
     policy: Policy | None,
     prevent_cse: bool,
     again: bool,
-) -> tuple[list[Any], list[Any]]:
+) -> Derived:
     nonzero, given = nonzero_tangents(tangents)
     first, second, reads, marks = jaxpr.derived(
         ("remat_linearize", nonzero, policy), lambda: split_again(jaxpr, nonzero, policy)

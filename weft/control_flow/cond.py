@@ -26,7 +26,7 @@ from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, full_read
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
@@ -306,9 +306,7 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
     return outs
 
 
-def cond_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """Branches that take and give the same types. What is chosen by a value that varies varies with
     it, and so do the operands of the branches: the sums that casts transpose to must not stand in a
     branch that only some devices run."""
@@ -342,9 +340,7 @@ def derive(
     return found
 
 
-def cond_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
-) -> tuple[list[Any], list[Any]]:
+def cond_jvp(primals: Values, tangents: Values, *, branches: Branches) -> Derived:
     nonzero, given = nonzero_tangents(tangents[1:])
     marks = join([jvp_jaxpr(jaxpr, nonzero)[1] for jaxpr in branches])
     programs = tuple(jvp_jaxpr(jaxpr, nonzero, marks)[0] for jaxpr in branches)
@@ -353,9 +349,7 @@ def cond_jvp(
     return outs[:n], merge_zeros(marks, outs[n:], [type_of(x) for x in outs[:n]])
 
 
-def cond_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
-) -> tuple[list[Any], list[Any]]:
+def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> Derived:
     nonzero, given = nonzero_tangents(tangents[1:])
     programs, info = derive(
         branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
@@ -413,7 +407,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     return tuple(primal_branch(b) for b in every), (marks, linear, from_inputs, n)
 
 
-def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches) -> list[Any]:
+def cond_transpose(cotangents: Values, *operands: Any, branches: Branches) -> list[Any]:
     index, *rest = operands
     linear, known = known_operands(rest)
     nonzero, given = nonzero_tangents(cotangents)
@@ -443,9 +437,7 @@ def _transpose_branches(
     return tuple(branch(jaxpr, own) for jaxpr, own in transposed), marks
 
 
-def cond_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
-) -> tuple[list[Any], list[int | None]]:
+def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -> Mapped:
     (index, *operands), (index_dim, *rest) = args, dims
     if index_dim is None:
         programs, marks = _vmap_branches(axis, rest, branches, None)

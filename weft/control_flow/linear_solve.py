@@ -20,7 +20,17 @@ from weft.core.axes import mesh_axes
 from weft.core.check import check_operands_fit
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import (
+    AxisData,
+    Derived,
+    Dims,
+    LinearOperand,
+    Mapped,
+    Params,
+    Retyped,
+    Values,
+    Zero,
+)
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
@@ -319,9 +329,7 @@ def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[A
     return own.jaxpr.out_types
 
 
-def linear_solve_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def linear_solve_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """System, right-hand side and solution vary alike: each device solves a system of its own.
 
     A system that is spread over devices, so that its programs communicate, says itself what varies.
@@ -345,9 +353,7 @@ def linear_solve_retype(
     return [t.update(varying=union) for t in types], params | {"jaxprs": jaxprs}
 
 
-def linear_solve_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def linear_solve_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     outs = list(linear_solve_p.bind(*primals, **params))
     solve, b = unbind(primals, **params)
     moved, b_t = unbind(tangents, **params)
@@ -368,7 +374,7 @@ def linear_solve_jvp(
     return outs, [*bind_solve(solve, [instantiate(t) for t in right])[:n], *zero[n:]]
 
 
-def linear_solve_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+def linear_solve_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     solve, b = unbind(operands, **params)
     n = len(operands) - len(b)
     if any(type(x) is LinearOperand for x in operands[:n]):
@@ -387,9 +393,7 @@ def linear_solve_transpose(cotangents: Sequence[Any], *operands: Any, **params: 
     ]
 
 
-def linear_solve_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def linear_solve_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     solve, b = unbind(args, **params)
     of, of_b = unbind(dims, **params)
     n = len(b)

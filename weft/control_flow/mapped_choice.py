@@ -13,7 +13,7 @@ from typing import Any
 from weft.base.flags import marked, merge, partition
 from weft.control_flow.loop_parts import Loop, is_mapped
 from weft.control_flow.scan import bind_scan
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Mapped, Values
 from weft.core.types import type_of
 from weft.interpreters.staging import rebuild
 from weft.ops.elementwise.selection import select
@@ -24,12 +24,12 @@ __all__ = ["one_by_one", "select_rows"]
 
 def one_by_one(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     apply: Callable[..., Sequence[Any]],
     name: str,
     unroll: bool = False,
-) -> tuple[list[Any], list[int | None]]:
+) -> Mapped:
     """The results of `apply` for each element along the mapped axis, in order, stacked; with
     `unroll` written out one behind the other in place of a loop."""
     flags = is_mapped(dims)

@@ -36,7 +36,7 @@ from weft.core.check import checked, operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Read, Reads, Step, full_read
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 from weft.interpreters.dce import dce_jaxpr
@@ -117,9 +117,7 @@ def scan_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     return [*outs[: loop.num_carry], *stacked]
 
 
-def scan_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def scan_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     jaxpr, loop = Loop.of(params)
     wide = pvary_jaxpr(jaxpr, varying_along(jaxpr.in_types, [t.varying for t in types]))
     body = close_carry(wide, loop.num_consts, loop.num_carry)
@@ -153,9 +151,7 @@ def close_flags(
 # ---- forward mode ------------------------------------------------------------------------------
 
 
-def scan_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def scan_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(primals)
     nonzero, (program, marks) = close_flags(
@@ -192,9 +188,7 @@ def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jax
 # ---- linearization -----------------------------------------------------------------------------
 
 
-def scan_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr, loop = Loop.of(params)
     start, _ = nonzero_tangents(tangents)
     plan, linear, nonzero, marks = jaxpr.derived(
@@ -297,7 +291,7 @@ def linear_carry(jaxpr: Jaxpr, loop: Loop, linear: Flags) -> Flags:
     return fixpoint(carry, depending, lambda found: found)[0]
 
 
-def scan_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+def scan_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     jaxpr, loop = Loop.of(params)
     linear, _ = known_operands(operands)
     carried = linear_carry(jaxpr, loop, linear)
@@ -396,9 +390,7 @@ def transposed_body(
 # ---- vmap and dead-code elimination ------------------------------------------------------------
 
 
-def scan_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def scan_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(args)
     of_consts, of_carry, of_xs = loop.split(dims)

@@ -33,7 +33,7 @@ from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, full_read
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -342,9 +342,7 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     return outs
 
 
-def while_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """A body and a condition of the operands' types. Where devices count differently, because the
     condition varies, everything that the loop carries varies with it."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
@@ -373,7 +371,7 @@ def while_retype(
 
 
 def tangent_loop(
-    primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+    primals: Values, tangents: Values, params: dict[str, Any]
 ) -> tuple[list[Any], Flags]:
     """The results and tangents of the loop that carries tangents beside the values, and which
     values have them. Only what the condition depends on does not need a tangent."""
@@ -410,17 +408,13 @@ def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     return found
 
 
-def while_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def while_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     outs, carried = tangent_loop(primals, tangents, params)
     n = len(carried)
     return outs[:n], merge_zeros(carried, outs[n:], [type_of(x) for x in outs[:n]])
 
 
-def while_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def while_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     # The number of steps is not known, so there is no place for their residuals: the linear
     # program is the whole loop with tangents, from the same first values.
     outs = list(while_p.bind(*primals, **params))
@@ -447,7 +441,7 @@ def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
     )
 
 
-def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+def while_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     raise WeftNotImplementedError(
         "reverse-mode differentiation of a while_loop (or a fori_loop whose bounds are traced): "
         "the number of its steps is not known, and their residuals would have to be kept",
@@ -464,9 +458,7 @@ def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) ->
     )
 
 
-def while_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts(args, params)
     of_cond, of_body, of_carry = parts(dims, params)

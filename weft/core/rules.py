@@ -44,7 +44,7 @@ Signatures (params are keyword arguments in every rule):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.types import ArrayType
@@ -52,8 +52,14 @@ from weft.errors import Fix, MissingRuleError, WeftTypeError, WeftValueError
 
 __all__ = [
     "AxisData",
+    "Derived",
+    "Dims",
     "LinearOperand",
+    "Mapped",
+    "Params",
+    "Retyped",
     "Table",
+    "Values",
     "Zero",
     "again",
     "dce",
@@ -80,6 +86,18 @@ __all__ = [
 ]
 
 Rule = Callable[..., Any]
+
+# What rules take and return, by the names that their signatures use.
+Values = Sequence[Any]
+Params = dict[str, Any]
+# Where values are mapped; None: nowhere.
+Dims = Sequence[int | None]
+# Results and their tangents.
+Derived = tuple[list[Any], list[Any]]
+# Results, and where they are mapped.
+Mapped = tuple[list[Any], Dims]
+# The types that operands are to be cast to, and the parameters for these.
+Retyped = tuple[list[ArrayType], Params]
 
 
 class Table(dict[Any, Rule]):

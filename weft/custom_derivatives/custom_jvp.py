@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from weft import dtypes, tree
 from weft.base.flags import marked
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
     Application,
@@ -28,13 +28,7 @@ from weft.custom_derivatives.custom_function import (
     vector,
     without_rule,
 )
-from weft.custom_derivatives.custom_primitive import (
-    Derived,
-    Dims,
-    Rule,
-    custom_primitive,
-    mapped_at_front,
-)
+from weft.custom_derivatives.custom_primitive import Rule, custom_primitive, mapped_at_front
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary, trim
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
@@ -136,7 +130,7 @@ class custom_jvp(CustomFunction[P, R]):
             )  # fmt: skip
         function: Callable[..., Any] = self
 
-        def jvp_of_sum(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        def jvp_of_sum(primals: Values, tangents: Values) -> tuple[Any, Any]:
             result = function(*primals)
             parts = [
                 jvp(tree.map(array_of_zero, t), result, *primals)
@@ -192,7 +186,7 @@ class JVPRule(Rule):
         self.application = application
         self.symbolic_zeros = symbolic_zeros
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         application = self.application
         functions, nondiff, leaves = application.opened(primals)
         given = [
@@ -262,7 +256,7 @@ class MappedJVPRule(Rule):
         self.axis = axis
         self.dims = dims
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         n, own = len(primals), self.dims[len(primals) - len(tangents) :]
         nonzero, given = nonzero_tangents(tangents)
         nonzero_out: tuple[bool, ...] = ()

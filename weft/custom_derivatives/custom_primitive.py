@@ -17,7 +17,7 @@ from weft.base.flags import merge, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
@@ -30,10 +30,7 @@ from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents
 
-__all__ = ["Derived", "Dims", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
-
-Dims = Sequence[int | None]
-Derived = tuple[list[Any], list[Any]]
+__all__ = ["Rule", "custom_primitive", "linearized", "mapped_at_front"]
 
 
 class Rule:
@@ -45,11 +42,11 @@ class Rule:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         """Results and tangents, in forward mode."""
         raise NotImplementedError(f"{type(self).__name__} does not define jvp")
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def linearize(self, primals: Values, tangents: Values) -> Derived:
         """Results and tangents, where what is done to tangents is recorded."""
         return self.jvp(primals, tangents)
 
@@ -73,10 +70,10 @@ class LaterRule(Rule):
         self.rule = rule
         self.count = count
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         return self.rule.jvp(primals[self.count :], tangents)
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def linearize(self, primals: Values, tangents: Values) -> Derived:
         return self.rule.linearize(primals[self.count :], tangents)
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
@@ -113,8 +110,8 @@ def mapped_at_front(values: Sequence[Any], dims: Dims, axis: AxisData) -> list[A
 
 def linearized(
     function: Callable[..., Sequence[Any]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     name: str = "",
 ) -> Derived:
     """What `jvp_flat` answers with; what depends on tangents depends on them by a linear program.
@@ -165,8 +162,8 @@ def custom_stage(
 def custom_derivative(
     primitive: Primitive,
     forward: bool,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     **params: Any,
 ) -> Derived:
     rule, name = params["rule"], params["name"]
@@ -213,7 +210,7 @@ def _differentiated(primitive: Primitive, name: str, type: ArrayType) -> WeftTyp
     )
 
 
-def custom_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+def custom_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     linear, known = known_operands(operands)
     nonzero, given = nonzero_tangents(cotangents)
     backward, reached = transpose_jaxpr(params["jaxpr"], linear, nonzero)
@@ -221,8 +218,8 @@ def custom_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -
 
 
 def custom_vmap(
-    primitive: Primitive, axis: AxisData, args: Sequence[Any], dims: Dims, **params: Any
-) -> tuple[list[Any], list[int]]:
+    primitive: Primitive, axis: AxisData, args: Values, dims: Dims, **params: Any
+) -> Mapped:
     # Every result is mapped, so that the function and its rule agree on which are.
     mapped = dict(params, rule=params["rule"].mapped(axis, dims))
     if "function" in params:

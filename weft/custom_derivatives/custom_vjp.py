@@ -14,7 +14,7 @@ from typing import Any
 
 from weft import dtypes, tree
 from weft.base.flags import marked, merge, unmarked
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
@@ -30,13 +30,7 @@ from weft.custom_derivatives.custom_function import (
     vector,
     without_rule,
 )
-from weft.custom_derivatives.custom_primitive import (
-    Derived,
-    Dims,
-    Rule,
-    custom_primitive,
-    mapped_at_front,
-)
+from weft.custom_derivatives.custom_primitive import Rule, custom_primitive, mapped_at_front
 from weft.custom_derivatives.pullback import Pullback, custom_vjp_tangents_p, pushed_forward
 from weft.errors import DTypeError, Fix, TreeError, api_boundary, trim
 from weft.function_keys import register_parts
@@ -155,12 +149,12 @@ class VJPRule(Rule):
         """Results, residuals, and the function from residuals and cotangents to cotangents."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         active, given, outs, residuals, pullback = self.started(primals, tangents)
         types = tangent_types(outs)
         return outs, with_zeros(outs, pushed_forward(pullback, active, residuals, given, types))
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def linearize(self, primals: Values, tangents: Values) -> Derived:
         active, given, outs, residuals, pullback = self.started(primals, tangents)
         types = tangent_types(outs)
         found: Sequence[Any] = ()
@@ -170,7 +164,7 @@ class VJPRule(Rule):
             )
         return outs, with_zeros(outs, found)
 
-    def started(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
+    def started(self, primals: Values, tangents: Values) -> tuple[Any, ...]:
         active, given = nonzero_tangents(tangents)
         return active, given, *self.start(primals, active)
 

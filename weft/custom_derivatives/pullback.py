@@ -18,9 +18,9 @@ from weft.base.flags import marked, merge, spread, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
+from weft.core.rules import AxisData, Derived, Dims, LinearOperand, Mapped, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
-from weft.custom_derivatives.custom_primitive import Derived, Dims, linearized, mapped_at_front
+from weft.custom_derivatives.custom_primitive import linearized, mapped_at_front
 from weft.errors import Fix, MissingRuleError, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import record_linear
@@ -184,7 +184,7 @@ def tangents_type(*types: ArrayType, out_types: Types, **params: Any) -> list[Ar
 
 
 def tangents_derivative(
-    derive: Callable[..., Derived], primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+    derive: Callable[..., Derived], primals: Values, tangents: Values, **params: Any
 ) -> Derived:
     program = forward_program([type_of(x) for x in primals], **params)
     return derive(lambda *xs: eval_jaxpr(program, (), *xs), primals, tangents, program.name)
@@ -207,13 +207,13 @@ def tangents_transpose(
 
 def tangents_vmap(
     axis: AxisData,
-    args: Sequence[Any],
+    args: Values,
     dims: Dims,
     *,
     pullback: Pullback,
     active: Marks,
     out_types: Types,
-) -> tuple[list[Any], list[int]]:
+) -> Mapped:
     n = len(args) - sum(active)
     # Where the others are mapped does not matter: their cotangents are not asked for.
     own = spread(active, dims[n:])

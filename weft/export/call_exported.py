@@ -20,7 +20,7 @@ from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, not_linear
+from weft.core.rules import AxisData, Dims, LinearOperand, Mapped, Values, not_linear
 from weft.core.types import ArrayType
 from weft.errors import (
     Fix,
@@ -120,13 +120,13 @@ def call_exported_type(*types: ArrayType, program: PortableProgram, mesh: Any) -
 
 
 def call_exported_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, program: PortableProgram, mesh: Any
+    primals: Values, tangents: Values, *, program: PortableProgram, mesh: Any
 ) -> Any:
     raise _no_derivative(program)
 
 
 def call_exported_transpose(
-    cotangents: Sequence[Any], *operands: Any, program: PortableProgram, mesh: Any
+    cotangents: Values, *operands: Any, program: PortableProgram, mesh: Any
 ) -> list[Any]:
     known = len(operands) - program.num_linear
     for x in operands[:known]:
@@ -158,12 +158,12 @@ def _no_derivative(program: PortableProgram) -> WeftValueError:
 
 def call_exported_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     program: PortableProgram,
     mesh: Any,
-) -> tuple[list[Any], list[int | None]]:
+) -> Mapped:
     """A loop over the elements: the program's shapes are what they were when it was exported."""
     apply = functools.partial(call_exported_p.bind, program=program, mesh=mesh)
     return one_by_one(axis, args, dims, apply, program.name)

@@ -18,7 +18,7 @@ from weft.core.check import check_operands_fit
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Var
 from weft.core.primitive import Primitive
 from weft.core.reads import moves_of_program, reads_of_program
-from weft.core.rules import AxisData, Rule
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Rule, Values
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
@@ -38,7 +38,6 @@ from weft.lowering.result_layouts import whole_sources
 
 __all__ = ["OneJaxpr", "holds_one_jaxpr", "smaller_equation", "split_equation"]
 
-Params = dict[str, Any]
 Flags = tuple[bool, ...]
 
 
@@ -114,9 +113,7 @@ def one_type(kind: OneJaxpr, *types: ArrayType, **params: Any) -> list[ArrayType
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def one_jvp(
-    kind: OneJaxpr, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def one_jvp(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr: Jaxpr = params["jaxpr"]
     nonzero, given = nonzero_tangents(tangents)
     derivative, nonzero_out = jvp_jaxpr(jaxpr, nonzero)
@@ -125,9 +122,7 @@ def one_jvp(
     return outs[:n], merge_zeros(nonzero_out, outs[n:], jaxpr.out_types)
 
 
-def one_linearize(
-    kind: OneJaxpr, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def one_linearize(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr: Jaxpr = params["jaxpr"]
     nonzero, given = nonzero_tangents(tangents)
     split = linearize_jaxpr(jaxpr, nonzero)
@@ -138,9 +133,7 @@ def one_linearize(
     return outs[:n], merge_zeros(split.nonzero_out, tangents_out, jaxpr.out_types)
 
 
-def one_transpose(
-    kind: OneJaxpr, cotangents: Sequence[Any], *operands: Any, **params: Any
-) -> list[Any]:
+def one_transpose(kind: OneJaxpr, cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     linear, known = known_operands(operands)
     nonzero, given = nonzero_tangents(cotangents)
     backward, reached = kind.transposed(params["jaxpr"], linear, nonzero)
@@ -153,10 +146,10 @@ def one_transpose(
 def one_vmap(
     kind: OneJaxpr,
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     **params: Any,
-) -> tuple[list[Any], tuple[int | None, ...]]:
+) -> Mapped:
     mapped, dims_out = vmap_jaxpr(params["jaxpr"], axis, tuple(dims))
     return kind.bind(args, mapped, params), dims_out
 

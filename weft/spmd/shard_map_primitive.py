@@ -22,7 +22,7 @@ from weft.core.axes import axis_environment, extend_mesh, names_axis, with_envir
 from weft.core.check import operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values, Zero
 from weft.core.trace import Tracer, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, JaxprError, WeftNotImplementedError, WeftValueError
@@ -160,9 +160,7 @@ def shard_map_type(
     return [whole_type(t, spec, manual) for t, spec in zip(jaxpr.out_types, out_specs, strict=True)]
 
 
-def shard_map_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def shard_map_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     manual, jaxpr = params["manual"], params["jaxpr"]
     pairs = zip(types, params["in_specs"], jaxpr.in_types, strict=True)
     outer = [
@@ -179,9 +177,7 @@ def shard_map_retype(
 # ---- forward mode ------------------------------------------------------------------------------
 
 
-def shard_map_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     function, out_specs = body_of(params)
     in_specs, n = params["in_specs"], len(primals)
     nonzero, given = nonzero_tangents(tangents)
@@ -229,9 +225,7 @@ class _Split:
         self.leaving: list[PartitionSpec] = []
 
 
-def shard_map_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     function, out_specs = body_of(params)
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
     nonzero, given = nonzero_tangents(tangents)
@@ -366,9 +360,7 @@ def shard_map_transpose(
 # ---- mapping -----------------------------------------------------------------------------------
 
 
-def shard_map_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     """The mapped dimension is one more dimension of every block, whole on each device; with
     `spmd_axis_name` it is split over those mesh axes (those that are automatic here are left to the
     compiler)."""
