@@ -74,7 +74,7 @@ class Loop:
 
     def params(self, jaxpr: Jaxpr) -> dict[str, Any]:
         """The parameters of an equation."""
-        return {"jaxpr": jaxpr, **dataclasses.asdict(self)}
+        return {"jaxpr": jaxpr, **vars(self)}
 
 
 def stacked_type(type: ArrayType, length: int) -> ArrayType:
