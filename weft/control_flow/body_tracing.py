@@ -138,8 +138,7 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None 
         return Jaxpr([jaxpr.inputs[i] for i in inputs], jaxpr.eqns, results, 0, jaxpr.name)
 
     key = ("permuted", tuple(inputs), None if outputs is None else tuple(outputs))
-    found: Jaxpr = jaxpr.derived(key, make)
-    return found
+    return jaxpr.memoize(key, make)
 
 
 def run_compiled(
@@ -160,7 +159,7 @@ def run_compiled(
         )
 
     key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts)
-    program = owner.derived(key, make)
+    program = owner.memoize(key, make)
     return list(run_program(program, arrays))
 
 
@@ -186,8 +185,7 @@ def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = Fals
                 return body
             body = with_carry(jaxpr, num_consts, wider)
 
-    found: Jaxpr = jaxpr.derived(("close_carry", num_consts, num_carry, weak), make)
-    return found
+    return jaxpr.memoize(("close_carry", num_consts, num_carry, weak), make)
 
 
 def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:

@@ -159,7 +159,7 @@ def remat_linearize(
     again: bool,
 ) -> Derived:
     nonzero, given = nonzero_tangents(tangents)
-    first, second, reads, marks = jaxpr.derived(
+    first, second, reads, marks = jaxpr.memoize(
         ("remat_linearize", nonzero, policy), lambda: split_again(jaxpr, nonzero, policy)
     )
     outs = bind_remat(primals, first, policy, prevent_cse, again)
@@ -285,8 +285,7 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
         return rebuild(function, jaxpr.in_types, jaxpr.name, "checkpoint")
 
-    found: Jaxpr = jaxpr.derived("inlined", make)
-    return found
+    return jaxpr.memoize("inlined", make)
 
 
 def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
@@ -295,10 +294,9 @@ def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr
     Partial evaluation makes such programs: what comes later computes everything again, so a branch
     or a loop in it gives values beside tangents. The values are computed before the transpose.
     """
-    found: tuple[Jaxpr, Flags] = jaxpr.derived(
+    return jaxpr.memoize(
         ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
     )
-    return found
 
 
 def transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:

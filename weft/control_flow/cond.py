@@ -273,7 +273,7 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
     chosen = min(max(int(index), 0), len(branches) - 1)
     outs = eval_jaxpr(branches[chosen], (), *operands)
     # Branches may differ in weak types: the result has the joined type whichever of them ran.
-    types = branches[0].derived(
+    types = branches[0].memoize(
         (branches[1:], "types"),
         lambda: cond_type(type_of(np.int32(0)), *branches[0].in_types, branches=branches),
     )
@@ -336,8 +336,7 @@ def derive(
     branches: Branches, key: Any, make: Callable[[], tuple[Branches, Any]]
 ) -> tuple[Branches, Any]:
     """What was derived from a set of branches, remembered on the first of them."""
-    found: tuple[Branches, Any] = branches[0].derived((branches[1:], *key), make)
-    return found
+    return branches[0].memoize((branches[1:], *key), make)
 
 
 def cond_jvp(primals: Values, tangents: Values, *, branches: Branches) -> Derived:

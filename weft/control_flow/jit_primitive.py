@@ -105,7 +105,7 @@ def placed_program(
             fast_compile=fast_compile,
         )
 
-    found: Program = jaxpr.derived(
+    return jaxpr.memoize(
         (
             "compiled",
             donated,
@@ -119,7 +119,6 @@ def placed_program(
         ),
         make,
     )
-    return found
 
 
 def jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...]) -> list[Array]:

@@ -239,11 +239,10 @@ def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     def function(*values: Any) -> list[Any]:
         return [*map(instantiate, merge_zeros(reached, eval_jaxpr(program, (), *values), types))]
 
-    found: Jaxpr = jaxpr.derived(
+    return jaxpr.memoize(
         ("transposed system", *types),
         lambda: rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose"),
     )
-    return found
 
 
 # ---- the primitive -----------------------------------------------------------------------------

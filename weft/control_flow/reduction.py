@@ -235,7 +235,7 @@ def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any
     rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
     signature = tuple(x.type for x in arrays)
     place, layouts = operand_place(arrays, made.name, params), operand_layouts(arrays)
-    program = params["jaxpr"].derived(
+    program = params["jaxpr"].memoize(
         (made.name, signature, rest, place, operand_shardings(arrays, place), layouts),
         lambda: one_operation(made, arrays, params),
     )

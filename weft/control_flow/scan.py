@@ -191,7 +191,7 @@ def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jax
 def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr, loop = Loop.of(params)
     start, _ = nonzero_tangents(tangents)
-    plan, linear, nonzero, marks = jaxpr.derived(
+    plan, linear, nonzero, marks = jaxpr.memoize(
         ("scan_linearize", start, loop), lambda: split_linear(jaxpr, loop, start)
     )
     outs, residuals = first_loop(plan, loop, loop.split(primals))
@@ -323,7 +323,7 @@ def transpose_linear(
     cts = cotangents[: loop.num_carry]
     start, _ = nonzero_tangents(cts)
     nonzero_ys, cts_ys = nonzero_tangents(cotangents[loop.num_carry :])
-    body, carried, (to_consts, to_xs) = jaxpr.derived(
+    body, carried, (to_consts, to_xs) = jaxpr.memoize(
         ("scan_transpose", loop, of_consts, of_xs, start, nonzero_ys),
         lambda: transposed_body(jaxpr, loop, of_consts, of_xs, start, nonzero_ys),
     )

@@ -404,8 +404,7 @@ def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     def make() -> Jaxpr:
         return Jaxpr([*jaxpr.inputs, *map(Var, types)], jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
 
-    found: Jaxpr = jaxpr.derived(("with_unused", tuple(types)), make)
-    return found
+    return jaxpr.memoize(("with_unused", tuple(types)), make)
 
 
 def while_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -508,8 +507,7 @@ def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr
             rebuild(advance, types, body.name, "vmap"),
         )
 
-    found: tuple[Jaxpr, Jaxpr] = body.derived(("selecting", test, cond_nconsts), make)
-    return found
+    return body.memoize(("selecting", test, cond_nconsts), make)
 
 
 def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:

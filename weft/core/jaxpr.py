@@ -8,7 +8,7 @@ those inputs along.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.base import source as sources
 from weft.core import rules
@@ -27,6 +27,8 @@ __all__ = [
     "jaxprs_in",
     "map_jaxprs",
 ]
+
+T = TypeVar("T")
 
 NO_EFFECTS: frozenset[Any] = frozenset()
 
@@ -157,12 +159,16 @@ class Jaxpr:
         """The types of the results."""
         return self.out_types
 
-    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` answers, remembered under `key` for the life of this program."""
-        found = self.memo.get(key)
+    def memoize(self, key: Any, make: Callable[[], T]) -> T:
+        """The result of `make`, cached under `key` for the life of this jaxpr."""
+        found: T | None = self.memo.get(key)
         if found is None:
             found = self.memo[key] = make()
         return found
+
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` answers, remembered under `key` for the life of this program."""
+        return self.memoize(key, make)
 
     def __str__(self) -> str:
         return _show[0](self)
@@ -318,7 +324,7 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
         )
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     again = rules.again
-    dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
+    dead = jaxpr.memoize("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(jaxpr.eqns, dead, strict=True):
         args_in = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
         apply = again.get(eqn.primitive) or eqn.primitive.bind

@@ -21,7 +21,7 @@ from weft.core.effects import IO
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.reads import Inner, Reads, full_read
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
     Fix,
@@ -240,9 +240,7 @@ def _no_derivative(target: str) -> MissingRuleError:
     )
 
 
-def ffi_call_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def ffi_call_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     method, target = params["vmap_method"], params["target"]
     if axis.devices or (method or "").startswith("sequential"):
         unroll = method == "sequential_unrolled"

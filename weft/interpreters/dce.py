@@ -66,8 +66,7 @@ def dce_jaxpr(
         consts = sum(kept[: jaxpr.num_consts])
         return checked(Jaxpr(inputs, eqns, outputs, consts, jaxpr.name)), reads
 
-    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("dce", used, keep_inputs), make)
-    return found
+    return jaxpr.memoize(("dce", used, keep_inputs), make)
 
 
 def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
@@ -83,8 +82,7 @@ def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
         eqns = [eqn for eqn in found if eqn is not None]
         return checked(Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name))
 
-    made: Jaxpr = jaxpr.derived("drop_debug_effects", make)
-    return made
+    return jaxpr.memoize("drop_debug_effects", make)
 
 
 def without_debug_effects(eqn: Equation) -> Equation | None:

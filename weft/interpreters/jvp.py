@@ -176,5 +176,4 @@ def jvp_jaxpr(
         types = jaxpr.in_types + [t.tangent() for t in marked(nonzero, jaxpr.in_types)]
         return rebuild(function, types, jaxpr.name, "jvp"), tuple(nonzero_out)
 
-    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("jvp", nonzero, instantiate_out), make)
-    return found
+    return jaxpr.memoize(("jvp", nonzero, instantiate_out), make)

@@ -316,11 +316,10 @@ def linearize_jaxpr(
 
     The tangents of results marked in `instantiate_out` are computed even where they are zero.
     """
-    found: Linearized = jaxpr.derived(
+    return jaxpr.memoize(
         ("linearize", nonzero, instantiate_out),
         lambda: _linearize_jaxpr(jaxpr, nonzero, instantiate_out),
     )
-    return found
 
 
 def _linearize_jaxpr(

@@ -59,11 +59,10 @@ def partial_eval_jaxpr(
     WeftTypeError where the marks do not fit the inputs.
     """
     check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
-    found: PartiallyEvaluated = jaxpr.derived(
+    return jaxpr.memoize(
         ("partial_eval", unknown, force_unknown),
         lambda: _partial_eval(jaxpr, unknown, force_unknown or (False,) * len(jaxpr.outputs)),
     )
-    return found
 
 
 def _partial_eval(

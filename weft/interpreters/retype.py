@@ -71,8 +71,7 @@ def pvary_jaxpr(
 
         return rebuild(function, in_types, jaxpr.name, "widen")
 
-    found: Jaxpr = jaxpr.derived(("pvary_jaxpr", tuple(in_types), outs), make)
-    return found
+    return jaxpr.memoize(("pvary_jaxpr", tuple(in_types), outs), make)
 
 
 def varying_along(types: Sequence[ArrayType], axes: Sequence[frozenset[str]]) -> list[ArrayType]:

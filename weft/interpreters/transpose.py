@@ -129,5 +129,4 @@ def transpose_jaxpr(
         types = [v.type for v in known_vars] + marked(nonzero, jaxpr.out_types)
         return rebuild(function, types, jaxpr.name, "transpose"), nonzero_in
 
-    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("transpose", linear, nonzero), make)
-    return found
+    return jaxpr.memoize(("transpose", linear, nonzero), make)

@@ -193,5 +193,4 @@ def vmap_jaxpr(
         return rebuild(function, types, jaxpr.name, "vmap"), tuple(dims_out)
 
     key = ("vmap", axis.key(), dims, instantiate_out)
-    found: tuple[Jaxpr, tuple[Dim, ...]] = jaxpr.derived(key, make)
-    return found
+    return jaxpr.memoize(key, make)

@@ -32,8 +32,7 @@ def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> J
     if not any(given):
         return jaxpr
     key = ("kept layouts", given, partitioned)
-    found: Jaxpr = jaxpr.derived(key, lambda: _kept(jaxpr, given, partitioned))
-    return found
+    return jaxpr.memoize(key, lambda: _kept(jaxpr, given, partitioned))
 
 
 def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:

@@ -42,8 +42,7 @@ def result_sources(jaxpr: Jaxpr) -> Layouts:
     def make() -> Layouts:
         return tuple(map(_Sources(jaxpr).of, jaxpr.outputs))
 
-    found: Layouts = jaxpr.derived("layout sources", make)
-    return found
+    return jaxpr.memoize("layout sources", make)
 
 
 class _Sources:
