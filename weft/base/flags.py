@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["marked", "merge", "partition", "spread", "unmarked"]
+__all__ = ["marked", "merge", "one_each", "partition", "spread", "unmarked"]
 
 
 def marked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
@@ -33,3 +33,8 @@ def spread(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
     """The next of the values where a flag is set, None elsewhere."""
     given = iter(values)
     return [next(given) if flag else None for flag in flags]
+
+
+def one_each(flags: bool | Sequence[bool], count: int) -> Sequence[bool]:
+    """A flag for each of so many values; a single one holds for all of them."""
+    return (flags,) * count if isinstance(flags, bool) else flags

@@ -42,12 +42,13 @@ from weft.runtime import stablehlo, stablehlo_collectives
 from weft.runtime.backends.host_callbacks import wait_for_others
 
 __all__ = [
-    "VMAP_METHODS",
+    "check_vmap_method",
     "debug_callback",
     "debug_callback_p",
     "effects_barrier",
     "io_callback",
     "io_callback_p",
+    "no_vmap_method",
     "promised_type",
     "pure_callback",
     "pure_callback_p",
@@ -105,14 +106,7 @@ def pure_callback(
     >>> gamma(weft.numpy.array([4.0, 5.0]))
     Array([ 6., 24.], dtype=float32)
     """
-    if vmap_method is not None and vmap_method not in VMAP_METHODS:
-        raise WeftValueError(
-            f"pure_callback has no vmap_method {vmap_method!r}",
-            operation="pure_callback",
-            got=f"vmap_method={vmap_method!r}",
-            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
-            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
-        )
+    check_vmap_method("pure_callback", vmap_method)
     call = HostCall("pure_callback", callback, result_shape_dtypes, sharding)
     return call.bind(pure_callback_p, args, kwargs, vmap_method=vmap_method)
 
@@ -172,6 +166,29 @@ def effects_barrier() -> None:
     >>> weft.effects_barrier()
     """
     wait_for_others()
+
+
+def check_vmap_method(operation: str, method: Any) -> None:
+    """Raises WeftValueError for a `vmap_method` that there is not."""
+    if method is not None and method not in VMAP_METHODS:
+        raise WeftValueError(
+            f"{operation} has no vmap_method {method!r}",
+            operation=operation,
+            got=f"vmap_method={method!r}",
+            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
+            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
+        )
+
+
+def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedError:
+    """The error for a call under `vmap` that does not say how it can be batched."""
+    return WeftNotImplementedError(
+        f"vmap of {call}, which does not say how it can be batched",
+        operation=operation,
+        got="vmap_method=None",
+        wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
+        fix=Fix("vmap_method", fix, {"vmap_method": "sequential"}),
+    )
 
 
 class HostCall:
@@ -355,17 +372,12 @@ def pure_callback_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) 
     if axis.devices:  # As on devices: each calls it with its own block.
         return _one_by_one(axis, args, dims, **params)
     if method is None:
-        raise WeftNotImplementedError(
-            f"vmap of {params['callback'].what}, which does not say how it can be batched",
-            operation=params["callback"].what,
-            got="vmap_method=None",
-            wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
-            fix=Fix(
-                "vmap_method",
-                "pass vmap_method='sequential' to pure_callback, or 'expand_dims' where the "
-                "callback takes arrays with a leading axis, as functions of NumPy do",
-                {"vmap_method": "sequential"},
-            ),
+        what = params["callback"].what
+        raise no_vmap_method(
+            what,
+            what,
+            "pass vmap_method='sequential' to pure_callback, or 'expand_dims' where the "
+            "callback takes arrays with a leading axis, as functions of NumPy do",
         )
     if method.startswith("sequential"):
         return _one_by_one(axis, args, dims, **params)

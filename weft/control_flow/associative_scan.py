@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from weft import tree
 from weft.arrays.array import as_array
-from weft.control_flow.loops import leaf_types
+from weft.control_flow.loops import leaf_types, no_axis
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, TreeError, WeftTypeError, api_boundary
@@ -76,13 +76,7 @@ def associative_scan(
 def _axis(elems: Any, i: int, type: ArrayType, axis: int) -> int:
     if not type.shape:
         path, _ = tree.leaves_with_path(elems)[i]
-        raise ShapeError(
-            f"associative_scan: elems{tree.keystr(path)} has no axis to go along",
-            operation="associative_scan",
-            got=str(type),
-            wanted="an array with at least one dimension",
-            fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
-        )
+        raise no_axis(f"associative_scan: elems{tree.keystr(path)}", type, "associative_scan")
     return canonical_axis(axis, type.ndim, "associative_scan")
 
 

@@ -24,7 +24,7 @@ from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
 from weft.typing import ArrayLike
 
-__all__ = ["leaf_types", "map", "run_loop", "scan"]
+__all__ = ["leaf_types", "map", "no_axis", "run_loop", "scan"]
 
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
@@ -137,18 +137,23 @@ def leaf_types(
     return found
 
 
+def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
+    """The error for an array without the axis that a loop goes along."""
+    return ShapeError(
+        f"{title} has no axis to go along",
+        operation=operation,
+        got=str(type),
+        wanted="an array with at least one dimension",
+        fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
+    )
+
+
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
     """How many steps there are. Raises ShapeError or WeftValueError where that is not clear."""
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
     for path, type in zip(paths, types, strict=True):
         if not type.shape:
-            raise ShapeError(
-                f"{what} of {name}: xs{path} has no axis to go along",
-                operation=what,
-                got=str(type),
-                wanted="an array with at least one dimension",
-                fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
-            )
+            raise no_axis(f"{what} of {name}: xs{path}", type, what)
     lengths = {type.shape[0] for type in types}
     if length is not None:
         try:

@@ -19,6 +19,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
+from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, bottom_trace, current_variable
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -117,6 +118,7 @@ class CustomFunction(Generic[P, R]):
         # How many arguments a call has, where that is known before.
         self._count = None if star or self._signature is None else len(self._names)
         self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
+        self._symbolic_zeros = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
@@ -211,7 +213,8 @@ class CustomFunction(Generic[P, R]):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         rules: Sequence[Callable[..., Any]],
-        bind: Callable[[Application, list[Any]], list[Any]],
+        primitive: Primitive,
+        make_rule: Callable[[Application, bool], Any],
     ) -> Any:
         """Calls the function; under a transformation, binds it together with its rules."""
         full = self._positional(args, kwargs)
@@ -232,7 +235,14 @@ class CustomFunction(Generic[P, R]):
         names = [self._argument_name(i) for i in range(len(full)) if i not in places]
         functions = [self._function, *rules]
         application = Application(self, names, functions, nondiff, places, in_tree)
-        outs = bind(application, [*application.tracers, *leaves])
+        outs = primitive.call(
+            application.run,
+            *application.tracers,
+            *leaves,
+            name=application.name,
+            rule=make_rule(application, self._symbolic_zeros),
+            captured=application.captured,
+        )
         return application.out_tree.unflatten(outs)
 
     def _argument_name(self, number: int) -> str:

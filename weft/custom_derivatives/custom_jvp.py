@@ -81,7 +81,6 @@ class custom_jvp(CustomFunction[P, R]):
     ) -> None:
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self._jvp: Callable[..., Any] | None = None
-        self._symbolic_zeros = False
 
     @api_boundary
     def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
@@ -147,21 +146,10 @@ class custom_jvp(CustomFunction[P, R]):
         try:
             if self._jvp is None:
                 raise without_rule(self._what, "custom_jvp", "defjvp")
-            return self._apply(args, kwargs, (self._jvp,), self._bind)
+            return self._apply(args, kwargs, (self._jvp,), custom_jvp_p, JVPRule)
         except Exception as error:
             trim(error)
             raise
-
-    def _bind(self, application: Application, operands: list[Any]) -> list[Any]:
-        return list(
-            custom_jvp_p.call(
-                application.run,
-                *operands,
-                name=application.name,
-                rule=JVPRule(application, self._symbolic_zeros),
-                captured=application.captured,
-            )
-        )
 
 
 register_holder(custom_jvp, ("_function", "_jvp"), copy.copy)

@@ -93,7 +93,6 @@ class custom_vjp(CustomFunction[P, R]):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
-        self._symbolic_zeros = False
 
     @api_boundary
     def defvjp(
@@ -116,21 +115,10 @@ class custom_vjp(CustomFunction[P, R]):
         try:
             if self._fwd is None or self._bwd is None:
                 raise without_rule(self._what, "custom_vjp", "defvjp")
-            return self._apply(args, kwargs, (self._fwd, self._bwd), self._bind)
+            return self._apply(args, kwargs, (self._fwd, self._bwd), custom_vjp_p, UsersVJPRule)
         except Exception as error:
             trim(error)
             raise
-
-    def _bind(self, application: Application, operands: list[Any]) -> list[Any]:
-        return list(
-            custom_vjp_p.call(
-                application.run,
-                *operands,
-                name=application.name,
-                rule=UsersVJPRule(application, self._symbolic_zeros),
-                captured=application.captured,
-            )
-        )
 
 
 register_holder(custom_vjp, ("_function", "_fwd", "_bwd"), copy.copy)

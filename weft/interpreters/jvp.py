@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.flags import marked
+from weft.base.flags import marked, one_each
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -163,11 +163,7 @@ def jvp_jaxpr(
             outs, tangents_out = jvp_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents, jaxpr.name
             )
-            wanted = (
-                (instantiate_out,) * len(outs)
-                if isinstance(instantiate_out, bool)
-                else instantiate_out
-            )
+            wanted = one_each(instantiate_out, len(outs))
             nonzero_out[:] = [
                 want or type(t) is not Zero for want, t in zip(wanted, tangents_out, strict=True)
             ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import one_each
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, check_marks, effects_of, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -173,11 +174,7 @@ def vmap_jaxpr(
             outs, found = vmap_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, values, dims, jaxpr.name
             )
-            wanted = (
-                (instantiate_out,) * len(outs)
-                if isinstance(instantiate_out, bool)
-                else instantiate_out
-            )
+            wanted = one_each(instantiate_out, len(outs))
             dims_out[:] = [
                 0 if want or dim is not None else None
                 for want, dim in zip(wanted, found, strict=True)
