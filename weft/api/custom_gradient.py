@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from weft import dtypes, tree
 from weft.api.autodiff import flat_function
 from weft.api.gradient_arguments import operands
+from weft.base.flags import merge, partition
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import type_of
@@ -117,8 +118,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     jaxpr, consts = trace_to_jaxpr(flat, types, transformation="closure_convert", name=name)
     out_tree = store[0]
     hoisted = [isinstance(x, Tracer) and type_of(x).dtype in dtypes.INEXACT for x in consts]
-    kept = [None if flag else x for x, flag in zip(consts, hoisted, strict=True)]
-    values = [x for x, flag in zip(consts, hoisted, strict=True) if flag]
+    values, kept = partition(hoisted, consts)
     count = len(example_args)
 
     @api_boundary
@@ -133,8 +133,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
                 wanted=f"{in_tree} and {len(values)} values",
                 fix=Fix("values", "call converted(*args, *values)", {"count": len(values)}),
             )
-        rest = iter(args[count:])
-        found = [next(rest) if flag else x for x, flag in zip(kept, hoisted, strict=True)]
+        found = merge(hoisted, args[count:], kept)
         return out_tree.unflatten(eval_jaxpr(jaxpr, found, *given))
 
     return converted, values

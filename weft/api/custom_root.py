@@ -14,12 +14,13 @@ from weft import tree
 from weft.api.autodiff import jvp, linearize
 from weft.control_flow.body_tracing import trace_body
 from weft.control_flow.linear_solve import check_like
-from weft.control_flow.loops import check_function, leaf_types
+from weft.control_flow.loops import leaf_types
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.types import type_of, user_value
 from weft.custom_derivatives.custom_jvp import custom_jvp
 from weft.errors import Fix, TreeError, api_boundary
+from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.structural.tangents import instantiate

@@ -26,7 +26,7 @@ from weft.callbacks.host_functions import (
 from weft.core import rules
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import (
     Fix,
@@ -35,19 +35,20 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.staging import function_name
+from weft.interpreters.function_results import check_function, described, no_array
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.runtime.backends.host_callbacks import wait_for_others
 
 __all__ = [
-    "VMAP_METHODS",
+    "check_vmap_method",
     "debug_callback",
     "debug_callback_p",
     "effects_barrier",
     "io_callback",
     "io_callback_p",
+    "no_vmap_method",
     "promised_type",
     "pure_callback",
     "pure_callback_p",
@@ -105,14 +106,7 @@ def pure_callback(
     >>> gamma(weft.numpy.array([4.0, 5.0]))
     Array([ 6., 24.], dtype=float32)
     """
-    if vmap_method is not None and vmap_method not in VMAP_METHODS:
-        raise WeftValueError(
-            f"pure_callback has no vmap_method {vmap_method!r}",
-            operation="pure_callback",
-            got=f"vmap_method={vmap_method!r}",
-            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
-            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
-        )
+    check_vmap_method("pure_callback", vmap_method)
     call = HostCall("pure_callback", callback, result_shape_dtypes, sharding)
     return call.bind(pure_callback_p, args, kwargs, vmap_method=vmap_method)
 
@@ -174,19 +168,36 @@ def effects_barrier() -> None:
     wait_for_others()
 
 
+def check_vmap_method(operation: str, method: Any) -> None:
+    """Raises WeftValueError for a `vmap_method` that there is not."""
+    if method is not None and method not in VMAP_METHODS:
+        raise WeftValueError(
+            f"{operation} has no vmap_method {method!r}",
+            operation=operation,
+            got=f"vmap_method={method!r}",
+            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
+            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
+        )
+
+
+def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedError:
+    """The error for a call under `vmap` that does not say how it can be batched."""
+    return WeftNotImplementedError(
+        f"vmap of {call}, which does not say how it can be batched",
+        operation=operation,
+        got="vmap_method=None",
+        wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
+        fix=Fix("vmap_method", fix, {"vmap_method": "sequential"}),
+    )
+
+
 class HostCall:
     """One use of a callback: the function, what its results shall be, and how messages call it."""
 
     def __init__(
         self, kind: str, function: Callable[..., Any], result_shape_dtypes: Any, sharding: Any
     ) -> None:
-        if not callable(function):
-            raise WeftTypeError(
-                f"{kind} takes a function first, not {type(function).__name__}",
-                operation=kind,
-                got=f"{function!r:.100}",
-                wanted="a function of arrays",
-            )
+        name = check_function(kind, function, wanted="a function of arrays")
         if sharding is not None:
             raise WeftNotImplementedError(
                 f"{kind} on a chosen device",
@@ -196,7 +207,7 @@ class HostCall:
                 fix=Fix("remove", "leave sharding out", {"argument": "sharding"}),
             )
         self.function = function
-        self.what = f"{kind} of {function_name(function)}"
+        self.what = f"{kind} of {name}"
         self.out_tree: Any
         leaves, self.out_tree = tree.flatten(result_shape_dtypes)
         paths = [path for path, _ in tree.leaves_with_path(result_shape_dtypes)]
@@ -236,11 +247,10 @@ class HostCall:
         """The error for a leaf of the arguments that is no array."""
         kind, key, *rest = path
         name = getattr(key, "key", None) or f"argument {getattr(key, 'idx', key)}"
-        return WeftTypeError(
-            f"{self.what}: {name}{tree.keystr(tuple(rest))} is no array",
-            operation=self.what,
-            got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-            wanted="an array, a number, or a tree of those",
+        return no_array(
+            f"{self.what}: {name}{tree.keystr(tuple(rest))}",
+            leaf,
+            self.what,
             fix=Fix(
                 "close_over",
                 "let the callback close over values that are no arrays (functools.partial)",
@@ -258,7 +268,7 @@ def promised_type(what: str, leaf: Any, path: Any) -> ArrayType:
     raise WeftTypeError(
         f"{what}: result_shape_dtypes{tree.keystr(path)} has no shape and dtype",
         operation=what,
-        got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+        got=described(leaf),
         wanted="weft.ShapeDtypeStruct(shape, dtype), or an array of the type",
         fix=Fix(
             "struct",
@@ -307,15 +317,11 @@ def no_derivative(what: str) -> WeftValueError:
     )
 
 
-def callback_jvp(
-    primitive: Primitive,
-) -> Callable[..., tuple[list[Any], list[Any]]]:
+def callback_jvp(primitive: Primitive) -> Callable[..., Derived]:
     """The rule of a callback that computes something: only zero tangents can go in, or come out
     (of results that are integers)."""
 
-    def jvp(
-        primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-    ) -> tuple[list[Any], list[Any]]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
         out = [type.tangent() for type in params["result_types"]]
         moving = any(type(t) is not Zero and type_of(t).dtype != dtypes.float0 for t in tangents)
         if moving and any(type.dtype != dtypes.float0 for type in out):
@@ -325,29 +331,27 @@ def callback_jvp(
     return jvp
 
 
-def callback_transpose(cotangents: Sequence[Any], *operands: Any, callback: Any, **_: Any) -> Any:
+def callback_transpose(cotangents: Values, *operands: Any, callback: Any, **_: Any) -> Any:
     raise no_derivative(callback.what)
 
 
-def debug_callback_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def debug_callback_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     debug_callback_p.bind(*primals, **params)
     return [], []
 
 
-def callback_vmap(primitive: Primitive) -> Callable[..., tuple[list[Any], list[int]]]:
+def callback_vmap(primitive: Primitive) -> Callable[..., Mapped]:
     """The rule of a callback that is called for one element after the other."""
 
     def vmap(
         axis: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
+        args: Values,
+        dims: Dims,
         *,
         callback: Any,
         result_types: Sequence[ArrayType],
         **params: Any,
-    ) -> tuple[list[Any], list[int]]:
+    ) -> Mapped:
         moved = [
             x if d is None else move_dim(x, d, 0, axis.size)
             for x, d in zip(args, dims, strict=True)
@@ -363,24 +367,17 @@ def callback_vmap(primitive: Primitive) -> Callable[..., tuple[list[Any], list[i
 _one_by_one = callback_vmap(pure_callback_p)
 
 
-def pure_callback_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int]]:
+def pure_callback_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     method = params["vmap_method"]
     if axis.devices:  # As on devices: each calls it with its own block.
         return _one_by_one(axis, args, dims, **params)
     if method is None:
-        raise WeftNotImplementedError(
-            f"vmap of {params['callback'].what}, which does not say how it can be batched",
-            operation=params["callback"].what,
-            got="vmap_method=None",
-            wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
-            fix=Fix(
-                "vmap_method",
-                "pass vmap_method='sequential' to pure_callback, or 'expand_dims' where the "
-                "callback takes arrays with a leading axis, as functions of NumPy do",
-                {"vmap_method": "sequential"},
-            ),
+        what = params["callback"].what
+        raise no_vmap_method(
+            what,
+            what,
+            "pass vmap_method='sequential' to pure_callback, or 'expand_dims' where the "
+            "callback takes arrays with a leading axis, as functions of NumPy do",
         )
     if method.startswith("sequential"):
         return _one_by_one(axis, args, dims, **params)

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from weft import tree
 from weft.arrays.array import as_array
-from weft.control_flow.loops import leaf_types
+from weft.control_flow.loops import leaf_types, no_axis
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, TreeError, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
+from weft.interpreters.function_results import check_function, check_results
 from weft.ops.indexing.slicing import slice
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import canonical_axis, reshape
@@ -45,14 +44,7 @@ def associative_scan(
     >>> weft.lax.associative_scan(wnp.add, wnp.arange(5))
     Array([ 0,  1,  3,  6, 10], dtype=int32)
     """
-    if not callable(fn):
-        raise WeftTypeError(
-            f"associative_scan takes a function first, not {type(fn).__name__}",
-            operation="associative_scan",
-            got=type(fn).__name__,
-            wanted="a function of two trees",
-        )
-    name = function_name(fn)
+    name = check_function("associative_scan", fn, wanted="a function of two trees")
     leaves, structure = tree.flatten(elems)
     leaves = [user_value(x) for x in leaves]
     types = leaf_types("associative_scan", name, "elems", elems, leaves)
@@ -84,13 +76,7 @@ def associative_scan(
 def _axis(elems: Any, i: int, type: ArrayType, axis: int) -> int:
     if not type.shape:
         path, _ = tree.leaves_with_path(elems)[i]
-        raise ShapeError(
-            f"associative_scan: elems{tree.keystr(path)} has no axis to go along",
-            operation="associative_scan",
-            got=str(type),
-            wanted="an array with at least one dimension",
-            fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
-        )
+        raise no_axis(f"associative_scan: elems{tree.keystr(path)}", type, "associative_scan")
     return canonical_axis(axis, type.ndim, "associative_scan")
 
 

@@ -19,14 +19,13 @@ from weft.core.jaxpr import Equation, Jaxpr, Var, eval_jaxpr, jaxprs_in
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
-from weft.interpreters.function_results import check_results
-from weft.interpreters.retype import fit, join_types
-from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.function_results import check_results, leaf_paths
+from weft.interpreters.retype import cast_to, join_types
+from weft.interpreters.staging import function_name, rebuild, trace_to_jaxpr
 from weft.lowering.executables import compile_program, run_program
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.structural.constants import embedded
 from weft.tracing.closure_lifting import TracedValues
 from weft.tracing.trace_cache import TracedBody
 from weft.tree.difference import differences
@@ -36,7 +35,6 @@ __all__ = [
     "check_carry_structure",
     "close_carry",
     "permuted",
-    "rebuild",
     "run_compiled",
     "trace_body",
     "trace_loop_body",
@@ -56,7 +54,7 @@ class LoopBody:
     def start(self, carry: Sequence[Any]) -> list[Any]:
         """The first carried values, in the types that the loop carries."""
         return [
-            fit(
+            cast_to(
                 x
                 if type_of(x).dtype == type.dtype
                 else convert_element_type(x, type.dtype, type.weak_type),
@@ -132,14 +130,6 @@ def trace_loop_body(
         types = wider
 
 
-def rebuild(
-    function: Callable[..., list[Any]], types: Sequence[ArrayType], name: str, what: str
-) -> Jaxpr:
-    """The program of a function that evaluates other programs, which close over nothing."""
-    jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
-    return embedded(jaxpr, consts)
-
-
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:
     """The same program with its inputs, and its results where given, in another order."""
 
@@ -148,8 +138,7 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None 
         return Jaxpr([jaxpr.inputs[i] for i in inputs], jaxpr.eqns, results, 0, jaxpr.name)
 
     key = ("permuted", tuple(inputs), None if outputs is None else tuple(outputs))
-    found: Jaxpr = jaxpr.derived(key, make)
-    return found
+    return jaxpr.memoize(key, make)
 
 
 def run_compiled(
@@ -171,7 +160,7 @@ def run_compiled(
 
     effort = config.settings().compile_effort
     key = ("compiled", primitive, tuple(params.items()), types, place, shardings, layouts, effort)
-    program = owner.derived(key, make)
+    program = owner.memoize(key, make)
     return list(run_program(program, arrays))
 
 
@@ -197,8 +186,7 @@ def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = Fals
                 return body
             body = with_carry(jaxpr, num_consts, wider)
 
-    found: Jaxpr = jaxpr.derived(("close_carry", num_consts, num_carry, weak), make)
-    return found
+    return jaxpr.memoize(("close_carry", num_consts, num_carry, weak), make)
 
 
 def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
@@ -208,7 +196,8 @@ def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> J
     def function(*values: Any) -> list[Any]:
         outs = eval_jaxpr(jaxpr, (), *values)
         fitted = [
-            fit(x, join_types(type_of(x), type)) for x, type in zip(outs[:n], carried, strict=True)
+            cast_to(x, join_types(type_of(x), type))
+            for x, type in zip(outs[:n], carried, strict=True)
         ]
         return [*fitted, *outs[n:]]
 
@@ -278,10 +267,9 @@ def check_carry_types(
     what: str, name: str, carry_tree: Any, types: Sequence[ArrayType], outs: Sequence[ArrayType]
 ) -> None:
     """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf."""
-    paths = [p for p, _ in tree.leaves_with_path(carry_tree.unflatten([0] * len(types)))]
     differ = [
-        (tree.keystr(path), got, out)
-        for path, got, out in zip(paths, types, outs, strict=True)
+        (path, got, out)
+        for path, got, out in zip(leaf_paths(carry_tree), types, outs, strict=True)
         if (got.shape, got.dtype) != (out.shape, out.dtype)
     ]
     if not differ:

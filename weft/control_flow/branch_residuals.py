@@ -1,7 +1,7 @@
 """Residuals of programs of which only one runs: the branches of a conditional.
 
 Branches that are split into a first and a second part leave different residuals behind. They are
-given common places: as many of each type as the branch with the most of that type needs, so that
+given common slots: as many of each type as the branch with the most of that type needs, so that
 the second part knows where to find its own whichever branch ran.
 """
 
@@ -15,7 +15,7 @@ from weft.core.types import ArrayType
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type, wrap_key_bits
 from weft.ops.structural.tangents import zeros
 
-__all__ = ["Places"]
+__all__ = ["ResidualSlots"]
 
 
 def any_zeros(type: ArrayType) -> Any:
@@ -25,8 +25,8 @@ def any_zeros(type: ArrayType) -> Any:
     return zeros(type)
 
 
-class Places:
-    """Common places for the residuals of several branches, given the residual types of each."""
+class ResidualSlots:
+    """Common slots for the residuals of several branches, given the residual types of each."""
 
     __slots__ = ("index", "types")
 
@@ -39,17 +39,17 @@ class Places:
         self.index: list[list[int]] = []
         for types in branches:
             taken: Counter[ArrayType] = Counter()
-            places = []
+            slots = []
             for type in types:
-                places.append(first[type] + taken[type])
+                slots.append(first[type] + taken[type])
                 taken[type] += 1
-            self.index.append(places)
+            self.index.append(slots)
 
     def fill(self, branch: int, residuals: Sequence[Any]) -> list[Any]:
-        """The residuals of one branch in their places, zeros in the others."""
+        """The residuals of one branch in their slots, zeros in the others."""
         values = dict(zip(self.index[branch], residuals, strict=True))
         return [values[i] if i in values else any_zeros(t) for i, t in enumerate(self.types)]
 
     def pick(self, branch: int, values: Sequence[Any]) -> list[Any]:
-        """The residuals of one branch, from all places."""
+        """The residuals of one branch, out of all slots."""
         return [values[i] for i in self.index[branch]]

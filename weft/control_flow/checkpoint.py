@@ -15,28 +15,27 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
 from weft.base import source as sources
-from weft.control_flow.body_tracing import rebuild, run_compiled, trace_body
+from weft.base.flags import marked, unmarked
+from weft.control_flow.body_tracing import run_compiled, trace_body
 from weft.control_flow.checkpoint_policies import Policy, saveable
 from weft.control_flow.jit_primitive import jit_p
-from weft.control_flow.loop_parts import marked, stacked_type
+from weft.control_flow.loop_parts import Flags, stacked_type
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
-from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import Fix, JaxprError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.dce import dce_equations, dce_jaxpr, silenced_equation
-from weft.interpreters.jvp import jvp_jaxpr
+from weft.core.rules import Derived, Values
+from weft.core.types import type_of, user_value
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.interpreters.dce import dce_equations, dce_jaxpr, without_debug_effects
+from weft.interpreters.function_results import check_function
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import retype_program
-from weft.interpreters.staging import function_name
-from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
+from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
-from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.runtime import stablehlo
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
@@ -73,9 +72,9 @@ def checkpoint(
     >>> weft.grad(weft.checkpoint(lambda x: wnp.sin(wnp.sin(x))))(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    _check_arguments(fun, policy)
+    name = check_function("checkpoint", fun)
+    _check_policy(policy)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    name = function_name(fun)
 
     @api_boundary
     def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -104,14 +103,7 @@ def checkpoint(
     return functools.wraps(fun)(rematerialized) if hasattr(fun, "__name__") else rematerialized
 
 
-def _check_arguments(fun: Any, policy: Any) -> None:
-    if not callable(fun):
-        raise WeftTypeError(
-            f"checkpoint takes a function first, not {type(fun).__name__}",
-            operation="checkpoint",
-            got=type(fun).__name__,
-            wanted="a function",
-        )
+def _check_policy(policy: Any) -> None:
     if policy is not None and not callable(policy):
         raise WeftTypeError(
             "checkpoint takes a function as its policy",
@@ -157,74 +149,47 @@ def remat_stepwise(
     yield f"the checkpoint of {jaxpr.name}{second}", jaxpr, args
 
 
-def remat_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
-    wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
-    if [(t.shape, t.dtype) for t in types] != wanted:
-        raise JaxprError(
-            "checkpoint: the operands do not fit the program",
-            got=", ".join(map(str, types)),
-            wanted=", ".join(map(str, jaxpr.in_types)),
-        )
-    return jaxpr.out_types
-
-
-def remat_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], list[Any]]:
-    nonzero = tuple(type(t) is not Zero for t in tangents)
-    program, marks = jvp_jaxpr(jaxpr, nonzero)
-    given = [t for t in tangents if type(t) is not Zero]
-    outs = remat_p.bind(*primals, *given, jaxpr=program, **params)
-    n = len(jaxpr.outputs)
-    return outs[:n], scatter(marks, outs[n:], jaxpr.out_types)
-
-
 def remat_linearize(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     *,
     jaxpr: Jaxpr,
     policy: Policy | None,
     prevent_cse: bool,
     again: bool,
-) -> tuple[list[Any], list[Any]]:
-    nonzero = tuple(type(t) is not Zero for t in tangents)
-    first, second, reads, marks = jaxpr.derived(
+) -> Derived:
+    nonzero, given = nonzero_tangents(tangents)
+    first, second, reads, marks = jaxpr.memoize(
         ("remat_linearize", nonzero, policy), lambda: split_again(jaxpr, nonzero, policy)
     )
     outs = bind_remat(primals, first, policy, prevent_cse, again)
     n = len(jaxpr.outputs)
     tangents_out: list[Any] = []
     if any(marks):
-        given = [t for t in tangents if type(t) is not Zero]
-        operands = [*marked(primals, reads), *outs[n:], *given]
+        operands = [*marked(reads, primals), *outs[n:], *given]
         tangents_out = bind_remat(operands, second, policy, prevent_cse, True)
-    return outs[:n], scatter(marks, tangents_out, jaxpr.out_types)
+    return outs[:n], merge_zeros(marks, tangents_out, jaxpr.out_types)
 
 
 def split_again(
-    jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Policy | None
-) -> tuple[Jaxpr, Jaxpr, list[bool], tuple[bool, ...]]:
+    jaxpr: Jaxpr, nonzero: Flags, policy: Policy | None
+) -> tuple[Jaxpr, Jaxpr, list[bool], Flags]:
     """The program of the results and of the values to save; the linear program that computes the
     other residuals again; which inputs that reads; which results have tangents."""
     split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
     primal, n = split.primal, len(jaxpr.outputs)
-    offset = {"output": 0, "extra": n}
-    residuals: list[Any] = [
-        primal.inputs[i] if kind == "input" else primal.outputs[offset[kind] + i]
-        for kind, i in split.residual_sources
-    ]
+    residuals = split.residuals(primal.inputs, primal.outputs)
     eqns, saved, forward = computed_again(primal.eqns, residuals, policy)
     eqns, _ = dce_equations(eqns, residuals)
     read = {x for eqn in eqns for x in eqn.inputs} | set(residuals)
     reads = [var in read for var in primal.inputs]
-    again = checked(Jaxpr([*marked(primal.inputs, reads), *saved], eqns, residuals, 0, jaxpr.name))
+    again = checked(Jaxpr([*marked(reads, primal.inputs), *saved], eqns, residuals, 0, jaxpr.name))
 
     def function(*values: Any) -> list[Any]:
         k = len(again.inputs)
         return eval_jaxpr(split.linear, (), *eval_jaxpr(again, (), *values[:k]), *values[k:])
 
-    tangent_types = [t.tangent() for t in marked(jaxpr.in_types, nonzero)]
+    tangent_types = [t.tangent() for t in marked(nonzero, jaxpr.in_types)]
     second = rebuild(function, [*again.in_types, *tangent_types], jaxpr.name, "checkpoint")
     whole = Jaxpr(primal.inputs, forward, [*primal.outputs[:n], *saved], 0, jaxpr.name)
     first, _ = dce_jaxpr(whole, (True,) * len(whole.outputs), True)
@@ -243,13 +208,13 @@ def computed_again(
     forward: list[Equation] = []
     for whole in reversed(eqns):
         forward.append(whole)
-        eqn = silenced_equation(whole)
+        eqn = without_debug_effects(whole)
         if eqn is None:
             continue
         flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)
         read = [var in needed for var in eqn.outputs]
         saved += [v for v, r, flag in zip(eqn.outputs, read, flags, strict=True) if r and flag]
-        if not any(r and not flag for r, flag in zip(read, flags, strict=True)):
+        if not any(unmarked(flags, read)):
             continue
         if eqn.primitive is scan_p and policy is not None:
             forward[-1], eqn, stacked = scanned_again(whole, eqn, policy, read)
@@ -269,7 +234,7 @@ def scanned_again(
     # The body with what it prints: the forward scan keeps that, the other one does not.
     body: Jaxpr = whole.params["jaxpr"]
     n = eqn.params["num_carry"]
-    used = [*body.outputs[:n], *marked(body.outputs[n:], read[n:])]
+    used = [*body.outputs[:n], *marked(read[n:], body.outputs[n:])]
     results = [atom for atom in used if type(atom) is Var]
     inner, inside, forward = computed_again(body.eqns, results, policy)
     if not inside:
@@ -287,7 +252,7 @@ def scanned_again(
         ),
         eqn.replace(
             inputs=[*eqn.inputs, *stacked],
-            outputs=[*eqn.outputs[:n], *marked(eqn.outputs[n:], read[n:])],
+            outputs=[*eqn.outputs[:n], *marked(read[n:], eqn.outputs[n:])],
             params=eqn.params | {"jaxpr": checked(second)},
         ),
         stacked,
@@ -320,83 +285,53 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
         return rebuild(function, jaxpr.in_types, jaxpr.name, "checkpoint")
 
-    found: Jaxpr = jaxpr.derived("inlined", make)
-    return found
+    return jaxpr.memoize("inlined", make)
 
 
-def remat_transpose(
-    cotangents: Sequence[Any], *operands: Any, jaxpr: Jaxpr, **params: Any
-) -> list[Any]:
-    linear = tuple(type(x) is LinearOperand for x in operands)
-    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
-    program, reached = jaxpr.derived(
-        ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
-    )
-    known = [x for x in operands if type(x) is not LinearOperand]
-    given = [ct for ct in cotangents if type(ct) is not Zero]
-    outs = remat_p.bind(*known, *given, jaxpr=program, **params)
-    return place_cotangents(linear, reached, outs)
-
-
-def transposed(
-    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
-) -> tuple[Jaxpr, tuple[bool, ...]]:
+def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
     """As `transpose_jaxpr`, for programs in which an equation may also compute what is not linear.
 
     Partial evaluation makes such programs: what comes later computes everything again, so a branch
     or a loop in it gives values beside tangents. The values are computed before the transpose.
     """
+    return jaxpr.memoize(
+        ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
+    )
+
+
+def transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
     if not any(eqn.primitive in rules.partial_eval for eqn in jaxpr.eqns):
         return transpose_jaxpr(jaxpr, linear, nonzero)
     split = partial_eval_jaxpr(jaxpr, linear)
     residual_types = split.residual_types
     flags = (False,) * len(residual_types) + (True,) * sum(linear)
     backward, reached = transpose_jaxpr(
-        split.unknown, flags, tuple(marked(nonzero, split.unknown_out))
+        split.unknown, flags, tuple(marked(split.unknown_out, nonzero))
     )
-    known_types = [t for t, flag in zip(jaxpr.in_types, linear, strict=True) if not flag]
-    ct_types = marked(jaxpr.out_types, nonzero)
+    known_types = unmarked(linear, jaxpr.in_types)
     # A result that is known has no part in the derivative, whatever its cotangent.
-    used = marked(split.unknown_out, nonzero)
+    used = marked(nonzero, split.unknown_out)
 
     def function(*values: Any) -> list[Any]:
         n = len(known_types)
         known = eval_jaxpr(split.known, (), *values[:n])
         residuals = known[len(known) - len(residual_types) :]
-        return eval_jaxpr(backward, (), *residuals, *marked(values[n:], used))
+        return eval_jaxpr(backward, (), *residuals, *marked(used, values[n:]))
 
-    return rebuild(function, [*known_types, *ct_types], jaxpr.name, "checkpoint"), reached
-
-
-def remat_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], tuple[int | None, ...]]:
-    program, dims_out = vmap_jaxpr(jaxpr, axis, tuple(dims))
-    return list(remat_p.bind(*args, jaxpr=program, **params)), dims_out
+    types = [*known_types, *marked(nonzero, jaxpr.out_types)]
+    return rebuild(function, types, jaxpr.name, "checkpoint"), reached
 
 
 def remat_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     jaxpr = eqn.params["jaxpr"]
     split = partial_eval_jaxpr(jaxpr, tuple(unknown))
-    known_out = tuple(not flag for flag in split.unknown_out)
-    if not any(known_out) or eqn.effects:
-        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+    if all(split.unknown_out) or eqn.effects:
+        return all_unknown(eqn)
     # No residuals are handed over: the second part computes what it needs again.
-    known = remat_dce(eqn, known_out)[1]
-    later = remat_dce(eqn, split.unknown_out)[1]
+    dce = rules.dce[remat_p]
+    known = dce(eqn, [not flag for flag in split.unknown_out])[1]
+    later = dce(eqn, split.unknown_out)[1]
     return SplitEquation(known, later, split.unknown_out, [])
-
-
-def remat_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
-    jaxpr, reads = dce_jaxpr(eqn.params["jaxpr"], tuple(used))
-    if not jaxpr.outputs and not jaxpr.effects:
-        return [False] * len(eqn.inputs), None
-    smaller = eqn.replace(
-        inputs=marked(eqn.inputs, reads),
-        outputs=marked(eqn.outputs, used),
-        params=eqn.params | {"jaxpr": jaxpr},
-    )
-    return list(reads), smaller
 
 
 def remat_lower(
@@ -409,15 +344,11 @@ def remat_lower(
     return list(context.lower_jaxpr(jaxpr, values, "checkpoint"))
 
 
-rules.impl.register(remat_p, remat_impl)
-rules.type_rule.register(remat_p, remat_type)
-rules.retype.register(remat_p, retype_program)
-rules.jvp.register(remat_p, remat_jvp)
-rules.linearize.register(remat_p, remat_linearize)
-rules.transpose.register(remat_p, remat_transpose)
-rules.vmap.register(remat_p, remat_vmap)
-rules.partial_eval.register(remat_p, remat_partial_eval)
-register_jaxpr_layouts(remat_p)
-rules.dce.register(remat_p, remat_dce)
-rules.lower.register(remat_p, remat_lower)
-rules.stepwise.register(remat_p, remat_stepwise)
+holds_one_jaxpr(
+    OneJaxpr(remat_p, describe=lambda params: "checkpoint", transposed=remat_transposed),
+    impl=remat_impl,
+    stepwise=remat_stepwise,
+    linearize=remat_linearize,
+    partial_eval=remat_partial_eval,
+    lower=remat_lower,
+)

@@ -17,15 +17,16 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.arrays.array import as_array
-from weft.control_flow.body_tracing import rebuild, trace_body
-from weft.control_flow.branch_residuals import Places
+from weft.base.flags import marked, partition
+from weft.control_flow.body_tracing import permuted, trace_body
+from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.mapped_choice import one_by_one, select_rows
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
-from weft.core.check import checked
+from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
@@ -36,11 +37,19 @@ from weft.errors import (
     api_boundary,
 )
 from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import fit, widened
-from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.one_jaxpr import smaller_equation, split_equation
+from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import (
+    known_operands,
+    merge_cotangents,
+    merge_zeros,
+    nonzero_tangents,
+)
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
@@ -213,10 +222,10 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
                 wanted="equal structures",
                 fix=Fix("same_structure", "return the same structure from every branch", {}),
             )
-        paths = [p for p, _ in tree.leaves_with_path(out_tree.unflatten([0] * out_tree.num_leaves))]
+        columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
-            f"\n    result{tree.keystr(path)}: {a} in {names[0]}, {b} in {name}"
-            for path, a, b in zip(paths, first.out_types, jaxpr.out_types, strict=True)
+            f"\n    result{path}: {a} in {names[0]}, {b} in {name}"
+            for path, a, b in columns
             if (a.shape, a.dtype) != (b.shape, b.dtype)
         ]
         if differ:
@@ -264,7 +273,7 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
     chosen = min(max(int(index), 0), len(branches) - 1)
     outs = eval_jaxpr(branches[chosen], (), *operands)
     # Branches may differ in weak types: the result has the joined type whichever of them ran.
-    types = branches[0].derived(
+    types = branches[0].memoize(
         (branches[1:], "types"),
         lambda: cond_type(type_of(np.int32(0)), *branches[0].in_types, branches=branches),
     )
@@ -287,13 +296,7 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
     if index.shape or index.dtype != dtypes.int32:
         raise JaxprError(f"cond: the index is {index}, not i32[]")
     for jaxpr in branches:
-        wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
-        if [(t.shape, t.dtype) for t in types] != wanted:
-            raise JaxprError(
-                "cond: the operands do not fit a branch",
-                got=", ".join(map(str, types)),
-                wanted=", ".join(map(str, jaxpr.in_types)),
-            )
+        check_operands_fit("cond", types, jaxpr, "a branch")
     outs = []
     for column in zip(*(jaxpr.out_types for jaxpr in branches), strict=True):
         if len({(t.shape, t.dtype) for t in column}) > 1:
@@ -303,9 +306,7 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
     return outs
 
 
-def cond_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """Branches that take and give the same types. What is chosen by a value that varies varies with
     it, and so do the operands of the branches: the sums that casts transpose to must not stand in a
     branch that only some devices run."""
@@ -317,13 +318,13 @@ def cond_retype(
     varying = [index.union(*(t.varying for t in column)) for column in columns]
 
     def widen(jaxpr: Jaxpr, outs: list[frozenset[str]] | None = None) -> Jaxpr:
-        pairs = zip(jaxpr.in_types, varying, strict=True)
-        return widened(jaxpr, [t.update(varying=axes) for t, axes in pairs], outs)
+        return pvary_jaxpr(jaxpr, varying_along(jaxpr.in_types, varying), outs)
 
     results = zip(*(widen(jaxpr).out_types for jaxpr in branches), strict=True)
     outs = [index.union(*(t.varying for t in column)) for column in results]
-    wanted = [t.update(varying=axes) for t, axes in zip(types[1:], varying, strict=True)]
-    return [types[0], *wanted], {"branches": tuple(widen(jaxpr, outs) for jaxpr in branches)}
+    return [types[0], *varying_along(types[1:], varying)], {
+        "branches": tuple(widen(jaxpr, outs) for jaxpr in branches)
+    }
 
 
 def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
@@ -335,38 +336,31 @@ def derive(
     branches: Branches, key: Any, make: Callable[[], tuple[Branches, Any]]
 ) -> tuple[Branches, Any]:
     """What was derived from a set of branches, remembered on the first of them."""
-    found: tuple[Branches, Any] = branches[0].derived((branches[1:], *key), make)
-    return found
+    return branches[0].memoize((branches[1:], *key), make)
 
 
-def cond_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
-) -> tuple[list[Any], list[Any]]:
-    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+def cond_jvp(primals: Values, tangents: Values, *, branches: Branches) -> Derived:
+    nonzero, given = nonzero_tangents(tangents[1:])
     marks = join([jvp_jaxpr(jaxpr, nonzero)[1] for jaxpr in branches])
     programs = tuple(jvp_jaxpr(jaxpr, nonzero, marks)[0] for jaxpr in branches)
-    given = [t for t in tangents[1:] if type(t) is not Zero]
     outs = cond_p.bind(*primals, *given, branches=programs)
     n = len(branches[0].outputs)
-    return outs[:n], scatter(marks, outs[n:], [type_of(x) for x in outs[:n]])
+    return outs[:n], merge_zeros(marks, outs[n:], [type_of(x) for x in outs[:n]])
 
 
-def cond_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches
-) -> tuple[list[Any], list[Any]]:
-    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> Derived:
+    nonzero, given = nonzero_tangents(tangents[1:])
     programs, info = derive(
         branches, ("linearize", nonzero), lambda: _linearize_branches(branches, nonzero)
     )
     marks, linear, from_inputs, n = info
     index, *operands = primals
     outs = cond_p.bind(index, *operands, branches=programs)
-    given = [t for t in tangents[1:] if type(t) is not Zero]
     residuals = [operands[i] for i in from_inputs] + outs[n:]
     tangents_out: list[Any] = []
     if any(marks):
         tangents_out = cond_p.bind(index, *residuals, *given, branches=linear)
-    return outs[:n], scatter(marks, tangents_out, [type_of(x) for x in outs[:n]])
+    return outs[:n], merge_zeros(marks, tangents_out, [type_of(x) for x in outs[:n]])
 
 
 def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
@@ -379,7 +373,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     computed = [
         [offset[kind] + i for kind, i in s.residual_sources if kind != "input"] for s in splits
     ]
-    places = Places(
+    slots = ResidualSlots(
         [[s.primal.out_types[i] for i in own] for s, own in zip(splits, computed, strict=True)]
     )
     in_types = branches[0].in_types
@@ -387,7 +381,7 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     def primal_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             outs = eval_jaxpr(splits[b].primal, (), *values)
-            return [*outs[:n], *places.fill(b, [outs[i] for i in computed[b]])]
+            return [*outs[:n], *slots.fill(b, [outs[i] for i in computed[b]])]
 
         return rebuild(function, in_types, branches[b].name, "cond")
 
@@ -396,15 +390,15 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
 
         def function(*values: Any) -> list[Any]:
             inputs = dict(zip(from_inputs, values[:k], strict=True))
-            own = iter(places.pick(b, values[k : k + len(places.types)]))
+            own = iter(slots.pick(b, values[k : k + len(slots.types)]))
             residuals = [
                 inputs[i] if kind == "input" else next(own)
                 for kind, i in splits[b].residual_sources
             ]
-            return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(places.types) :])
+            return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(slots.types) :])
 
-        tangent_types = [t.tangent() for t, flag in zip(in_types, nonzero, strict=True) if flag]
-        types = [in_types[i] for i in from_inputs] + places.types + tangent_types
+        tangent_types = [t.tangent() for t in marked(nonzero, in_types)]
+        types = [in_types[i] for i in from_inputs] + slots.types + tangent_types
         return rebuild(function, types, branches[b].name, "cond")
 
     every = range(len(branches))
@@ -412,19 +406,17 @@ def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[
     return tuple(primal_branch(b) for b in every), (marks, linear, from_inputs, n)
 
 
-def cond_transpose(cotangents: Sequence[Any], *operands: Any, branches: Branches) -> list[Any]:
+def cond_transpose(cotangents: Values, *operands: Any, branches: Branches) -> list[Any]:
     index, *rest = operands
-    linear = tuple(type(x) is LinearOperand for x in rest)
-    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
+    linear, known = known_operands(rest)
+    nonzero, given = nonzero_tangents(cotangents)
     programs, marks = derive(
         branches,
         ("transpose", linear, nonzero),
         lambda: _transpose_branches(branches, linear, nonzero),
     )
-    known = [x for x in rest if type(x) is not LinearOperand]
-    given = [ct for ct in cotangents if type(ct) is not Zero]
     outs = cond_p.bind(index, *known, *given, branches=programs) if any(marks) else ()
-    return [None, *place_cotangents(linear, marks, outs)]
+    return [None, *merge_cotangents(linear, marks, outs)]
 
 
 def _transpose_branches(
@@ -432,22 +424,19 @@ def _transpose_branches(
 ) -> tuple[Branches, tuple[bool, ...]]:
     transposed = [transpose_jaxpr(jaxpr, linear, nonzero) for jaxpr in branches]
     marks = join([own for _, own in transposed])
-    wanted = [v.type for v, flag in zip(branches[0].inputs, linear, strict=True) if flag]
+    wanted = marked(linear, branches[0].in_types)
 
     def branch(jaxpr: Jaxpr, own: tuple[bool, ...]) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
-            outs = iter(eval_jaxpr(jaxpr, (), *values))
-            found = [next(outs) if flag else Zero(t) for flag, t in zip(own, wanted, strict=True)]
-            return [instantiate(x) for x, keep in zip(found, marks, strict=True) if keep]
+            found = merge_zeros(own, eval_jaxpr(jaxpr, (), *values), wanted)
+            return [*map(instantiate, marked(marks, found))]
 
         return rebuild(function, jaxpr.in_types, jaxpr.name, "cond")
 
     return tuple(branch(jaxpr, own) for jaxpr, own in transposed), marks
 
 
-def cond_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, branches: Branches
-) -> tuple[list[Any], list[int | None]]:
+def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -> Mapped:
     (index, *operands), (index_dim, *rest) = args, dims
     if index_dim is None:
         programs, marks = _vmap_branches(axis, rest, branches, None)
@@ -481,56 +470,44 @@ def _vmap_branches(
 def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     branches: Branches = eqn.params["branches"]
     if unknown[0]:
-        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+        return all_unknown(eqn)
     flags = tuple(unknown[1:])
     marks = join([partial_eval_jaxpr(jaxpr, flags).unknown_out for jaxpr in branches])
     splits = [partial_eval_jaxpr(jaxpr, flags, marks) for jaxpr in branches]
-    places = Places([s.residual_types for s in splits])
+    slots = ResidualSlots([s.residual_types for s in splits])
     n = marks.count(False)
     # The joined types, which a branch alone may not have: one may give a Python number.
-    known_types, later_types = (
-        [v.type for v, mark in zip(eqn.outputs, marks, strict=True) if mark is unknown_part]
-        for unknown_part in (False, True)
-    )
+    later_types, known_types = partition(marks, [v.type for v in eqn.outputs])
 
     def known_branch(b: int) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             outs = eval_jaxpr(splits[b].known, (), *values)
-            results = [*outs[:n], *places.fill(b, outs[n:])]
-            return [fit(x, t) for x, t in zip(results, known_types + places.types, strict=True)]
+            results = [*outs[:n], *slots.fill(b, outs[n:])]
+            return [cast_to(x, t) for x, t in zip(results, known_types + slots.types, strict=True)]
 
         return rebuild(function, splits[b].known.in_types, branches[b].name, "cond")
 
     def unknown_branch(b: int) -> Jaxpr:
-        k = len(places.types)
+        k = len(slots.types)
 
         def function(*values: Any) -> list[Any]:
-            own = places.pick(b, values[:k])
+            own = slots.pick(b, values[:k])
             outs = eval_jaxpr(splits[b].unknown, (), *own, *values[k:])
-            return [fit(x, t) for x, t in zip(outs, later_types, strict=True)]
+            return [cast_to(x, t) for x, t in zip(outs, later_types, strict=True)]
 
-        rest = [t for t, flag in zip(branches[b].in_types, flags, strict=True) if flag]
-        return rebuild(function, places.types + rest, branches[b].name, "cond")
+        rest = marked(flags, branches[b].in_types)
+        return rebuild(function, slots.types + rest, branches[b].name, "cond")
 
     every = range(len(branches))
-    index, *operands = eqn.inputs
-    residuals = [Var(type) for type in places.types]
-    known = eqn.replace(
-        inputs=[index, *(x for x, flag in zip(operands, flags, strict=True) if not flag)],
-        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if not flag] + residuals,
-        params={"branches": tuple(known_branch(b) for b in every)},
+    return split_equation(
+        eqn,
+        flags,
+        marks,
+        [Var(type) for type in slots.types],
+        {"branches": tuple(known_branch(b) for b in every)},
+        {"branches": tuple(unknown_branch(b) for b in every)},
+        both=eqn.inputs[:1],
     )
-    index_var = index
-    later = eqn.replace(
-        inputs=[
-            index_var,
-            *residuals,
-            *(x for x, flag in zip(operands, flags, strict=True) if flag),
-        ],
-        outputs=[v for v, flag in zip(eqn.outputs, marks, strict=True) if flag],
-        params={"branches": tuple(unknown_branch(b) for b in every)},
-    )
-    return SplitEquation(known, later, marks, residuals)
 
 
 def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
@@ -541,20 +518,11 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 
     def smaller() -> tuple[Branches, tuple[bool, ...]]:
         reads = join([own for _, own in found])
-        columns = [
-            [v for v, keep in zip(jaxpr.inputs, reads, strict=True) if keep] for jaxpr, _ in found
-        ]
-        pairs = zip(columns, (jaxpr for jaxpr, _ in found), strict=True)
-        return tuple(Jaxpr(xs, p.eqns, p.outputs, 0, p.name) for xs, p in pairs), reads
+        kept = marked(reads, range(len(reads)))
+        return tuple(permuted(jaxpr, kept) for jaxpr, _ in found), reads
 
     programs, reads = derive(branches, ("dce", tuple(used)), smaller)
-    index, *operands = eqn.inputs
-    made = eqn.replace(
-        inputs=[index, *(x for x, keep in zip(operands, reads, strict=True) if keep)],
-        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
-        params={"branches": programs},
-    )
-    return [True, *reads], made
+    return smaller_equation(eqn, [True, *reads], used, {"branches": programs})
 
 
 def cond_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:

@@ -13,26 +13,38 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
-from weft.control_flow.body_tracing import rebuild, run_compiled, trace_body
-from weft.control_flow.loops import check_function, leaf_types
+from weft.control_flow.body_tracing import run_compiled, trace_body
+from weft.control_flow.loops import leaf_types
 from weft.core import rules
 from weft.core.axes import mesh_axes
+from weft.core.check import check_operands_fit
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import (
+    AxisData,
+    Derived,
+    Dims,
+    LinearOperand,
+    Mapped,
+    Params,
+    Retyped,
+    Values,
+    Zero,
+)
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
     Fix,
-    JaxprError,
     TreeError,
     WeftNotImplementedError,
     WeftTypeError,
     api_boundary,
 )
 from weft.function_keys import register_parts
+from weft.interpreters.function_results import check_function, leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.retype import widened
-from weft.interpreters.staging import function_name
+from weft.interpreters.retype import pvary_jaxpr, varying_along
+from weft.interpreters.staging import function_name, rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.collectives.all_reduce import pbroadcast
@@ -195,12 +207,12 @@ def check_like(
             wanted=str(wanted_tree),
             fix=Fix("same_structure", f"return a tree like {given}", {}),
         )
-    paths = [p for p, _ in tree.leaves_with_path(wanted_tree.unflatten([0] * len(types)))]
-    for path, got, like in zip(paths, traced.jaxpr.out_types, types, strict=False):
+    for path, got, like in zip(
+        leaf_paths(wanted_tree), traced.jaxpr.out_types, types, strict=False
+    ):
         if (got.shape, got.dtype) != (like.shape, like.dtype):
             raise WeftTypeError(
-                f"{operation}: {which} returns another type than {given} has at "
-                f"{given}{tree.keystr(path)}",
+                f"{operation}: {which} returns another type than {given} has at {given}{path}",
                 operation=operation,
                 got=str(got),
                 wanted=str(like),
@@ -225,17 +237,12 @@ def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     program, reached = transpose_jaxpr(jaxpr, (*(False,) * n, *(True,) * m), (True,) * m)
 
     def function(*values: Any) -> list[Any]:
-        found = iter(eval_jaxpr(program, (), *values))
-        return [
-            next(found) if flag else instantiate(Zero(type))
-            for flag, type in zip(reached, types, strict=True)
-        ]
+        return [*map(instantiate, merge_zeros(reached, eval_jaxpr(program, (), *values), types))]
 
-    found: Jaxpr = jaxpr.derived(
+    return jaxpr.memoize(
         ("transposed system", *types),
         lambda: rebuild(function, [*jaxpr.in_types[:n], *types], jaxpr.name, "transpose"),
     )
-    return found
 
 
 # ---- the primitive -----------------------------------------------------------------------------
@@ -316,21 +323,12 @@ def linear_solve_stepwise(
 
 def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[ArrayType]:
     solve, b = unbind(list(types), jaxprs, num_consts)
-    got = [*solve.solve.consts, *b]
-    wanted = [(t.shape, t.dtype) for t in solve.solve.jaxpr.in_types]
-    if [(t.shape, t.dtype) for t in got] != wanted:
-        raise JaxprError(
-            "custom_linear_solve: the operands do not fit the solver",
-            got=", ".join(map(str, got)),
-            wanted=", ".join(map(str, solve.solve.jaxpr.in_types)),
-        )
-    found: list[ArrayType] = jaxprs[2].out_types
-    return found
+    own = solve.solve
+    check_operands_fit("custom_linear_solve", [*own.consts, *b], own.jaxpr, "the solver")
+    return own.jaxpr.out_types
 
 
-def linear_solve_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def linear_solve_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """System, right-hand side and solution vary alike: each device solves a system of its own.
 
     A system that is spread over devices, so that its programs communicate, says itself what varies.
@@ -341,34 +339,29 @@ def linear_solve_retype(
     if any(communication(part.jaxpr, everywhere) for part in parts):
         own = [t for part in parts for t in part.jaxpr.in_types[: len(part.consts)]]
         own += parts[0].jaxpr.in_types[len(parts[0].consts) :]
-        pairs = zip(types, own, strict=True)
-        return [t.update(varying=t.varying | o.varying) for t, o in pairs], params
+        return varying_along(types, [t.varying for t in own]), params
     union: frozenset[str] = frozenset().union(
         *(t.varying for t in types), *(t.varying for part in parts for t in part.jaxpr.out_types)
     )
 
     def widen(jaxpr: Jaxpr) -> Jaxpr:
-        given = [t.update(varying=t.varying | union) for t in jaxpr.in_types]
-        return widened(jaxpr, given, [union] * len(jaxpr.outputs))
+        given = varying_along(jaxpr.in_types, [union] * len(jaxpr.inputs))
+        return pvary_jaxpr(jaxpr, given, [union] * len(jaxpr.outputs))
 
     jaxprs = tuple(None if jaxpr is None else widen(jaxpr) for jaxpr in params["jaxprs"])
     return [t.update(varying=union) for t in types], params | {"jaxprs": jaxprs}
 
 
-def linear_solve_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def linear_solve_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     outs = list(linear_solve_p.bind(*primals, **params))
     solve, b = unbind(primals, **params)
     moved, b_t = unbind(tangents, **params)
     n = len(b)
     x = outs[:n]
-    consts_t = moved.matvec.consts
-    nonzero = (*(type(t) is not Zero for t in consts_t), *(False,) * n)
+    nonzero, given = nonzero_tangents(moved.matvec.consts)
     right = b_t
-    if any(nonzero):
-        program, marks = jvp_jaxpr(solve.matvec.jaxpr, nonzero)
-        given = [t for t in consts_t if type(t) is not Zero]
+    if given:
+        program, marks = jvp_jaxpr(solve.matvec.jaxpr, (*nonzero, *(False,) * n))
         found = iter(eval_jaxpr(program, (), *solve.matvec.consts, *x, *given)[n:])
         right = [
             add_tangents(t, neg(next(found))) if flag else t
@@ -380,7 +373,7 @@ def linear_solve_jvp(
     return outs, [*bind_solve(solve, [instantiate(t) for t in right])[:n], *zero[n:]]
 
 
-def linear_solve_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+def linear_solve_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     solve, b = unbind(operands, **params)
     n = len(operands) - len(b)
     if any(type(x) is LinearOperand for x in operands[:n]):
@@ -399,9 +392,7 @@ def linear_solve_transpose(cotangents: Sequence[Any], *operands: Any, **params: 
     ]
 
 
-def linear_solve_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def linear_solve_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     solve, b = unbind(args, **params)
     of, of_b = unbind(dims, **params)
     n = len(b)

@@ -9,27 +9,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from weft.base.flags import partition
 from weft.control_flow.body_tracing import permuted
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Var
+from weft.core.rules import AxisData
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
+from weft.ops.structural.shape import move_dim
 
 __all__ = [
     "Flags",
     "Loop",
+    "Parts",
     "ResidualPlan",
     "find_residuals",
     "fixpoint",
-    "marked",
+    "is_mapped",
+    "moved_to_front",
     "plan_residuals",
     "second_body",
+    "second_loop",
     "stacked_type",
 ]
 
 Flags = tuple[bool, ...]
+Parts = tuple[list[Any], list[Any], list[Any]]
+Made = TypeVar("Made")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,19 +50,31 @@ class Loop:
     num_consts: int
     num_carry: int
 
-    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def split(self, values: Sequence[Any]) -> Parts:
         """Operands (or marks of them) as constants, carried values and scanned arrays."""
         n, m = self.num_consts, self.num_consts + self.num_carry
         return list(values[:n]), list(values[n:m]), list(values[m:])
+
+    def partition(self, flags: Sequence[Any], values: Sequence[Any]) -> tuple[Parts, Parts]:
+        """The parts of the operands whose flag is set, and of the others."""
+        pairs = map(partition, self.split(flags), self.split(values))
+        (consts, other_consts), (carry, other_carry), (xs, other_xs) = pairs
+        return (consts, carry, xs), (other_consts, other_carry, other_xs)
 
     def with_counts(self, num_consts: int, num_carry: int, reverse: bool | None = None) -> Loop:
         """A loop of the same length over another body."""
         turned = self.reverse if reverse is None else reverse
         return Loop(self.length, turned, self.unroll, num_consts, num_carry)
 
+    @classmethod
+    def of(cls, params: dict[str, Any]) -> tuple[Jaxpr, Loop]:
+        """The body and the loop, given the parameters of an equation."""
+        rest = dict(params)
+        return rest.pop("jaxpr"), cls(**rest)
+
     def params(self, jaxpr: Jaxpr) -> dict[str, Any]:
         """The parameters of an equation."""
-        return {"jaxpr": jaxpr, **dataclasses.asdict(self)}
+        return {"jaxpr": jaxpr, **vars(self)}
 
 
 def stacked_type(type: ArrayType, length: int) -> ArrayType:
@@ -62,20 +82,34 @@ def stacked_type(type: ArrayType, length: int) -> ArrayType:
     return type.update(shape=(length, *type.shape))
 
 
-def marked(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
-    """The values whose flag is set."""
-    return [x for x, flag in zip(values, flags, strict=True) if flag]
-
-
-def fixpoint(start: Flags, step: Callable[[Flags], Sequence[bool]]) -> Flags:
-    """The least marks from `start` upwards that `step` adds nothing to."""
-    flags = start
+def fixpoint(
+    start: Sequence[bool], make: Callable[[Flags], Made], marks: Callable[[Made], Sequence[bool]]
+) -> tuple[Flags, Made]:
+    """The least flags of carried values from `start` upwards to which `make` adds none, and what it
+    makes of them. `marks` are the flags of the results, carried values first, in what was made."""
+    flags = tuple(start)
     while True:
-        found = step(flags)
-        wider = tuple(a or b for a, b in zip(flags, found, strict=True))
+        made = make(flags)
+        found = marks(made)[: len(flags)]
+        wider = tuple([a or b for a, b in zip(flags, found, strict=True)])
         if wider == flags:
-            return flags
+            return flags, made
         flags = wider
+
+
+def is_mapped(dims: Sequence[int | None]) -> list[bool]:
+    """Which values are mapped, given along which dimension."""
+    return [dim is not None for dim in dims]
+
+
+def moved_to_front(
+    carried: Flags, values: Sequence[Any], dims: Sequence[int | None], axis: AxisData
+) -> list[Any]:
+    """The first carried values, mapped in front where the loop carries mapped ones."""
+    return [
+        move_dim(x, dim, 0, axis.size) if flag else x
+        for x, dim, flag in zip(values, dims, carried, strict=True)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +131,9 @@ class ResidualPlan:
         return [kind in ("const", "invariant") for kind, _ in self.places]
 
 
-def plan_residuals(body: Jaxpr, loop: Loop, num_results: int, residuals: Sequence[Var]) -> Any:
+def plan_residuals(
+    body: Jaxpr, loop: Loop, num_results: int, residuals: Sequence[Var]
+) -> ResidualPlan:
     """Plans how a body's residuals reach a second loop; `body` computes `num_results` results."""
     consts, _, xs = loop.split(body.inputs)
     place: dict[Any, tuple[str, int]] = {v: ("const", i) for i, v in enumerate(consts)}
@@ -126,9 +162,11 @@ def plan_residuals(body: Jaxpr, loop: Loop, num_results: int, residuals: Sequenc
 
 
 def find_residuals(
-    plan: ResidualPlan, loop: Loop, consts: Any, xs: Any, outs: Any, invariant: Any
+    plan: ResidualPlan, loop: Loop, parts: Parts, outs: Any, invariant: Any
 ) -> list[Any]:
-    """The residuals (values, or atoms of an equation), given what the first loop took and gave."""
+    """The residuals (values, or atoms of an equation), given the operands of the first loop and its
+    results."""
+    consts, _, xs = parts
     results = len(outs) - plan.num_stacked
     kinds = {
         "const": consts,
@@ -140,11 +178,22 @@ def find_residuals(
     return [kinds[kind][i] for kind, i in plan.places]
 
 
-def second_body(jaxpr: Jaxpr, constant: Sequence[bool], rest: Sequence[int]) -> Jaxpr:
-    """A program of (residuals, constants, carried, scanned) as a body: constant residuals go to
-    the constants, the others to the scanned arrays. `rest` counts the other three kinds."""
+def second_loop(
+    plan: ResidualPlan, loop: Loop, residuals: Sequence[Any], rest: Parts
+) -> tuple[Loop, Parts]:
+    """The second loop and its operands: constant residuals come before the other constants, the
+    others before the other scanned arrays."""
+    fixed, stepwise = partition(plan.is_constant(), residuals)
+    consts, carry, xs = rest
+    inner = loop.with_counts(len(fixed) + len(consts), len(carry))
+    return inner, ([*fixed, *consts], carry, [*stepwise, *xs])
+
+
+def second_body(plan: ResidualPlan, jaxpr: Jaxpr, counts: Sequence[int]) -> Jaxpr:
+    """A jaxpr of (residuals, constants, carried, scanned) as the body of the second loop. `counts`
+    are those of the other three kinds."""
+    constant = plan.is_constant()
     n = len(constant)
-    of_consts = [i for i, flag in enumerate(constant) if flag]
-    of_xs = [i for i, flag in enumerate(constant) if not flag]
-    a, b, c = (list(range(n + sum(rest[:k]), n + sum(rest[: k + 1]))) for k in range(3))
-    return permuted(jaxpr, [*of_consts, *a, *b, *of_xs, *c])
+    fixed, stepwise = partition(constant, range(n))
+    a, b, c = (list(range(n + sum(counts[:k]), n + sum(counts[: k + 1]))) for k in range(3))
+    return permuted(jaxpr, [*fixed, *a, *b, *stepwise, *c])

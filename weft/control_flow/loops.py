@@ -14,7 +14,7 @@ from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_results
+from weft.interpreters.function_results import check_function, check_results, no_array
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.indexing.slicing import slice_in_dim
@@ -24,7 +24,7 @@ from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache
 from weft.typing import ArrayLike
 
-__all__ = ["check_function", "leaf_types", "map", "run_loop", "scan"]
+__all__ = ["leaf_types", "map", "no_axis", "run_loop", "scan"]
 
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
@@ -122,18 +122,6 @@ def run_loop(
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[n:])
 
 
-def check_function(what: str, f: Any, place: str = "first") -> str:
-    """The name of a function. Raises WeftTypeError for what is none."""
-    if callable(f):
-        return function_name(f)
-    raise WeftTypeError(
-        f"{what} takes a function {place}, not {type(f).__name__}",
-        operation=what,
-        got=type(f).__name__,
-        wanted="a function",
-    )
-
-
 def leaf_types(
     what: str, name: str, which: str, value: Any, leaves: Sequence[Any]
 ) -> list[ArrayType]:
@@ -144,13 +132,20 @@ def leaf_types(
             found.append(type_of(leaf))
         except WeftTypeError:
             path, _ = tree.leaves_with_path(value)[i]
-            raise WeftTypeError(
-                f"{what} of {name}: {which}{tree.keystr(path)} is no array",
-                operation=what,
-                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                wanted="an array, a number, or a tree of those",
-            ) from None
+            title = f"{what} of {name}: {which}{tree.keystr(path)}"
+            raise no_array(title, leaf, what) from None
     return found
+
+
+def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
+    """The error for an array without the axis that a loop goes along."""
+    return ShapeError(
+        f"{title} has no axis to go along",
+        operation=operation,
+        got=str(type),
+        wanted="an array with at least one dimension",
+        fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
+    )
 
 
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
@@ -158,13 +153,7 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
     for path, type in zip(paths, types, strict=True):
         if not type.shape:
-            raise ShapeError(
-                f"{what} of {name}: xs{path} has no axis to go along",
-                operation=what,
-                got=str(type),
-                wanted="an array with at least one dimension",
-                fix=Fix("stack", "stack the values: weft.numpy.stack or weft.numpy.asarray", {}),
-            )
+            raise no_axis(f"{what} of {name}: xs{path}", type, what)
     lengths = {type.shape[0] for type in types}
     if length is not None:
         try:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.control_flow.body_tracing import rebuild
-from weft.control_flow.loop_parts import Loop
+from weft.base.flags import marked, merge, partition
+from weft.control_flow.loop_parts import Loop, is_mapped
 from weft.control_flow.scan import bind_scan
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Mapped, Values
 from weft.core.types import type_of
+from weft.interpreters.staging import rebuild
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
@@ -23,20 +24,20 @@ __all__ = ["one_by_one", "select_rows"]
 
 def one_by_one(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     apply: Callable[..., Sequence[Any]],
     name: str,
     unroll: bool = False,
-) -> tuple[list[Any], list[int | None]]:
+) -> Mapped:
     """The results of `apply` for each element along the mapped axis, in order, stacked; with
     `unroll` written out one behind the other in place of a loop."""
-    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True) if d is not None]
-    whole = [x for x, d in zip(args, dims, strict=True) if d is None]
+    flags = is_mapped(dims)
+    given, whole = partition(flags, args)
+    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(given, marked(flags, dims), strict=True)]
 
     def element(*values: Any) -> list[Any]:
-        fixed, mapped = iter(values[: len(whole)]), iter(values[len(whole) :])
-        return list(apply(*(next(fixed) if d is None else next(mapped) for d in dims)))
+        return list(apply(*merge(flags, values[len(whole) :], values[: len(whole)])))
 
     row_types = [type_of(row) for row in rows]
     types = [

@@ -20,7 +20,7 @@ from weft.arrays.array import Array, as_array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError
@@ -235,7 +235,7 @@ def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any
     rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
     signature = tuple(x.type for x in arrays)
     place, layouts = operand_place(arrays, made.name, params), operand_layouts(arrays)
-    program = params["jaxpr"].derived(
+    program = params["jaxpr"].memoize(
         (made.name, signature, rest, place, operand_shardings(arrays, place), layouts),
         lambda: one_operation(made, arrays, params),
     )
@@ -364,8 +364,8 @@ def axes_first(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def reduce_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, dimensions: tuple[int, ...]
-) -> tuple[list[Any], list[Any]]:
+    primals: Values, tangents: Values, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]
+) -> Derived:
     count = len(primals) // 2
     shape = reduced_shape(type_of(primals[0]), dimensions, "reduce")
 
@@ -378,12 +378,12 @@ def reduce_jvp(
 
 def reduce_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     jaxpr: Jaxpr,
     dimensions: tuple[int, ...],
-) -> tuple[list[Any], list[int]]:
+) -> Mapped:
     count = len(args) // 2
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
     moved, place = reduce_vmap_axes(dimensions, 0)
@@ -533,9 +533,7 @@ def reduce_window_by_fold(
     return total
 
 
-def reduce_window_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], list[Any]]:
+def reduce_window_jvp(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params: Any) -> Derived:
     count = len(primals) // 2
     shape = window_shape(type_of(primals[0]).shape, **params)
 
@@ -548,8 +546,8 @@ def reduce_window_jvp(
 
 
 def reduce_window_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], list[int]]:
+    axis: AxisData, args: Values, dims: Dims, *, jaxpr: Jaxpr, **params: Any
+) -> Mapped:
     count = len(args) // 2
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
     inits, init_dims = args[count:], dims[count:]

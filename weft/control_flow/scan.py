@@ -9,37 +9,49 @@ its constants.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.control_flow.body_tracing import close_carry, permuted, rebuild, run_compiled
+from weft.base.flags import marked, partition, spread, unmarked
+from weft.control_flow.body_tracing import close_carry, permuted, run_compiled
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (
     Flags,
     Loop,
+    Made,
+    Parts,
     ResidualPlan,
     find_residuals,
     fixpoint,
-    marked,
+    is_mapped,
+    moved_to_front,
     plan_residuals,
     second_body,
+    second_loop,
     stacked_type,
 )
 from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
-from weft.core.check import checked
+from weft.core.check import checked, operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.one_jaxpr import smaller_equation
 from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import fit, widened
-from weft.interpreters.symbolic_zeros import scatter
+from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import (
+    known_operands,
+    merge_cotangents,
+    merge_zeros,
+    nonzero_tangents,
+)
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
@@ -62,7 +74,7 @@ def bind_scan(
     body = close_carry(jaxpr, loop.num_consts, loop.num_carry)
     if body is not jaxpr:
         wanted = loop.split(body.in_types)[1]
-        carry = [fit(x, type) for x, type in zip(carry, wanted, strict=True)]
+        carry = [cast_to(x, type) for x, type in zip(carry, wanted, strict=True)]
     return list(scan_p.bind(*consts, *carry, *xs, **loop.params(body)))
 
 
@@ -74,9 +86,9 @@ def scan_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
 
 
 def scan_stepwise(
-    *args: Any, jaxpr: Jaxpr, **params: Any
+    *args: Any, **params: Any
 ) -> Generator[tuple[str, Jaxpr, Sequence[Any]], list[Any], None]:
-    loop = Loop(**params)
+    jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(args)
     order = range(loop.length)
     for i in reversed(order) if loop.reverse else order:
@@ -85,8 +97,8 @@ def scan_stepwise(
         carry = outs[: loop.num_carry]
 
 
-def scan_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]:
-    loop = Loop(**params)
+def scan_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
+    jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(types)
     wanted = loop.split(jaxpr.in_types)
     got_types = [*consts, *carry, *(t.update(shape=t.shape[1:]) for t in xs)]
@@ -95,11 +107,8 @@ def scan_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]
         or any(t.shape[:1] != (loop.length,) for t in xs)
         or any(not same_array(a, b) for a, b in zip(got_types, jaxpr.in_types, strict=True))
     ):
-        raise JaxprError(
-            "scan: the operands do not fit the body",
-            got=", ".join(map(str, types)),
-            wanted=", ".join(map(str, jaxpr.in_types)) + f", scanned ones {loop.length} times",
-        )
+        more = f", scanned ones {loop.length} times"
+        raise operands_do_not_fit("scan", types, jaxpr.in_types, "the body", more)
     outs = jaxpr.out_types
     for before, after in zip(wanted[1], outs[: loop.num_carry], strict=True):
         if before.strong() is not after.strong():
@@ -108,15 +117,10 @@ def scan_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[ArrayType]
     return [*outs[: loop.num_carry], *stacked]
 
 
-def scan_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
-    jaxpr, loop = params["jaxpr"], Loop(**{k: v for k, v in params.items() if k != "jaxpr"})
-    wanted = [
-        t.update(varying=t.varying | got.varying)
-        for t, got in zip(jaxpr.in_types, types, strict=True)
-    ]
-    body = close_carry(widened(jaxpr, wanted), loop.num_consts, loop.num_carry)
+def scan_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
+    jaxpr, loop = Loop.of(params)
+    wide = pvary_jaxpr(jaxpr, varying_along(jaxpr.in_types, [t.varying for t in types]))
+    body = close_carry(wide, loop.num_consts, loop.num_carry)
     operands = [got.update(varying=t.varying) for t, got in zip(body.in_types, types, strict=True)]
     return operands, params | {"jaxpr": body}
 
@@ -125,91 +129,86 @@ def same_array(got: ArrayType, wanted: ArrayType) -> bool:
     return got.shape == wanted.shape and got.dtype == wanted.dtype
 
 
+def close_flags(
+    jaxpr: Jaxpr,
+    loop: Loop,
+    flags: Flags,
+    derive: Callable[[Jaxpr, Flags, Flags], Made],
+    marks: Callable[[Made], Sequence[bool]],
+) -> tuple[Flags, Made]:
+    """The flags of operands with those of carried values that follow from them (see `fixpoint`),
+    and what `derive` makes of the body for these flags of its inputs and results."""
+    consts, carry, xs = loop.split(flags)
+    no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
+
+    def make(carried: Flags) -> Made:
+        return derive(jaxpr, (*consts, *carried, *xs), (*carried, *no_ys))
+
+    carried, made = fixpoint(carry, make, marks)
+    return (*consts, *carried, *xs), made
+
+
 # ---- forward mode ------------------------------------------------------------------------------
 
 
-def scan_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], list[Any]]:
-    loop = Loop(**params)
+def scan_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
+    jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(primals)
-    consts_t, carry_t, xs_t = loop.split(tangents)
-    flags = [[type(t) is not Zero for t in part] for part in (consts_t, carry_t, xs_t)]
-    no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
-
-    def step(carried: Flags) -> Sequence[bool]:
-        nonzero = (*flags[0], *carried, *flags[2])
-        return jvp_jaxpr(jaxpr, nonzero, (*carried, *no_ys))[1][: loop.num_carry]
-
-    carried = fixpoint(tuple(flags[1]), step)
-    nonzero = (*flags[0], *carried, *flags[2])
-    program, marks = jvp_jaxpr(jaxpr, nonzero, (*carried, *no_ys))
-    body = interleaved(program, loop, nonzero, marks)
-    inner = loop.with_counts(loop.num_consts + sum(flags[0]), loop.num_carry + sum(carried))
-    outs = bind_scan(
-        body,
-        inner,
-        [*consts, *marked(consts_t, flags[0])],
-        [*carry, *(instantiate(t) for t in marked(carry_t, carried))],
-        [*xs, *marked(xs_t, flags[2])],
+    nonzero, (program, marks) = close_flags(
+        jaxpr, loop, nonzero_tangents(tangents)[0], jvp_jaxpr, lambda made: made[1]
     )
-    n, k = loop.num_carry, loop.num_carry + sum(carried)
-    ys = outs[k : k + len(no_ys)]
-    found = [*outs[n:k], *outs[k + len(no_ys) :]]
-    results = [*outs[:n], *ys]
-    return results, scatter(marks, found, [type_of(x) for x in results])
+    (consts_t, carry_t, xs_t), _ = loop.partition(nonzero, tangents)
+    inner = loop.with_counts(len(consts) + len(consts_t), len(carry) + len(carry_t))
+    outs = bind_scan(
+        interleaved(program, loop, nonzero, marks),
+        inner,
+        [*consts, *consts_t],
+        [*carry, *map(instantiate, carry_t)],
+        [*xs, *xs_t],
+    )
+    n, k = loop.num_carry, inner.num_carry
+    ys = k + len(jaxpr.outputs) - n
+    results = [*outs[:n], *outs[k:ys]]
+    return results, merge_zeros(marks, [*outs[n:k], *outs[ys:]], [type_of(x) for x in results])
 
 
 def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jaxpr:
     """A program of (inputs, tangents) to (results, tangents) with each kind's tangents beside it:
     constants, carried values, scanned arrays; carried values, stacked values."""
-    places = iter(range(len(nonzero), len(nonzero) + sum(nonzero)))
-    tangent_in = [next(places) if flag else None for flag in nonzero]
-    parts_in = zip(loop.split(range(len(nonzero))), loop.split(tangent_in), strict=True)
-    inputs = [i for own, of in parts_in for i in (*own, *(t for t in of if t is not None))]
-    places = iter(range(len(marks), len(marks) + sum(marks)))
-    tangent_out = [next(places) if flag else None for flag in marks]
-    n = loop.num_carry
-    own_out = list(range(len(marks)))
-    outputs = [
-        *own_out[:n],
-        *(t for t in tangent_out[:n] if t is not None),
-        *own_out[n:],
-        *(t for t in tangent_out[n:] if t is not None),
-    ]
+    n, m, k = len(nonzero), len(marks), loop.num_carry
+    of_consts, of_carry, _ = loop.split(nonzero)
+    tangents = loop.with_counts(sum(of_consts), sum(of_carry)).split(range(n, n + sum(nonzero)))
+    pairs = zip(loop.split(range(n)), tangents, strict=True)
+    inputs = [i for pair in pairs for part in pair for i in part]
+    ys = m + sum(marks[:k])
+    outputs = [*range(k), *range(m, ys), *range(k, m), *range(ys, m + sum(marks))]
     return permuted(program, inputs, outputs)
 
 
 # ---- linearization -----------------------------------------------------------------------------
 
 
-def scan_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], list[Any]]:
-    loop = Loop(**params)
-    nonzero = tuple(type(t) is not Zero for t in tangents)
-    plan, linear, carried, marks = jaxpr.derived(
-        ("scan_linearize", nonzero, loop), lambda: split_linear(jaxpr, loop, nonzero)
+def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
+    jaxpr, loop = Loop.of(params)
+    start, _ = nonzero_tangents(tangents)
+    plan, linear, nonzero, marks = jaxpr.memoize(
+        ("scan_linearize", start, loop), lambda: split_linear(jaxpr, loop, start)
     )
-    consts, carry, xs = loop.split(primals)
-    outs = bind_scan(plan.first, loop, consts, carry, xs)
-    invariant = bind_invariant(plan, consts)
-    residuals = find_residuals(plan, loop, consts, xs, outs, invariant)
-    constant = plan.is_constant()
-    consts_t, carry_t, xs_t = loop.split(tangents)
-    flags = loop.split(nonzero)
-    given = marked(consts_t, flags[0])
+    outs, residuals = first_loop(plan, loop, loop.split(primals))
     results = outs[: len(jaxpr.outputs)]
     tangents_out: list[Any] = []
     if any(marks):
-        tangents_out = bind_scan(
-            linear,
-            loop.with_counts(sum(constant) + len(given), sum(carried)),
-            [*marked(residuals, constant), *given],
-            [instantiate(t) for t in marked(carry_t, carried)],
-            [*marked(residuals, [not c for c in constant]), *marked(xs_t, flags[2])],
-        )
-    return results, scatter(marks, tangents_out, [type_of(x) for x in results])
+        (consts_t, carry_t, xs_t), _ = loop.partition(nonzero, tangents)
+        carry_t = [instantiate(t) for t in carry_t]
+        inner, operands = second_loop(plan, loop, residuals, (consts_t, carry_t, xs_t))
+        tangents_out = bind_scan(linear, inner, *operands)
+    return results, merge_zeros(marks, tangents_out, [type_of(x) for x in results])
+
+
+def first_loop(plan: ResidualPlan, loop: Loop, parts: Parts) -> tuple[list[Any], list[Any]]:
+    """Runs the first of two loops: its results, and the residuals for the second."""
+    outs = bind_scan(plan.first, loop, *parts)
+    return outs, find_residuals(plan, loop, parts, outs, bind_invariant(plan, parts[0]))
 
 
 def bind_invariant(plan: ResidualPlan, consts: Sequence[Any]) -> list[Any]:
@@ -220,99 +219,59 @@ def bind_invariant(plan: ResidualPlan, consts: Sequence[Any]) -> list[Any]:
     return list(jit_p.bind(*consts, jaxpr=plan.invariant, name=name, donated=()))
 
 
-def split_linear(jaxpr: Jaxpr, loop: Loop, nonzero: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
-    """The residual plan of the linearized body, the body of the linear loop, and which carried
-    values and which results have tangents."""
-    of_consts, of_carry, of_xs = loop.split(nonzero)
-    no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
-
-    def step(carried: Flags) -> Sequence[bool]:
-        split = linearize_jaxpr(jaxpr, (*of_consts, *carried, *of_xs), (*carried, *no_ys))
-        return split.nonzero_out[: loop.num_carry]
-
-    carried = fixpoint(tuple(of_carry), step)
-    split = linearize_jaxpr(jaxpr, (*of_consts, *carried, *of_xs), (*carried, *no_ys))
-    primal, results = split.primal, len(jaxpr.outputs)
-    offset = {"output": 0, "extra": results}
-    residuals: list[Any] = [
-        primal.inputs[i] if kind == "input" else primal.outputs[offset[kind] + i]
-        for kind, i in split.residual_sources
-    ]
-    plan = plan_residuals(primal, loop, results, residuals)
-    counts = (sum(of_consts), sum(carried), sum(of_xs))
-    linear = second_body(split.linear, plan.is_constant(), counts)
-    return plan, linear, carried, split.nonzero_out
+def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
+    """The residual plan of the linearized body, the body of the linear loop, and which operands
+    and which results have tangents."""
+    nonzero, split = close_flags(
+        jaxpr, loop, start, linearize_jaxpr, lambda split: split.nonzero_out
+    )
+    residuals = split.residuals(split.primal.inputs, split.primal.outputs)
+    plan = plan_residuals(split.primal, loop, len(jaxpr.outputs), residuals)
+    linear = second_body(plan, split.linear, [sum(part) for part in loop.split(nonzero)])
+    return plan, linear, nonzero, split.nonzero_out
 
 
 # ---- partial evaluation ------------------------------------------------------------------------
 
 
-def split_known(jaxpr: Jaxpr, loop: Loop, unknown: Flags) -> tuple[Any, Any, Flags]:
+def split_known(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Any, Flags]:
     """The body split by which operands are unknown: the parts, the residual plan of the known one,
-    and which carried values are unknown."""
-    consts, carry, xs = loop.split(unknown)
-    no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
-
-    def step(carried: Flags) -> Sequence[bool]:
-        flags = (*consts, *carried, *xs)
-        return partial_eval_jaxpr(jaxpr, flags, (*carried, *no_ys)).unknown_out[: loop.num_carry]
-
-    carried = fixpoint(tuple(carry), step)
-    split = partial_eval_jaxpr(jaxpr, (*consts, *carried, *xs), (*carried, *no_ys))
+    and which operands are unknown then."""
+    unknown, split = close_flags(
+        jaxpr, loop, start, partial_eval_jaxpr, lambda split: split.unknown_out
+    )
+    consts, carried, _ = loop.split(unknown)
     results = split.unknown_out.count(False)
     known_loop = loop.with_counts(consts.count(False), carried.count(False))
     residuals: list[Any] = split.known.outputs[results:]
-    plan = plan_residuals(split.known, known_loop, results, residuals)
-    return split, plan, carried
+    return split, plan_residuals(split.known, known_loop, results, residuals), unknown
 
 
 def scan_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
-    params = dict(eqn.params)
-    jaxpr = params.pop("jaxpr")
-    loop = Loop(**params)
-    split, plan, carried = split_known(jaxpr, loop, tuple(unknown))
-    consts, carry, xs = loop.split(eqn.inputs)
-    of_consts, _, of_xs = loop.split(unknown)
-    known = [
-        marked(part, [not flag for flag in flags])
-        for part, flags in ((consts, of_consts), (carry, carried), (xs, of_xs))
-    ]
+    jaxpr, loop = Loop.of(eqn.params)
+    split, plan, flags = split_known(jaxpr, loop, tuple(unknown))
+    rest, known = loop.partition(flags, eqn.inputs)
     known_loop = loop.with_counts(len(known[0]), len(known[1]))
     invariant = [Var(v.type) for v in plan.invariant.outputs]
-    before = [
-        Equation(
-            jit_p,
-            known[0],
-            {"jaxpr": plan.invariant, "name": jaxpr.name, "donated": ()},
-            invariant,
-            eqn.source,
-        )
-    ]
+    params = {"jaxpr": plan.invariant, "name": jaxpr.name, "donated": ()}
+    before = [Equation(jit_p, known[0], params, invariant, eqn.source)] if invariant else []
     stacked = plan.first.out_types[len(plan.first.outputs) - plan.num_stacked :]
     extra = [Var(stacked_type(type, loop.length)) for type in stacked]
-    results = marked(eqn.outputs, [not flag for flag in split.unknown_out])
+    later_out, results = partition(split.unknown_out, eqn.outputs)
     first = eqn.replace(
-        inputs=[*known[0], *known[1], *known[2]],
+        inputs=[x for part in known for x in part],
         outputs=[*results, *extra],
         params=known_loop.params(plan.first),
     )
-    residuals = find_residuals(plan, known_loop, known[0], known[2], first.outputs, invariant)
-    constant = plan.is_constant()
-    rest = [marked(consts, of_consts), marked(carry, carried), marked(xs, of_xs)]
+    residuals = find_residuals(plan, known_loop, known, first.outputs, invariant)
+    inner, operands = second_loop(plan, loop, residuals, rest)
+    body = second_body(plan, split.unknown, [len(part) for part in rest])
     later = eqn.replace(
-        inputs=[
-            *marked(residuals, constant),
-            *rest[0],
-            *rest[1],
-            *marked(residuals, [not c for c in constant]),
-            *rest[2],
-        ],
-        outputs=marked(eqn.outputs, split.unknown_out),
-        params=loop.with_counts(sum(constant) + len(rest[0]), len(rest[1])).params(
-            second_body(split.unknown, constant, [len(part) for part in rest])
-        ),
+        inputs=[x for part in operands for x in part],
+        outputs=later_out,
+        params=inner.params(body),
     )
-    return SplitEquation(first, later, split.unknown_out, residuals, before if invariant else [])
+    return SplitEquation(first, later, split.unknown_out, residuals, before)
 
 
 # ---- transposition -----------------------------------------------------------------------------
@@ -322,94 +281,71 @@ def linear_carry(jaxpr: Jaxpr, loop: Loop, linear: Flags) -> Flags:
     """Which carried values depend on a linear operand."""
     consts, carry, xs = loop.split(linear)
 
-    def step(carried: Flags) -> Sequence[bool]:
-        flags = (*consts, *carried, *xs)
-        depends = set(marked(jaxpr.inputs, flags))
+    def depending(carried: Flags) -> list[bool]:
+        depends = set(marked((*consts, *carried, *xs), jaxpr.inputs))
         for eqn in jaxpr.eqns:
             if any(type(x) is Var and x in depends for x in eqn.inputs):
                 depends.update(eqn.outputs)
-        return [type(x) is Var and x in depends for x in jaxpr.outputs[: loop.num_carry]]
+        return [type(x) is Var and x in depends for x in jaxpr.outputs]
 
-    return fixpoint(tuple(carry), step)
+    return fixpoint(carry, depending, lambda found: found)[0]
 
 
-def scan_transpose(
-    cotangents: Sequence[Any], *operands: Any, jaxpr: Jaxpr, **params: Any
-) -> list[Any]:
-    loop = Loop(**params)
-    linear = tuple(type(x) is LinearOperand for x in operands)
+def scan_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
+    jaxpr, loop = Loop.of(params)
+    linear, _ = known_operands(operands)
     carried = linear_carry(jaxpr, loop, linear)
     if all(carried):
-        return transpose_linear(cotangents, operands, jaxpr, loop)
+        return transpose_linear(cotangents, loop.split(operands), jaxpr, loop)
     # Carried values that depend on no linear operand are computed first, in a loop of their own.
-    consts, carry, xs = loop.split(operands)
     of_consts, _, of_xs = loop.split(linear)
     unknown = (*of_consts, *carried, *of_xs)
     split, plan, _ = split_known(jaxpr, loop, unknown)
-    known = [
-        marked(part, [not flag for flag in flags])
-        for part, flags in ((consts, of_consts), (carry, carried), (xs, of_xs))
-    ]
-    known_loop = loop.with_counts(len(known[0]), len(known[1]))
-    outs = bind_scan(plan.first, known_loop, *known)
-    invariant = bind_invariant(plan, known[0])
-    residuals = find_residuals(plan, known_loop, known[0], known[2], outs, invariant)
-    constant = plan.is_constant()
-    rest = [marked(consts, of_consts), marked(carry, carried), marked(xs, of_xs)]
-    ordered = [
-        *marked(residuals, constant),
-        *rest[0],
-        *rest[1],
-        *marked(residuals, [not c for c in constant]),
-        *rest[2],
-    ]
-    body = second_body(split.unknown, constant, [len(part) for part in rest])
-    inner = loop.with_counts(sum(constant) + len(rest[0]), len(rest[1]))
-    found = transpose_linear(marked(cotangents, split.unknown_out), ordered, body, inner)
+    rest, known = loop.partition(unknown, operands)
+    _, residuals = first_loop(plan, loop.with_counts(len(known[0]), len(known[1])), known)
+    inner, ordered = second_loop(plan, loop, residuals, rest)
+    body = second_body(plan, split.unknown, [len(part) for part in rest])
+    found = transpose_linear(marked(split.unknown_out, cotangents), ordered, body, inner)
+    fixed = sum(plan.is_constant())
     in_consts, in_carry, in_xs = inner.split(found)
-    given = iter([*in_consts[sum(constant) :], *in_carry, *in_xs[len(constant) - sum(constant) :]])
-    return [next(given) if flag else None for flag in unknown]
+    return spread(unknown, [*in_consts[fixed:], *in_carry, *in_xs[len(residuals) - fixed :]])
 
 
 def transpose_linear(
-    cotangents: Sequence[Any], operands: Sequence[Any], jaxpr: Jaxpr, loop: Loop
+    cotangents: Sequence[Any], operands: Parts, jaxpr: Jaxpr, loop: Loop
 ) -> list[Any]:
     """Transposes a loop all of whose carried values are linear. An initial value that is known
     (zeros, where a tangent begins in the loop) gets no cotangent."""
-    consts, carry, xs = loop.split(operands)
-    of_consts = [type(x) is LinearOperand for x in consts]
-    of_xs = [type(x) is LinearOperand for x in xs]
-    cts, cts_ys = list(cotangents[: loop.num_carry]), list(cotangents[loop.num_carry :])
-    nonzero_ys = tuple(type(ct) is not Zero for ct in cts_ys)
-    start = tuple(type(ct) is not Zero for ct in cts)
-    key = ("scan_transpose", loop, tuple(of_consts), tuple(of_xs), start, nonzero_ys)
-    body, carried, reached = jaxpr.derived(
-        key, lambda: transposed_body(jaxpr, loop, of_consts, of_xs, start, nonzero_ys)
+    consts, carry, xs = operands
+    of_consts, known_consts = known_operands(consts)
+    of_carry, _ = known_operands(carry)
+    of_xs, known_xs = known_operands(xs)
+    cts = cotangents[: loop.num_carry]
+    start, _ = nonzero_tangents(cts)
+    nonzero_ys, cts_ys = nonzero_tangents(cotangents[loop.num_carry :])
+    body, carried, (to_consts, to_xs) = jaxpr.memoize(
+        ("scan_transpose", loop, of_consts, of_xs, start, nonzero_ys),
+        lambda: transposed_body(jaxpr, loop, of_consts, of_xs, start, nonzero_ys),
     )
-    to_consts, to_xs = reached
-    known_consts = [x for x in consts if type(x) is not LinearOperand]
-    sums = marked([x.type for x in consts if type(x) is LinearOperand], to_consts)
-    outs = iter(
-        bind_scan(
-            body,
-            loop.with_counts(len(known_consts), sum(carried) + len(sums), not loop.reverse),
-            known_consts,
-            [*(instantiate(ct) for ct in marked(cts, carried)), *map(zeros, sums)],
-            [*(x for x in xs if type(x) is not LinearOperand), *marked(cts_ys, nonzero_ys)],
-        )
+    sums = [x.type for x in marked(to_consts, marked(of_consts, consts))]
+    n, m = sum(carried), sum(carried) + len(sums)
+    outs = bind_scan(
+        body,
+        loop.with_counts(len(known_consts), m, not loop.reverse),
+        known_consts,
+        [*map(instantiate, marked(carried, cts)), *map(zeros, sums)],
+        [*known_xs, *cts_ys],
     )
-    ct_carry = [next(outs) if flag else None for flag in carried]
-    ct_consts = iter([next(outs) if flag else None for flag in to_consts])
-    ct_xs = iter([next(outs) if flag else None for flag in to_xs])
+    ct_carry = spread(carried, outs[:n])
     return [
-        *(next(ct_consts) if flag else None for flag in of_consts),
-        *(ct if type(x) is LinearOperand else None for x, ct in zip(carry, ct_carry, strict=True)),
-        *(next(ct_xs) if flag else None for flag in of_xs),
+        *merge_cotangents(of_consts, to_consts, outs[n:m]),
+        *(ct if flag else None for flag, ct in zip(of_carry, ct_carry, strict=True)),
+        *merge_cotangents(of_xs, to_xs, outs[m:]),
     ]
 
 
 def transposed_body(
-    jaxpr: Jaxpr, loop: Loop, of_consts: Any, of_xs: Any, start: Flags, nonzero_ys: Flags
+    jaxpr: Jaxpr, loop: Loop, of_consts: Flags, of_xs: Flags, start: Flags, nonzero_ys: Flags
 ) -> tuple[Jaxpr, Flags, tuple[Flags, Flags]]:
     """The body of the transposed loop; which carried values have cotangents; which linear constants
     and scanned arrays get one. It carries the cotangents of carried values and, for linear
@@ -417,34 +353,33 @@ def transposed_body(
     linear = (*of_consts, *(True,) * loop.num_carry, *of_xs)
     a, b = sum(of_consts), sum(of_consts) + loop.num_carry
 
-    def step(carried: Flags) -> Sequence[bool]:
-        return transpose_jaxpr(jaxpr, linear, (*carried, *nonzero_ys))[1][a:b]
-
-    carried = fixpoint(start, step)
-    program, nonzero = transpose_jaxpr(jaxpr, linear, (*carried, *nonzero_ys))
+    carried, (program, nonzero) = fixpoint(
+        start,
+        lambda carried: transpose_jaxpr(jaxpr, linear, (*carried, *nonzero_ys)),
+        lambda made: made[1][a:b],
+    )
     to_consts, to_carry, to_xs = nonzero[:a], nonzero[a:b], nonzero[b:]
     consts, carry, xs = loop.split(jaxpr.in_types)
-    known_consts = marked(consts, [not flag for flag in of_consts])
-    known_xs = marked(xs, [not flag for flag in of_xs])
-    sums = marked(marked(consts, of_consts), to_consts)
-    ys = marked(jaxpr.out_types[loop.num_carry :], nonzero_ys)
-    parts = [known_consts, marked(carry, carried), sums, known_xs, ys]
+    linear_consts, known_consts = partition(of_consts, consts)
+    known_xs = unmarked(of_xs, xs)
+    sums = marked(to_consts, linear_consts)
+    ys = marked(nonzero_ys, jaxpr.out_types[loop.num_carry :])
+    parts = [known_consts, marked(carried, carry), sums, known_xs, ys]
 
     def function(*values: Any) -> list[Any]:
         given = iter(values)
         k_consts, cts, totals, k_xs, cts_ys = ([next(given) for _ in part] for part in parts)
         found = iter(eval_jaxpr(program, (), *k_consts, *k_xs, *cts, *cts_ys))
         new_consts, new_carry, new_xs = (
-            [next(found) if flag else None for flag in part]
-            for part in (to_consts, to_carry, to_xs)
+            spread(part, found) for part in (to_consts, to_carry, to_xs)
         )
         return [
             *(
                 zeros(type) if ct is None else ct
-                for ct, type in zip(marked(new_carry, carried), parts[1], strict=True)
+                for ct, type in zip(marked(carried, new_carry), parts[1], strict=True)
             ),
-            *map(add_tangents, totals, marked(new_consts, to_consts)),
-            *marked(new_xs, to_xs),
+            *map(add_tangents, totals, marked(to_consts, new_consts)),
+            *marked(to_xs, new_xs),
         ]
 
     types = [type for part in parts for type in part]
@@ -455,10 +390,8 @@ def transposed_body(
 # ---- vmap and dead-code elimination ------------------------------------------------------------
 
 
-def scan_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Jaxpr, **params: Any
-) -> tuple[list[Any], list[int | None]]:
-    loop = Loop(**params)
+def scan_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
+    jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(args)
     of_consts, of_carry, of_xs = loop.split(dims)
     # The first dimension of a scanned array is that of the steps: the mapped one comes after it.
@@ -470,45 +403,33 @@ def scan_vmap(
         in_carry = [0 if flag else None for flag in carried]
         return vmap_jaxpr(jaxpr, axis, (*of_consts, *in_carry, *in_xs), (*carried, *no_ys))
 
-    def step(carried: Flags) -> Sequence[bool]:
-        return [d is not None for d in mapped(carried)[1][: loop.num_carry]]
-
-    carried = fixpoint(tuple(d is not None for d in of_carry), step)
-    body, dims_out = mapped(carried)
-    carry = [
-        move_dim(x, d, 0, axis.size) if flag else x
-        for x, d, flag in zip(carry, of_carry, carried, strict=True)
-    ]
+    carried, (body, dims_out) = fixpoint(
+        is_mapped(of_carry), mapped, lambda made: is_mapped(made[1])
+    )
+    carry = moved_to_front(carried, carry, of_carry, axis)
     outs = bind_scan(body, loop, consts, carry, xs)
     n = loop.num_carry
     return outs, [*dims_out[:n], *(None if d is None else d + 1 for d in dims_out[n:])]
 
 
 def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
-    params = dict(eqn.params)
-    jaxpr = params.pop("jaxpr")
-    loop = Loop(**params)
+    jaxpr, loop = Loop.of(eqn.params)
     n, m = loop.num_carry, loop.num_consts
     of_ys = tuple(used[n:])
-
-    def step(carried: Flags) -> Sequence[bool]:
-        return dce_jaxpr(jaxpr, (*carried, *of_ys), True)[1][m : m + n]
-
-    carried = fixpoint(tuple(used[:n]), step)
+    carried, (smaller, reads) = fixpoint(
+        used[:n],
+        lambda carried: dce_jaxpr(jaxpr, (*carried, *of_ys), True),
+        lambda made: made[1][m : m + n],
+    )
     kept = (*carried, *of_ys)
-    smaller, reads = dce_jaxpr(jaxpr, kept, True)
     if not any(kept) and not smaller.effects:
         return [False] * len(eqn.inputs), None
     reads = (*reads[:m], *carried, *reads[m + n :])
     if all(kept) and all(reads) and len(smaller.eqns) == len(jaxpr.eqns):
         return [True] * len(eqn.inputs), eqn
-    body = permuted(smaller, [i for i, read in enumerate(reads) if read])
-    made = eqn.replace(
-        inputs=marked(eqn.inputs, reads),
-        outputs=marked(eqn.outputs, kept),
-        params=loop.with_counts(sum(reads[:m]), sum(carried)).params(body),
-    )
-    return list(reads), made
+    body = permuted(smaller, marked(reads, range(len(reads))))
+    params = loop.with_counts(sum(reads[:m]), sum(carried)).params(body)
+    return smaller_equation(eqn, reads, kept, params)
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -517,9 +438,7 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read as often as the loop runs, scanned arrays element by element; carried and
     stacked values are made as a whole."""
-    params = dict(eqn.params)
-    jaxpr = params.pop("jaxpr")
-    loop = Loop(**params)
+    jaxpr, loop = Loop.of(eqn.params)
     found = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
     consts, _, xs = loop.split(found)
     carry = loop.split(eqn.inputs)[1]
@@ -538,21 +457,19 @@ def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -
 def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
     if partitioned:
         return [eqn]
-    params = dict(eqn.params)
-    jaxpr = params.pop("jaxpr")
-    loop = Loop(**params)
+    jaxpr, loop = Loop.of(eqn.params)
     of_consts = loop.split(layouts)[0]
     kept = [layout is not None for layout in of_consts]
     none = [None] * (len(layouts) - loop.num_consts)
     inner = keep_layouts(jaxpr, [*of_consts, *none])
     consts, carry, xs = loop.split(inner.inputs)
     # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
-    entering = marked(consts, kept)
+    entering, own = partition(kept, consts)
     leaving = [Var(var.type) for var in entering]
-    constraints = list(map(constraint_equation, entering, leaving, marked(of_consts, kept)))
-    own, n = [not flag for flag in kept], loop.num_carry
+    constraints = list(map(constraint_equation, entering, leaving, marked(kept, of_consts)))
+    n = loop.num_carry
     body = Jaxpr(
-        [*marked(consts, own), *carry, *entering, *xs],
+        [*own, *carry, *entering, *xs],
         [*inner.eqns, *constraints],
         [*inner.outputs[:n], *leaving, *inner.outputs[n:]],
         0,
@@ -560,11 +477,11 @@ def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) 
     )
     inputs, before = row_major_entry(eqn.inputs, layouts)
     consts_in, carry_in, xs_in = loop.split(inputs)
-    given = marked(consts_in, kept)
+    given, own_in = partition(kept, consts_in)
     made = eqn.replace(
-        inputs=[*marked(consts_in, own), *carry_in, *given, *xs_in],
+        inputs=[*own_in, *carry_in, *given, *xs_in],
         outputs=[*eqn.outputs[:n], *(Var(x.type) for x in given), *eqn.outputs[n:]],
-        params=loop.with_counts(sum(own), n + len(given)).params(checked(body)),
+        params=loop.with_counts(len(own), n + len(given)).params(checked(body)),
     )
     return [*before, made]
 
@@ -572,8 +489,8 @@ def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) 
 # ---- lowering ----------------------------------------------------------------------------------
 
 
-def scan_lower(context: Any, *operands: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    loop = Loop(**params)
+def scan_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
+    jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(operands)
     n = loop.num_carry
     stacked = [physical_type(stacked_type(t, loop.length)) for t in jaxpr.out_types[n:]]

@@ -16,25 +16,24 @@ from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
 from weft.arrays.array import Array, array_of
+from weft.base.flags import marked, partition
 from weft.control_flow.body_tracing import (
     check_carry_structure,
     close_carry,
     permuted,
-    rebuild,
     run_compiled,
     trace_body,
     trace_loop_body,
 )
-from weft.control_flow.loop_parts import fixpoint, marked
-from weft.control_flow.loops import check_function, leaf_types, run_loop
+from weft.control_flow.loop_parts import Flags, fixpoint, is_mapped, moved_to_front
+from weft.control_flow.loops import leaf_types, run_loop
 from weft.control_flow.mapped_choice import one_by_one, select_rows
-from weft.control_flow.scan import same_array
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
-from weft.core.check import checked
+from weft.core.check import check_operands_fit, checked
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -45,12 +44,14 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.dce import dce_jaxpr, silenced
+from weft.interpreters.dce import dce_jaxpr, drop_debug_effects
+from weft.interpreters.function_results import check_function
 from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import fit, widened
-from weft.interpreters.staging import function_name
-from weft.interpreters.symbolic_zeros import scatter
+from weft.interpreters.one_jaxpr import smaller_equation
+from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.staging import function_name, rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
@@ -58,7 +59,6 @@ from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry
-from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate
 from weft.tracing.closure_lifting import trace_once
 from weft.tracing.trace_cache import TraceCache, TracedBody
@@ -67,8 +67,6 @@ from weft.typing import ArrayLike
 __all__ = ["fori_loop", "while_loop", "while_p"]
 
 Carry = TypeVar("Carry")
-
-Flags = tuple[bool, ...]
 
 while_p = Primitive("while", multiple_results=True, memoise=False)
 
@@ -109,13 +107,7 @@ def while_loop(
     Array(128, dtype=int32, weak_type=True)
     """
     for what, function in (("condition", cond_fun), ("body", body_fun)):
-        if not callable(function):
-            raise WeftTypeError(
-                f"while_loop takes a function as its {what}",
-                operation="while_loop",
-                got=type(function).__name__,
-                wanted="a function of the carried values",
-            )
+        check_function("while_loop", function, f"as its {what}", "a function of the carried values")
     name = function_name(body_fun)
     leaves, carry_tree = tree.flatten(init_val)
     leaves = [user_value(x) for x in leaves]
@@ -296,7 +288,7 @@ def bind_while(
     closed = close_carry(body, len(body_consts), len(carry))
     if closed is not body:
         wanted = closed.in_types[len(body_consts) :]
-        carry = [fit(x, type) for x, type in zip(carry, wanted, strict=True)]
+        carry = [cast_to(x, type) for x, type in zip(carry, wanted, strict=True)]
     return list(
         while_p.bind(
             *cond_consts,
@@ -338,12 +330,7 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts(types, params)
     for jaxpr, got in ((condition, [*cond_consts, *carry]), (body, [*body_consts, *carry])):
-        if len(got) != len(jaxpr.inputs) or not all(map(same_array, got, jaxpr.in_types)):
-            raise JaxprError(
-                "while: the operands do not fit the condition or the body",
-                got=", ".join(map(str, got)),
-                wanted=", ".join(map(str, jaxpr.in_types)),
-            )
+        check_operands_fit("while", got, jaxpr, "the condition or the body")
     outs: list[ArrayType] = body.out_types
     carried = body.in_types[len(body_consts) :]
     if any(a.strong() is not b.strong() for a, b in zip(carried, outs, strict=True)):
@@ -355,53 +342,49 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
     return outs
 
 
-def while_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """A body and a condition of the operands' types. Where devices count differently, because the
     condition varies, everything that the loop carries varies with it."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts([t.varying for t in types], params)
     while True:
         body = close_carry(
-            widened(body, _varying(body, [*body_consts, *carry])), len(body_consts), len(carry)
+            pvary_jaxpr(body, varying_along(body.in_types, [*body_consts, *carry])),
+            len(body_consts),
+            len(carry),
         )
         body_consts = [t.varying for t in body.in_types[: len(body_consts)]]
         carry = [t.varying for t in body.in_types[len(body_consts) :]]
-        condition = widened(condition, _varying(condition, [*cond_consts, *carry]))
+        wanted = varying_along(condition.in_types, [*cond_consts, *carry])
+        condition = pvary_jaxpr(condition, wanted)
         goes_on = condition.out_types[0].varying
-        if all(goes_on <= axes for axes in [*body_consts, *carry]):
+        if all(goes_on <= own for own in [*body_consts, *carry]):
             break
-        body_consts = [axes | goes_on for axes in body_consts]
-        carry = [axes | goes_on for axes in carry]
+        body_consts = [own | goes_on for own in body_consts]
+        carry = [own | goes_on for own in carry]
     for jaxpr in (condition, body):
         check_silent("while_loop", jaxpr, goes_on)
     cond_consts = [t.varying for t in condition.in_types[: len(cond_consts)]]
-    wanted = [*cond_consts, *body_consts, *carry]
-    operands = [t.update(varying=axes) for t, axes in zip(types, wanted, strict=True)]
+    axes = [*cond_consts, *body_consts, *carry]
+    operands = [t.update(varying=own) for t, own in zip(types, axes, strict=True)]
     return operands, params | {"cond_jaxpr": condition, "body_jaxpr": body}
 
 
-def _varying(jaxpr: Jaxpr, axes: Sequence[frozenset[str]]) -> list[ArrayType]:
-    """The types of a program's inputs, varying along these axes too."""
-    return [t.update(varying=t.varying | a) for t, a in zip(jaxpr.in_types, axes, strict=True)]
-
-
 def tangent_loop(
-    primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+    primals: Values, tangents: Values, params: dict[str, Any]
 ) -> tuple[list[Any], Flags]:
     """The results and tangents of the loop that carries tangents beside the values, and which
     values have them. Only what the condition depends on does not need a tangent."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts(primals, params)
     _, consts_t, carry_t = parts(tangents, params)
-    of_consts = tuple(type(t) is not Zero for t in consts_t)
-
-    def step(carried: Flags) -> Sequence[bool]:
-        return jvp_jaxpr(body, (*of_consts, *carried), carried)[1]
-
-    carried = fixpoint(tuple(type(t) is not Zero for t in carry_t), step)
-    program, _ = jvp_jaxpr(body, (*of_consts, *carried), carried)
+    of_consts, given = nonzero_tangents(consts_t)
+    start, _ = nonzero_tangents(carry_t)
+    carried, (program, _) = fixpoint(
+        start,
+        lambda carried: jvp_jaxpr(body, (*of_consts, *carried), carried),
+        lambda made: made[1],
+    )
     a, b, c = len(body_consts), len(carry), sum(of_consts)
     order = [*range(a), *range(a + b, a + b + c), *range(a, a + b)]
     program = permuted(program, [*order, *range(a + b + c, len(program.inputs))])
@@ -409,8 +392,8 @@ def tangent_loop(
         with_unused(condition, [v.type for v in program.inputs[a + c + b :]]),
         program,
         cond_consts,
-        [*body_consts, *marked(consts_t, of_consts)],
-        [*carry, *(instantiate(t) for t in marked(carry_t, carried))],
+        [*body_consts, *given],
+        [*carry, *map(instantiate, marked(carried, carry_t))],
     )
     return outs, carried
 
@@ -421,29 +404,24 @@ def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     def make() -> Jaxpr:
         return Jaxpr([*jaxpr.inputs, *map(Var, types)], jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
 
-    found: Jaxpr = jaxpr.derived(("with_unused", tuple(types)), make)
-    return found
+    return jaxpr.memoize(("with_unused", tuple(types)), make)
 
 
-def while_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def while_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     outs, carried = tangent_loop(primals, tangents, params)
     n = len(carried)
-    return outs[:n], scatter(carried, outs[n:], [type_of(x) for x in outs[:n]])
+    return outs[:n], merge_zeros(carried, outs[n:], [type_of(x) for x in outs[:n]])
 
 
-def while_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def while_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     # The number of steps is not known, so there is no place for their residuals: the linear
     # program is the whole loop with tangents, from the same first values.
     outs = list(while_p.bind(*primals, **params))
-    quiet = {name: silenced(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
+    quiet = {name: drop_debug_effects(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
     if any(jaxpr.effects for jaxpr in quiet.values()):
         raise _acts_twice(params)
     found, carried = tangent_loop(primals, tangents, params | quiet)
-    return outs, scatter(carried, found[len(carried) :], [type_of(x) for x in outs])
+    return outs, merge_zeros(carried, found[len(carried) :], [type_of(x) for x in outs])
 
 
 def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
@@ -462,7 +440,7 @@ def _acts_twice(params: dict[str, Any]) -> WeftNotImplementedError:
     )
 
 
-def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
+def while_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
     raise WeftNotImplementedError(
         "reverse-mode differentiation of a while_loop (or a fori_loop whose bounds are traced): "
         "the number of its steps is not known, and their residuals would have to be kept",
@@ -479,9 +457,7 @@ def while_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) ->
     )
 
 
-def while_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts(args, params)
     of_cond, of_body, of_carry = parts(dims, params)
@@ -489,22 +465,19 @@ def while_vmap(
     def in_dims(carried: Flags) -> list[int | None]:
         return [0 if flag else None for flag in carried]
 
-    def step(carried: Flags) -> Sequence[bool]:
-        _, found = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
-        return [d is not None for d in found]
-
-    carried = fixpoint(tuple(d is not None for d in of_carry), step)
+    carried, (mapped, _) = fixpoint(
+        is_mapped(of_carry),
+        lambda carried: vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried),
+        lambda made: is_mapped(made[1]),
+    )
     test, (test_dim,) = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)))
     if test_dim is not None:
         if condition.effects or body.effects:
             return one_by_one(axis, args, dims, partial(while_p.bind, **params), "while")
         carried = (True,) * len(carry)
         test, _ = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)), (True,))
-    mapped, _ = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
-    carry = [
-        move_dim(x, d, 0, axis.size) if flag else x
-        for x, d, flag in zip(carry, of_carry, carried, strict=True)
-    ]
+        mapped, _ = vmap_jaxpr(body, axis, (*of_body, *in_dims(carried)), carried)
+    carry = moved_to_front(carried, carry, of_carry, axis)
     if test_dim is not None:
         body_consts = [*cond_consts, *body_consts]
         test, mapped = selecting(test, mapped, len(cond_consts))
@@ -534,8 +507,7 @@ def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr
             rebuild(advance, types, body.name, "vmap"),
         )
 
-    found: tuple[Jaxpr, Jaxpr] = body.derived(("selecting", test, cond_nconsts), make)
-    return found
+    return body.memoize(("selecting", test, cond_nconsts), make)
 
 
 def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
@@ -543,15 +515,15 @@ def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     of_cond, of_body, of_carry = parts(unknown, params)
 
-    def step(carried: Flags) -> Sequence[bool]:
-        return partial_eval_jaxpr(body, (*of_body, *carried), carried).unknown_out
-
-    carried = fixpoint(tuple(of_carry), step)
+    carried, _ = fixpoint(
+        of_carry,
+        lambda carried: partial_eval_jaxpr(body, (*of_body, *carried), carried),
+        lambda split: split.unknown_out,
+    )
     reads = dce_jaxpr(condition, (True,), True)[1]
-    of_test = [*of_cond, *carried]
-    depends = any(flag and read for flag, read in zip(of_test, reads, strict=True))
+    depends = any(marked(reads, [*of_cond, *carried]))
     if all(carried) or depends or eqn.effects:
-        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+        return all_unknown(eqn)
     # What is known does not depend on the rest, and runs in a loop of its own; the rest needs the
     # known values at every step, so its loop computes them again.
     used = tuple(not flag for flag in carried)
@@ -568,34 +540,26 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     a, b = params["cond_nconsts"], params["body_nconsts"]
     test_reads = dce_jaxpr(condition, (True,), True)[1]
 
-    def step(carried: Flags) -> Sequence[bool]:
-        return dce_jaxpr(body, carried, True)[1][b:]
-
-    start = tuple(u or r for u, r in zip(used, test_reads[a:], strict=True))
-    carried = fixpoint(start, step)
-    smaller, reads = dce_jaxpr(body, carried, True)
+    carried, (smaller, reads) = fixpoint(
+        [u or r for u, r in zip(used, test_reads[a:], strict=True)],
+        lambda carried: dce_jaxpr(body, carried, True),
+        lambda made: made[1][b:],
+    )
     keep_test = (*test_reads[:a], *carried)
     keep_body = (*reads[:b], *carried)
     kept = [*keep_test[:a], *keep_body[:b], *carried]
     if all(kept) and len(smaller.eqns) == len(body.eqns):
         return kept, eqn
     test = dce_jaxpr(condition, (True,), True)[0]
-    outputs = [
-        v if use else Var(v.type)
-        for v, use, keep in zip(eqn.outputs, used, carried, strict=True)
-        if keep
-    ]
-    made = eqn.replace(
-        inputs=marked(eqn.inputs, kept),
-        outputs=outputs,
-        params={
-            "cond_jaxpr": permuted(test, [i for i, keep in enumerate(keep_test) if keep]),
-            "body_jaxpr": permuted(smaller, [i for i, keep in enumerate(keep_body) if keep]),
-            "cond_nconsts": sum(keep_test[:a]),
-            "body_nconsts": sum(keep_body[:b]),
-        },
-    )
-    return kept, made
+    # What is carried only for the loop itself has results that no one reads.
+    outputs = [v if use else Var(v.type) for v, use in zip(eqn.outputs, used, strict=True)]
+    params = {
+        "cond_jaxpr": permuted(test, marked(keep_test, range(len(keep_test)))),
+        "body_jaxpr": permuted(smaller, marked(keep_body, range(len(keep_body)))),
+        "cond_nconsts": sum(keep_test[:a]),
+        "body_nconsts": sum(keep_body[:b]),
+    }
+    return smaller_equation(eqn.replace(outputs=outputs), kept, carried, params)
 
 
 # How often a loop is taken to run whose number of steps only its values decide.
@@ -622,32 +586,27 @@ def while_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool)
     condition, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     inner = keep_layouts(body, [*of_body, *(None for _ in carry)])
     n, m = len(given), eqn.params["cond_nconsts"]
-    kept = [i for i in range(n) if of_body[i] is not None]
-    own = [i for i in range(n) if of_body[i] is None]
-    consts = inner.inputs[:n]
+    kept = is_mapped(of_body)
     # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
-    entering = [consts[i] for i in kept]
+    entering, own = partition(kept, inner.inputs[:n])
+    given_kept, given_own = partition(kept, given)
     leaving = [Var(var.type) for var in entering]
-    constraints = list(map(constraint_equation, entering, leaving, [of_body[i] for i in kept]))
+    constraints = list(map(constraint_equation, entering, leaving, marked(kept, of_body)))
     carried = Jaxpr(
-        [*(consts[i] for i in own), *inner.inputs[n:], *entering],
+        [*own, *inner.inputs[n:], *entering],
         [*inner.eqns, *constraints],
         [*inner.outputs, *leaving],
         0,
         inner.name,
     )
-    unread = [Var(var.type) for var in entering]
-    asked = Jaxpr(
-        [*condition.inputs, *unread], condition.eqns, condition.outputs, 0, condition.name
-    )
     made = eqn.replace(
-        inputs=[*inputs[:m], *(given[i] for i in own), *carry, *(given[i] for i in kept)],
+        inputs=[*inputs[:m], *given_own, *carry, *given_kept],
         outputs=[*eqn.outputs, *(Var(var.type) for var in entering)],
         params=eqn.params
         | {
             "body_nconsts": len(own),
             "body_jaxpr": checked(carried),
-            "cond_jaxpr": checked(asked),
+            "cond_jaxpr": checked(with_unused(condition, [var.type for var in entering])),
         },
     )
     return [*before, made]

@@ -143,11 +143,10 @@ def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:
 
 
 def _program_names_axis(jaxpr: Jaxpr, name: Any) -> bool:
-    found: bool = jaxpr.derived(
+    return jaxpr.memoize(
         ("names_axis", name),
         lambda: any(names_axis(eqn.primitive, eqn.params, name) for eqn in jaxpr.eqns),
     )
-    return found
 
 
 def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:

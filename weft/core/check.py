@@ -16,7 +16,14 @@ from weft.core.rule_results import CHECKS
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 
-__all__ = ["check_jaxpr", "checked", "equally_varying", "result_types"]
+__all__ = [
+    "check_jaxpr",
+    "check_operands_fit",
+    "checked",
+    "equally_varying",
+    "operands_do_not_fit",
+    "result_types",
+]
 
 _CACHE_LIMIT = 4096
 # Here, because no rule is asked of a primitive without this module: the checks need jaxprs, whose
@@ -67,6 +74,33 @@ def checked(jaxpr: Jaxpr) -> Jaxpr:
     if config.settings().check_jaxprs:
         check_jaxpr(jaxpr)
     return jaxpr
+
+
+def check_operands_fit(
+    title: str, types: Sequence[ArrayType], jaxpr: Jaxpr, what: str = "the program"
+) -> None:
+    """Raises JaxprError where operands do not have the shapes and dtypes of a jaxpr's inputs.
+
+    `title` names the application in the message, `what` the jaxpr.
+    """
+    wanted = jaxpr.in_types
+    if [(t.shape, t.dtype) for t in types] != [(t.shape, t.dtype) for t in wanted]:
+        raise operands_do_not_fit(title, types, wanted, what)
+
+
+def operands_do_not_fit(
+    title: str,
+    types: Sequence[ArrayType],
+    wanted: Sequence[ArrayType],
+    what: str = "the program",
+    more: str = "",
+) -> JaxprError:
+    """The error for operands of other types than a jaxpr's inputs; `more` adds to what it wants."""
+    return JaxprError(
+        f"{title}: the operands do not fit {what}",
+        got=", ".join(map(str, types)),
+        wanted=", ".join(map(str, wanted)) + more,
+    )
 
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import string
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ __all__ = [
     "map_jaxprs",
     "show_jaxpr",
 ]
+
+T = TypeVar("T")
 
 NO_EFFECTS: frozenset[Any] = frozenset()
 
@@ -180,12 +182,16 @@ class Jaxpr:
         """The types of the results."""
         return self.out_types
 
-    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` answers, remembered under `key` for the life of this program."""
-        found = self.memo.get(key)
+    def memoize(self, key: Any, make: Callable[[], T]) -> T:
+        """The result of `make`, cached under `key` for the life of this jaxpr."""
+        found: T | None = self.memo.get(key)
         if found is None:
             found = self.memo[key] = make()
         return found
+
+    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` answers, remembered under `key` for the life of this program."""
+        return self.memoize(key, make)
 
     def __str__(self) -> str:
         return show_jaxpr(self)
@@ -337,7 +343,7 @@ def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) ->
         )
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     rebind = rules.rebind
-    dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
+    dead = jaxpr.memoize("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(jaxpr.eqns, dead, strict=True):
         args_in = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
         apply = rebind.get(eqn.primitive) or eqn.primitive.bind

@@ -28,9 +28,15 @@ from weft.errors import (
 
 __all__ = [
     "AxisData",
+    "Derived",
+    "Dims",
     "LinearOperand",
+    "Mapped",
     "NamedRule",
+    "Params",
+    "Retyped",
     "Table",
+    "Values",
     "Zero",
     "access_pattern",
     "data_movement",
@@ -58,6 +64,18 @@ __all__ = [
 ]
 
 Rule = Callable[..., Any]
+
+# What rules take and return, by the names that their signatures use.
+Values = Sequence[Any]
+Params = dict[str, Any]
+# Where values are mapped; None: nowhere.
+Dims = Sequence[int | None]
+# Results and their tangents.
+Derived = tuple[list[Any], list[Any]]
+# Results, and where they are mapped.
+Mapped = tuple[list[Any], Dims]
+# The types that operands are to be cast to, and the parameters for these.
+Retyped = tuple[list[ArrayType], Params]
 
 
 class NamedRule:

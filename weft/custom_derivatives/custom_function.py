@@ -19,6 +19,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.arrays.array import Array, as_array
 from weft.base import source as sources
+from weft.core.primitive import Primitive
 from weft.core.trace import Tracer, bottom_trace, current_variable
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import (
@@ -30,8 +31,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
+from weft.interpreters.function_results import check_function, check_results, no_array
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import zeros
@@ -104,16 +104,9 @@ class CustomFunction(Generic[P, R]):
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
     ) -> None:
-        if not callable(fun):
-            raise WeftTypeError(
-                f"{self.kind} takes a function first, not {type(fun).__name__}",
-                operation=self.kind,
-                got=type(fun).__name__,
-                wanted="a callable",
-            )
+        self._name = check_function(self.kind, fun)
         functools.update_wrapper(self, fun)
         self._function = fun
-        self._name = function_name(fun)
         self._what = f"{self.kind} of {self._name}"
         try:
             self._signature: inspect.Signature | None = inspect.signature(fun)
@@ -125,6 +118,7 @@ class CustomFunction(Generic[P, R]):
         # How many arguments a call has, where that is known before.
         self._count = None if star or self._signature is None else len(self._names)
         self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
+        self._symbolic_zeros = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
@@ -219,7 +213,8 @@ class CustomFunction(Generic[P, R]):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         rules: Sequence[Callable[..., Any]],
-        bind: Callable[[Application, list[Any]], list[Any]],
+        primitive: Primitive,
+        make_rule: Callable[[Application, bool], Any],
     ) -> Any:
         """Calls the function; under a transformation, binds it together with its rules."""
         full = self._positional(args, kwargs)
@@ -240,7 +235,14 @@ class CustomFunction(Generic[P, R]):
         names = [self._argument_name(i) for i in range(len(full)) if i not in places]
         functions = [self._function, *rules]
         application = Application(self, names, functions, nondiff, places, in_tree)
-        outs = bind(application, [*application.tracers, *leaves])
+        outs = primitive.call(
+            application.run,
+            *application.tracers,
+            *leaves,
+            name=application.name,
+            rule=make_rule(application, self._symbolic_zeros),
+            captured=application.captured,
+        )
         return application.out_tree.unflatten(outs)
 
     def _argument_name(self, number: int) -> str:
@@ -258,11 +260,10 @@ class CustomFunction(Generic[P, R]):
             given = [i for i in range(len(places) + len(in_tree.children())) if i not in places]
             place = given[path[0].idx]
             where = f"{self._argument_name(place)}{tree.keystr(path[1:])}"
-            raise WeftTypeError(
-                f"{self._what}: {where} is no array",
-                operation=self.kind,
-                got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                wanted="an array, a number, or a tree of those",
+            raise no_array(
+                f"{self._what}: {where}",
+                leaf,
+                self.kind,
                 fix=Fix(
                     "nondiff_argnums",
                     f"make it an argument without derivatives: nondiff_argnums=({place},)",
@@ -348,6 +349,19 @@ class Application:
         for place, value in zip(self._places, nondiff, strict=True):
             found.insert(place, value)
         return found
+
+    def pair(self, found: Any, rule: str, second: str) -> Any:
+        """What a rule returned, (result, `second`). Raises WeftTypeError for no pair."""
+        is_sequence = isinstance(found, (tuple, list))
+        if is_sequence and len(found) == 2:
+            return found
+        raise WeftTypeError(
+            f"{self.what}: the {rule} rule returns no pair (result, {second})",
+            operation=self.kind,
+            got=type(found).__name__ + (f" of length {len(found)}" if is_sequence else ""),
+            wanted="a tuple of two",
+            fix=Fix("pair", f"return (result, {second}) from the {rule} rule", {}),
+        )
 
     def run(self, *operands: Any) -> list[Any]:
         """The function itself, of operands and to the leaves of its result."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
-from weft.core.rules import AxisData, Zero
+from weft.base.flags import marked
+from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
     Application,
@@ -27,17 +28,12 @@ from weft.custom_derivatives.custom_function import (
     vector,
     without_rule,
 )
-from weft.custom_derivatives.custom_primitive import (
-    Derived,
-    Dims,
-    Rule,
-    custom_primitive,
-    mapped_at_front,
-)
+from weft.custom_derivatives.custom_primitive import Rule, custom_primitive, mapped_at_front
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary, trim
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.tracing.closure_lifting import register_closure
@@ -85,7 +81,6 @@ class custom_jvp(CustomFunction[P, R]):
     ) -> None:
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self._jvp: Callable[..., Any] | None = None
-        self._symbolic_zeros = False
 
     @api_boundary
     def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
@@ -134,7 +129,7 @@ class custom_jvp(CustomFunction[P, R]):
             )  # fmt: skip
         function: Callable[..., Any] = self
 
-        def jvp_of_sum(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        def jvp_of_sum(primals: Values, tangents: Values) -> tuple[Any, Any]:
             result = function(*primals)
             parts = [
                 jvp(tree.map(array_of_zero, t), result, *primals)
@@ -151,21 +146,10 @@ class custom_jvp(CustomFunction[P, R]):
         try:
             if self._jvp is None:
                 raise without_rule(self._what, "custom_jvp", "defjvp")
-            return self._apply(args, kwargs, (self._jvp,), self._bind)
+            return self._apply(args, kwargs, (self._jvp,), custom_jvp_p, JVPRule)
         except Exception as error:
             trim(error)
             raise
-
-    def _bind(self, application: Application, operands: list[Any]) -> list[Any]:
-        return list(
-            custom_jvp_p.call(
-                application.run,
-                *operands,
-                name=application.name,
-                rule=JVPRule(application, self._symbolic_zeros),
-                captured=application.captured,
-            )
-        )
 
 
 register_closure(custom_jvp, ("_function", "_jvp"), copy.copy)
@@ -190,7 +174,7 @@ class JVPRule(Rule):
         self.application = application
         self.symbolic_zeros = symbolic_zeros
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         application = self.application
         functions, nondiff, leaves = application.opened(primals)
         given = [
@@ -200,20 +184,12 @@ class JVPRule(Rule):
             for t in tangents
         ]
         unflatten = application.in_tree.unflatten
-        pair = application.called(
+        found = application.called(
             "its jvp rule", functions[1], [*nondiff, unflatten(leaves), unflatten(given)]
         )
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise WeftTypeError(
-                f"{application.what}: the jvp rule returns no pair (result, tangent)",
-                operation="custom_jvp",
-                got=f"{type(pair).__name__}"
-                + (f" of length {len(pair)}" if isinstance(pair, (tuple, list)) else ""),
-                wanted="a tuple of two",
-                fix=Fix("pair", "return (result, tangent) from the rule", {}),
-            )
-        outs = application.results(pair[0], "the jvp rule")
-        return outs, self.tangents(pair[1], outs)
+        out, tangent = application.pair(found, "jvp", "tangent")
+        outs = application.results(out, "the jvp rule")
+        return outs, self.tangents(tangent, outs)
 
     def tangents(self, found: Any, outs: Sequence[Any]) -> list[Any]:
         """The leaves of the tangent that the rule returned, checked against the results."""
@@ -268,30 +244,23 @@ class MappedJVPRule(Rule):
         self.axis = axis
         self.dims = dims
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         n, own = len(primals), self.dims[len(primals) - len(tangents) :]
-        nonzero = [type(t) is not Zero for t in tangents]
-        zero_out: list[bool] = []
+        nonzero, given = nonzero_tangents(tangents)
+        nonzero_out: tuple[bool, ...] = ()
 
         def function(*values: Any) -> list[Any]:
-            xs, given = values[:n], iter(values[n:])
-            ts = [
-                next(given) if flag else Zero(type_of(x).tangent())
-                for x, flag in zip(xs[n - len(nonzero) :], nonzero, strict=True)
-            ]
-            outs, found = self.rule.jvp(xs, ts)
-            zero_out[:] = [type(t) is Zero for t in found]
-            return [*outs, *(t for t in found if type(t) is not Zero)]
+            nonlocal nonzero_out
+            types = [type_of(x) for x in values[n - len(nonzero) : n]]
+            outs, found = self.rule.jvp(values[:n], merge_zeros(nonzero, values[n:], types))
+            nonzero_out, found = nonzero_tangents(found)
+            return [*outs, *found]
 
-        given = [t for t in tangents if type(t) is not Zero]
-        dims = [*self.dims, *(d for d, flag in zip(own, nonzero, strict=True) if flag)]
+        dims = [*self.dims, *marked(nonzero, own)]
         values, found = vmap_flat(function, self.axis, [*primals, *given], dims, self.name)
         whole = mapped_at_front(values, found, self.axis)
-        outs, rest = whole[: len(zero_out)], iter(whole[len(zero_out) :])
-        return outs, [
-            Zero(type_of(x).tangent()) if zero else next(rest)
-            for x, zero in zip(outs, zero_out, strict=True)
-        ]
+        outs, rest = whole[: len(nonzero_out)], whole[len(nonzero_out) :]
+        return outs, merge_zeros(nonzero_out, rest, [type_of(x) for x in outs])
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedJVPRule(self, axis, dims)

@@ -13,27 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.arrays.array import as_array
+from weft.base.flags import merge, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, JaxprError, WeftTypeError
+from weft.errors import Fix, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat, user_rule
-from weft.interpreters.retype import retype_program
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import place_cotangents
+from weft.interpreters.symbolic_zeros import known_operands, merge_cotangents, nonzero_tangents
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
-from weft.lowering.loop_layouts import register_jaxpr_layouts
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents
 
-__all__ = ["Derived", "Dims", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
-
-Dims = Sequence[int | None]
-Derived = tuple[list[Any], list[Any]]
+__all__ = ["Rule", "custom_primitive", "linearized", "mapped_at_front"]
 
 
 class Rule:
@@ -45,11 +42,11 @@ class Rule:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         """Results and tangents, in forward mode."""
         raise NotImplementedError(f"{type(self).__name__} does not define jvp")
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def linearize(self, primals: Values, tangents: Values) -> Derived:
         """Results and tangents, where what is done to tangents is recorded."""
         return self.jvp(primals, tangents)
 
@@ -73,10 +70,10 @@ class LaterRule(Rule):
         self.rule = rule
         self.count = count
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         return self.rule.jvp(primals[self.count :], tangents)
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def linearize(self, primals: Values, tangents: Values) -> Derived:
         return self.rule.linearize(primals[self.count :], tangents)
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
@@ -113,8 +110,8 @@ def mapped_at_front(values: Sequence[Any], dims: Dims, axis: AxisData) -> list[A
 
 def linearized(
     function: Callable[..., Sequence[Any]],
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     name: str = "",
 ) -> Derived:
     """What `jvp_flat` answers with; what depends on tangents depends on them by a linear program.
@@ -122,12 +119,10 @@ def linearized(
     A jvp rule run by `linearize` does not use `jvp_flat` for the derivative of a function: loops
     and branches would then compute results and tangents in one, which cannot be transposed.
     """
-    active = [type(t) is not Zero for t in tangents]
+    active, given = nonzero_tangents(tangents)
     outs, found, linear = linearize_flat(function, primals, active, "linearize", name)
-    jaxpr, residuals, _ = linear_program(linear, found)
-    given = [t for t in tangents if type(t) is not Zero]
-    values = iter(eval_jaxpr(jaxpr, residuals, *given))
-    return outs, [t if type(t) is Zero else next(values) for t in found]
+    jaxpr, residuals, flags = linear_program(linear, found)
+    return outs, merge(flags, eval_jaxpr(jaxpr, residuals, *given), unmarked(flags, found))
 
 
 # ---- rules -------------------------------------------------------------------------------------
@@ -141,17 +136,6 @@ def custom_stepwise(
     primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the {primitive.name} of {name}", jaxpr, operands
-
-
-def custom_type(*types: ArrayType, jaxpr: Jaxpr, name: str, **others: Any) -> list[ArrayType]:
-    wanted = [(t.shape, t.dtype) for t in jaxpr.in_types]
-    if [(t.shape, t.dtype) for t in types] != wanted:
-        raise JaxprError(
-            f"custom derivative of {name}: the operands do not fit the program",
-            got=", ".join(map(str, types)),
-            wanted=", ".join(map(str, jaxpr.in_types)),
-        )
-    return jaxpr.out_types
 
 
 def custom_stage(
@@ -178,8 +162,8 @@ def custom_stage(
 def custom_derivative(
     primitive: Primitive,
     forward: bool,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     **params: Any,
 ) -> Derived:
     rule, name = params["rule"], params["name"]
@@ -226,19 +210,16 @@ def _differentiated(primitive: Primitive, name: str, type: ArrayType) -> WeftTyp
     )
 
 
-def custom_transpose(cotangents: Sequence[Any], *operands: Any, **params: Any) -> list[Any]:
-    jaxpr = params["jaxpr"]
-    linear = tuple(type(x) is LinearOperand for x in operands)
-    nonzero = tuple(type(ct) is not Zero for ct in cotangents)
-    program, nonzero_in = transpose_jaxpr(jaxpr, linear, nonzero)
-    known = [x for x in operands if type(x) is not LinearOperand]
-    given = [ct for ct in cotangents if type(ct) is not Zero]
-    return place_cotangents(linear, nonzero_in, eval_jaxpr(program, (), *known, *given))
+def custom_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[Any]:
+    linear, known = known_operands(operands)
+    nonzero, given = nonzero_tangents(cotangents)
+    backward, reached = transpose_jaxpr(params["jaxpr"], linear, nonzero)
+    return merge_cotangents(linear, reached, eval_jaxpr(backward, (), *known, *given))
 
 
 def custom_vmap(
-    primitive: Primitive, axis: AxisData, args: Sequence[Any], dims: Dims, **params: Any
-) -> tuple[list[Any], list[int]]:
+    primitive: Primitive, axis: AxisData, args: Values, dims: Dims, **params: Any
+) -> Mapped:
     # Every result is mapped, so that the function and its rule agree on which are.
     mapped = dict(params, rule=params["rule"].mapped(axis, dims))
     if "function" in params:
@@ -261,15 +242,18 @@ def custom_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, **others: 
 def custom_primitive(name: str) -> Primitive:
     """A primitive whose applications have a rule of their own (see `Rule`)."""
     made = Primitive(name, multiple_results=True, memoise=False)
-    rules.impl.register(made, custom_impl)
-    rules.type_rule.register(made, custom_type)
-    rules.retype.register(made, retype_program)
     rules.stage.register(made, functools.partial(custom_stage, made))
-    rules.jvp.register(made, functools.partial(custom_derivative, made, True))
-    rules.linearize.register(made, functools.partial(custom_derivative, made, False))
-    rules.transpose.register(made, custom_transpose)
-    rules.vmap.register(made, functools.partial(custom_vmap, made))
-    register_jaxpr_layouts(made)
-    rules.lower.register(made, custom_lower)
-    rules.stepwise.register(made, functools.partial(custom_stepwise, made))
+    holds_one_jaxpr(
+        OneJaxpr(made, lambda params: f"custom derivative of {params['name']}"),
+        impl=custom_impl,
+        jvp=functools.partial(custom_derivative, made, True),
+        linearize=functools.partial(custom_derivative, made, False),
+        transpose=custom_transpose,
+        vmap=functools.partial(custom_vmap, made),
+        # An application is neither split nor cut: its rule is about the whole function.
+        partial_eval=None,
+        dce=None,
+        lower=custom_lower,
+        stepwise=functools.partial(custom_stepwise, made),
+    )
     return made

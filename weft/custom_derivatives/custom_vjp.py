@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes, tree
-from weft.core.rules import AxisData, Zero
+from weft.base.flags import marked, merge, unmarked
+from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (
@@ -29,18 +30,13 @@ from weft.custom_derivatives.custom_function import (
     vector,
     without_rule,
 )
-from weft.custom_derivatives.custom_primitive import (
-    Derived,
-    Dims,
-    Rule,
-    custom_primitive,
-    mapped_at_front,
-)
+from weft.custom_derivatives.custom_primitive import Rule, custom_primitive, mapped_at_front
 from weft.custom_derivatives.pullback import Pullback, custom_vjp_tangents_p, pushed_forward
-from weft.errors import DTypeError, Fix, TreeError, WeftTypeError, api_boundary, trim
+from weft.errors import DTypeError, Fix, TreeError, api_boundary, trim
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.collectives.all_reduce import psum_p, vary
 from weft.ops.structural.tangents import zeros
@@ -97,7 +93,6 @@ class custom_vjp(CustomFunction[P, R]):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
-        self._symbolic_zeros = False
 
     @api_boundary
     def defvjp(
@@ -120,21 +115,10 @@ class custom_vjp(CustomFunction[P, R]):
         try:
             if self._fwd is None or self._bwd is None:
                 raise without_rule(self._what, "custom_vjp", "defvjp")
-            return self._apply(args, kwargs, (self._fwd, self._bwd), self._bind)
+            return self._apply(args, kwargs, (self._fwd, self._bwd), custom_vjp_p, UsersVJPRule)
         except Exception as error:
             trim(error)
             raise
-
-    def _bind(self, application: Application, operands: list[Any]) -> list[Any]:
-        return list(
-            custom_vjp_p.call(
-                application.run,
-                *operands,
-                name=application.name,
-                rule=UsersVJPRule(application, self._symbolic_zeros),
-                captured=application.captured,
-            )
-        )
 
 
 register_closure(custom_vjp, ("_function", "_fwd", "_bwd"), copy.copy)
@@ -153,31 +137,24 @@ class VJPRule(Rule):
         """Results, residuals, and the function from residuals and cotangents to cotangents."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def jvp(self, primals: Values, tangents: Values) -> Derived:
         active, given, outs, residuals, pullback = self.started(primals, tangents)
         types = tangent_types(outs)
-        found = iter(pushed_forward(pullback, active, residuals, given, types))
-        return outs, [
-            Zero(type_of(x).tangent()) if not differentiable(x) else next(found) for x in outs
-        ]
+        return outs, with_zeros(outs, pushed_forward(pullback, active, residuals, given, types))
 
-    def linearize(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+    def linearize(self, primals: Values, tangents: Values) -> Derived:
         active, given, outs, residuals, pullback = self.started(primals, tangents)
         types = tangent_types(outs)
-        found = iter(
-            custom_vjp_tangents_p.bind(
+        found: Sequence[Any] = ()
+        if types:
+            found = custom_vjp_tangents_p.bind(
                 *residuals, *given, pullback=pullback, active=active, out_types=types
             )
-            if types
-            else ()
-        )
-        return outs, [
-            Zero(type_of(x).tangent()) if not differentiable(x) else next(found) for x in outs
-        ]
+        return outs, with_zeros(outs, found)
 
-    def started(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
-        active = tuple(type(t) is not Zero for t in tangents)
-        return active, [t for t in tangents if type(t) is not Zero], *self.start(primals, active)
+    def started(self, primals: Values, tangents: Values) -> tuple[Any, ...]:
+        active, given = nonzero_tangents(tangents)
+        return active, given, *self.start(primals, active)
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedVJPRule(self, axis, dims)
@@ -190,6 +167,12 @@ def differentiable(value: Any) -> bool:
 def tangent_types(outs: Sequence[Any]) -> tuple[ArrayType, ...]:
     """The types of the tangents of those results that have any."""
     return tuple(type_of(x).tangent() for x in outs if differentiable(x))
+
+
+def with_zeros(outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """The tangents of those results that have any, with zeros for the others."""
+    types = [type_of(x) for x in outs]
+    return merge_zeros([differentiable(x) for x in outs], tangents, types)
 
 
 class UsersVJPRule(VJPRule):
@@ -209,20 +192,12 @@ class UsersVJPRule(VJPRule):
         if self.symbolic_zeros:
             leaves = [CustomVJPPrimal(x, p) for x, p in zip(leaves, perturbed, strict=True)]
         args = application.arguments(nondiff, application.in_tree.unflatten(leaves))
-        pair = application.called("its fwd rule", functions[1], args)
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise WeftTypeError(
-                f"{application.what}: the fwd rule returns no pair (result, residuals)",
-                operation="custom_vjp",
-                got=f"{type(pair).__name__}"
-                + (f" of length {len(pair)}" if isinstance(pair, (tuple, list)) else ""),
-                wanted="a tuple of two",
-                fix=Fix("pair", "return (result, residuals) from fwd", {}),
-            )
-        outs = application.results(pair[0], "the fwd rule")
+        found = application.called("its fwd rule", functions[1], args)
+        out, residuals = application.pair(found, "fwd", "residuals")
+        outs = application.results(out, "the fwd rule")
         captured = list(primals[: application.num_captured])
-        pullback = UsersPullback(self, pair[1], in_types, [type_of(x) for x in outs])
-        return outs, captured + pullback.arrays(pair[1]), pullback
+        pullback = UsersPullback(self, residuals, in_types, [type_of(x) for x in outs])
+        return outs, captured + pullback.arrays(residuals), pullback
 
 
 class MappedVJPRule(VJPRule):
@@ -277,35 +252,26 @@ class UsersPullback(Pullback):
         self.in_types = in_types
         self.out_types = out_types
         leaves, self.residual_tree = tree.flatten(residuals)
-        self.fixed = [None if _is_array(x) else x for x in leaves]
         self.is_array = [_is_array(x) for x in leaves]
+        self.fixed = unmarked(self.is_array, leaves)
 
     def arrays(self, residuals: Any) -> list[Any]:
         """The leaves of the residuals that are operands."""
-        leaves = tree.leaves(residuals)
-        return [x for x, flag in zip(leaves, self.is_array, strict=True) if flag]
+        return marked(self.is_array, tree.leaves(residuals))
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         application = self.application
         functions, nondiff, arrays = application.opened(residuals)
-        given = iter(arrays)
-        leaves = [
-            next(given) if flag else x for x, flag in zip(self.fixed, self.is_array, strict=True)
-        ]
-        cts = iter(cotangents)
-        filled = [
-            self.cotangent(Zero(t.tangent()))
-            if t.tangent().dtype == dtypes.float0
-            else self.cotangent(next(cts))
-            for t in self.out_types
-        ]
+        leaves = merge(self.is_array, arrays, self.fixed)
+        has_tangent = [t.tangent().dtype != dtypes.float0 for t in self.out_types]
+        cts = map(self.cotangent, merge_zeros(has_tangent, cotangents, self.out_types))
         found = application.called(
             "its bwd rule",
             functions[2],
             [
                 *nondiff,
                 self.residual_tree.unflatten(leaves),
-                application.out_tree.unflatten(filled),
+                application.out_tree.unflatten(list(cts)),
             ],
         )
         return self.checked(found)

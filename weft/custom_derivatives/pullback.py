@@ -14,19 +14,20 @@ import numpy as np
 
 from weft import config
 from weft.arrays.array import Array, as_array
+from weft.base.flags import marked, merge, spread, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
+from weft.core.rules import AxisData, Derived, Dims, LinearOperand, Mapped, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
-from weft.custom_derivatives.custom_primitive import Derived, Dims, linearized, mapped_at_front
+from weft.custom_derivatives.custom_primitive import linearized, mapped_at_front
 from weft.errors import Fix, MissingRuleError, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import record_linear
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import mapped_type, vmap_flat
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.shape import move_dim, reduce_sum
 from weft.ops.structural.tangents import instantiate
 
@@ -71,26 +72,21 @@ class MappedPullback(Pullback):
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         n = len(residuals)
-        nonzero: list[bool] = []
+        flags, given = nonzero_tangents(cotangents)
+        zeros = [
+            Zero(ct.type.update(shape=ct.type.shape[1:])) for ct in unmarked(flags, cotangents)
+        ]
+        reached: list[bool] = []
 
         def function(*values: Any) -> list[Any]:
-            given = iter(values[n:])
-            cts = [
-                Zero(ct.type.update(shape=ct.type.shape[1:])) if type(ct) is Zero else next(given)
-                for ct in cotangents
-            ]
-            found = self.inner(values[:n], cts)
-            nonzero[:] = [x is not None for x in found]
-            return [x for x in found if x is not None]
+            found = self.inner(values[:n], merge(flags, values[n:], zeros))
+            reached[:] = [x is not None for x in found]
+            return marked(reached, found)
 
-        given = [ct for ct in cotangents if type(ct) is not Zero]
         dims = [*self.residual_dims, *[0] * len(given)]
         found, found_dims = vmap_flat(function, self.axis, [*residuals, *given], dims, self.name)
-        pairs = zip(found, found_dims, strict=True)
-        return [
-            self.placed(*next(pairs), dim) if flag else None
-            for flag, dim in zip(nonzero, self.dims, strict=True)
-        ]
+        own = marked(reached, self.dims)
+        return spread(reached, map(self.placed, found, found_dims, own))
 
     def placed(self, value: Any, source: int | None, target: int | None) -> Any:
         if target is not None:
@@ -113,7 +109,7 @@ def pushed_forward(
 
     def pulled_back(*cotangents: Any) -> list[Any]:
         found = pullback(residuals, cotangents)
-        return [x for x, flag in zip(found, active, strict=True) if flag]
+        return marked(active, found)
 
     found, linear = record_linear(pulled_back, out_types, "custom_vjp", pullback.function)
     pairs = [(x, t) for x, t in zip(found, tangents, strict=True) if x is not None]
@@ -161,10 +157,8 @@ def forward_program(
             outs = pushed_forward(pullback, active, values[:n], values[n:], out_types)
             return [instantiate(x) for x in outs]
 
-        jaxpr, consts = trace_to_jaxpr(
-            function, types, transformation="custom_vjp", name=pullback.function
-        )
-        found = pullback.programs[key] = embedded(jaxpr, consts)
+        found = rebuild(function, types, pullback.function, "custom_vjp")
+        pullback.programs[key] = found
     return found
 
 
@@ -190,7 +184,7 @@ def tangents_type(*types: ArrayType, out_types: Types, **params: Any) -> list[Ar
 
 
 def tangents_derivative(
-    derive: Callable[..., Derived], primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+    derive: Callable[..., Derived], primals: Values, tangents: Values, **params: Any
 ) -> Derived:
     program = forward_program([type_of(x) for x in primals], **params)
     return derive(lambda *xs: eval_jaxpr(program, (), *xs), primals, tangents, program.name)
@@ -208,25 +202,24 @@ def tangents_transpose(
         if type(x) is LinearOperand:
             raise not_linear(x)
     found = pullback(operands[:n], cotangents)
-    return [None] * n + [x for x, flag in zip(found, active, strict=True) if flag]
+    return [None] * n + marked(active, found)
 
 
 def tangents_vmap(
     axis: AxisData,
-    args: Sequence[Any],
+    args: Values,
     dims: Dims,
     *,
     pullback: Pullback,
     active: Marks,
     out_types: Types,
-) -> tuple[list[Any], list[int]]:
+) -> Mapped:
     n = len(args) - sum(active)
-    own = iter(dims[n:])
     # Where the others are mapped does not matter: their cotangents are not asked for.
-    places = [next(own) if flag else None for flag in active]
+    own = spread(active, dims[n:])
     outs = custom_vjp_tangents_p.bind(
         *args,
-        pullback=pullback.mapped(axis, dims[:n], places),
+        pullback=pullback.mapped(axis, dims[:n], own),
         active=active,
         out_types=tuple(mapped_type(t, 0, axis) for t in out_types),
     )

@@ -38,7 +38,7 @@ from weft.errors import Fix, UnboundAxisError, WeftTypeError
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.declare import join_varying
 from weft.ops.elementwise.families import common_shape, repeated
-from weft.ops.structural.constants import embedded
+from weft.ops.structural.constants import inline_consts
 
 __all__ = ["BROADCAST", "DefinedPrimitive", "Groups", "unvarying"]
 
@@ -233,7 +233,7 @@ class DefinedPrimitive(Primitive):
         self._check_types(jaxpr, types, params)
         if self._stands_in(jaxpr, (types, parameters_key(params))):
             raise applies_itself(self.name, types, params)
-        return embedded(jaxpr, consts)
+        return inline_consts(jaxpr, consts)
 
     def _stands_in(self, jaxpr: Jaxpr, application: Any) -> bool:
         """Whether a program applies the primitive to such types and parameters. (A type rule that

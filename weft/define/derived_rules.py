@@ -21,7 +21,7 @@ from weft.errors import Fix, MissingRuleError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.symbolic_zeros import merge_cotangents, merge_zeros
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.tangents import add_tangents, zeros
@@ -123,7 +123,7 @@ def derived_jvp(
     values = [*primals, *(t for t in tangents if type(t) is not Zero)]
     kept = [x for x, read in zip(values, reads, strict=True) if read]
     made = _call(tail, f"jvp_of_{primitive.name}", kept) if tail.outputs else []
-    return _with_tangents(primitive, outs, scatter(marks, made, [type_of(x) for x in outs]))
+    return _with_tangents(primitive, outs, merge_zeros(marks, made, [type_of(x) for x in outs]))
 
 
 def derived_linearize(
@@ -152,7 +152,7 @@ def derived_linearize(
     if split.linear.outputs:
         made = _call(split.linear, f"linear_{primitive.name}", [*residuals, *tangents_in])
     types = [type_of(x) for x in outs]
-    return _with_tangents(primitive, outs, scatter(split.nonzero_out, made, types))
+    return _with_tangents(primitive, outs, merge_zeros(split.nonzero_out, made, types))
 
 
 def _with_tangents(
@@ -236,4 +236,4 @@ def derived_transpose(
     values = [x for x in operands if type(x) is not LinearOperand]
     values += [ct for ct in cts if type(ct) is not Zero]
     found = _call(program, f"transpose_of_{primitive.name}", values) if program.outputs else []
-    return place_cotangents(linear, reached, found)
+    return merge_cotangents(linear, reached, found)

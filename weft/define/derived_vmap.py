@@ -24,7 +24,7 @@ from weft.interpreters.staging import trace_to_jaxpr
 from weft.interpreters.vmap import vmap_flat, vmap_jaxpr
 from weft.ops.declare import join_varying
 from weft.ops.elementwise.families import elementwise_vmap
-from weft.ops.structural.constants import embedded
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import move_dim, reduce_sum
 
 __all__ = ["MappedPrimitive", "derive_vmap", "mapped_primitive"]
@@ -84,9 +84,9 @@ class MappedPrimitive(DefinedPrimitive):
             step, consts = trace_to_jaxpr(
                 in_order, [elements[i] for i in order], transformation="vmap", name=inner.name
             )
-            step = embedded(step, consts)
+            step = inline_consts(step, consts)
             jaxpr, consts = trace_to_jaxpr(function, types, transformation="vmap", name=inner.name)
-        return embedded(jaxpr, consts)
+        return inline_consts(jaxpr, consts)
 
 
 def element_types(types: Sequence[ArrayType], dims: Dims) -> list[ArrayType]:

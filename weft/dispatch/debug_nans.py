@@ -237,7 +237,7 @@ def step_through(
     Answers with the values that the rest of the program reads; the others are dropped.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, inputs, strict=True))
-    dead = jaxpr.derived("last_uses", lambda: last_uses(jaxpr))
+    dead = jaxpr.memoize("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(eqns, dead, strict=False):
         if eqn.effects and not eqn.outputs:
             continue  # It prints, or tells somebody something, and has done so already.

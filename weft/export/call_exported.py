@@ -14,24 +14,23 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
+from weft.base.flags import marked, spread
 from weft.control_flow.body_tracing import run_compiled
-from weft.control_flow.loop_parts import Loop
-from weft.control_flow.scan import bind_scan
+from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, not_linear
-from weft.core.types import ArrayType, type_of
+from weft.core.rules import AxisData, Dims, LinearOperand, Mapped, Values, not_linear
+from weft.core.types import ArrayType
 from weft.errors import (
     Fix,
     JaxprError,
     WeftNotImplementedError,
     WeftValueError,
 )
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.symbolic_zeros import known_operands
 from weft.ops.declare import join_varying
 from weft.ops.structural.extended_dtypes import physical_type
-from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate, zeros
 from weft.runtime import lapack, stablehlo
 from weft.runtime.stablehlo import portable_artifact
@@ -121,13 +120,13 @@ def call_exported_type(*types: ArrayType, program: PortableProgram, mesh: Any) -
 
 
 def call_exported_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, program: PortableProgram, mesh: Any
+    primals: Values, tangents: Values, *, program: PortableProgram, mesh: Any
 ) -> Any:
     raise _no_derivative(program)
 
 
 def call_exported_transpose(
-    cotangents: Sequence[Any], *operands: Any, program: PortableProgram, mesh: Any
+    cotangents: Values, *operands: Any, program: PortableProgram, mesh: Any
 ) -> list[Any]:
     known = len(operands) - program.num_linear
     for x in operands[:known]:
@@ -138,7 +137,8 @@ def call_exported_transpose(
     # A linear function has the same derivative everywhere.
     given = [zeros(x.type) if type(x) is LinearOperand else x for x in operands]
     found = program.pullback(given, [instantiate(ct) for ct in cotangents], mesh)
-    return [ct if type(x) is LinearOperand else None for x, ct in zip(operands, found, strict=True)]
+    linear, _ = known_operands(operands)
+    return spread(linear, marked(linear, found))
 
 
 def _no_derivative(program: PortableProgram) -> WeftValueError:
@@ -158,30 +158,15 @@ def _no_derivative(program: PortableProgram) -> WeftValueError:
 
 def call_exported_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     program: PortableProgram,
     mesh: Any,
-) -> tuple[list[Any], list[int]]:
+) -> Mapped:
     """A loop over the elements: the program's shapes are what they were when it was exported."""
-    flags = [dim is not None for dim in dims]
-    consts = [x for x, flag in zip(args, flags, strict=True) if not flag]
-    rows = [
-        move_dim(x, dim, 0, axis.size) for x, dim in zip(args, dims, strict=True) if dim is not None
-    ]
-
-    def body(*values: Any) -> list[Any]:
-        given, elements = iter(values[: len(consts)]), iter(values[len(consts) :])
-        operands = [next(elements) if flag else next(given) for flag in flags]
-        return list(call_exported_p.bind(*operands, program=program, mesh=mesh))
-
-    types = [type_of(x) for x in consts]
-    types += [t.update(shape=t.shape[1:]) for t in map(type_of, rows)]
-    jaxpr, closed = trace_to_jaxpr(body, types, transformation="vmap", name=program.name)
-    assert not closed, "the body closes over nothing"
-    outs = bind_scan(jaxpr, Loop(axis.size, False, 1, len(consts), 0), consts, [], rows)
-    return outs, [0] * len(outs)
+    apply = functools.partial(call_exported_p.bind, program=program, mesh=mesh)
+    return one_by_one(axis, args, dims, apply, program.name)
 
 
 def call_exported_lower(

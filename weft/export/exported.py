@@ -16,6 +16,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.api.jit import jit
 from weft.arrays.array import Array, as_stored
+from weft.base.flags import marked, spread
 from weft.core.axes import mesh_axes
 from weft.core.types import ArrayType, type_of, user_value
 from weft.custom_derivatives.custom_vjp import custom_vjp
@@ -355,12 +356,10 @@ class Exported:
     ) -> list[Any]:
         """The cotangents of the operands, None for those that are closed over or have none."""
         leaves = operands[len(self._consts) :]
-        given = [
-            ct for ct, type in zip(cotangents, self.out_avals, strict=True) if has_tangent(type)
-        ]
+        given = marked([*map(has_tangent, self.out_avals)], cotangents)
         devices = () if mesh is None else mesh.device_list
-        found = iter(self.vjp()._apply([*leaves, *given], devices))
-        own = [next(found) if has_tangent(type) else None for type in self.in_avals]
+        found = self.vjp()._apply([*leaves, *given], devices)
+        own = spread([*map(has_tangent, self.in_avals)], found)
         return [*[None] * len(self._consts), *own]
 
     def check_custom_calls(self) -> None:

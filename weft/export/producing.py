@@ -14,6 +14,7 @@ from typing import Any
 from weft.api.autodiff import vjp
 from weft.api.jit import jit
 from weft.arrays.array import as_array
+from weft.base.flags import marked, merge, unmarked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer
@@ -219,12 +220,10 @@ def _export_vjp(
         primals, cotangents = values[: len(in_types)], values[len(in_types) :]
 
         def of_active(*given: Any) -> list[Any]:
-            changed, fixed = iter(given), primals
-            leaves = [next(changed) if flag else x for x, flag in zip(fixed, active, strict=True)]
-            results = eval_jaxpr(jaxpr, consts, *leaves)
-            return [x for x, flag in zip(results, answered, strict=True) if flag]
+            leaves = merge(active, given, unmarked(active, primals))
+            return marked(answered, eval_jaxpr(jaxpr, consts, *leaves))
 
-        given = [x for x, flag in zip(primals, active, strict=True) if flag]
+        given = marked(active, primals)
         return list(vjp(of_active, *given)[1](list(cotangents)))
 
     derivative.__name__ = f"vjp_{name}"
@@ -237,7 +236,7 @@ def _export_vjp(
             if flag
         ),
     ]
-    results = [place for place, flag in zip(places, active, strict=True) if flag]
+    results = marked(active, places)
     left: dict[str, Any] = {"out_shardings": results} if any(results) else {}
     function: Any = jit(derivative, **left)
     return _export(function, tuple(arguments), {}, platforms, checks)

@@ -14,21 +14,24 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.callbacks.primitives import VMAP_METHODS, promised_type, run_once
+from weft.callbacks.primitives import (
+    check_vmap_method,
+    no_vmap_method,
+    promised_type,
+    run_once,
+)
 from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.effects import IO
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import (
     Fix,
     MissingRuleError,
-    WeftNotImplementedError,
     WeftTypeError,
-    WeftValueError,
     api_boundary,
 )
 from weft.ffi.call_arguments import (
@@ -120,14 +123,7 @@ def _checked(
 ) -> dict[str, Any]:
     """The parameters of the primitive that operands and results do not decide. Raises
     WeftValueError and WeftTypeError for values that do not exist."""
-    if vmap_method is not None and vmap_method not in VMAP_METHODS:
-        raise WeftValueError(
-            f"ffi_call has no vmap_method {vmap_method!r}",
-            operation="ffi_call",
-            got=f"vmap_method={vmap_method!r}",
-            wanted=f"None, or one of {', '.join(map(repr, VMAP_METHODS))}",
-            fix=Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"}),
-        )
+    check_vmap_method("ffi_call", vmap_method)
     params = {"has_side_effect": bool(has_side_effect), "vmap_method": vmap_method}
     untyped = untyped_config(f"ffi_call of {target!r:.100}", *version)
     return params if untyped is None else {**params, "untyped": untyped}
@@ -240,16 +236,19 @@ def _no_derivative(target: str) -> MissingRuleError:
     )
 
 
-def ffi_call_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def ffi_call_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     method, target = params["vmap_method"], params["target"]
     if axis.devices or (method or "").startswith("sequential"):
         unroll = method == "sequential_unrolled"
         apply = partial(ffi_call_p.bind, **params)
         return one_by_one(axis, args, dims, apply, target, unroll)
     if method is None:
-        raise _no_batching(target)
+        raise no_vmap_method(
+            f"the foreign call of {target!r}",
+            f"ffi_call of {target}",
+            "pass vmap_method='sequential' to ffi_call, or 'broadcast_all' where the handler takes "
+            "arrays with further leading dimensions",
+        )
     orders, aliased = list(params["in_orders"]), {i for i, _ in params["aliases"]}
     size = {"expand_dims": 1, "broadcast_all": axis.size}.get(method)
     moved, whole = [], True
@@ -279,21 +278,6 @@ def ffi_call_vmap(
 
 def _with_leading(order: Order) -> Order:
     return None if order is None else (0, *(dim + 1 for dim in order))
-
-
-def _no_batching(target: str) -> WeftNotImplementedError:
-    return WeftNotImplementedError(
-        f"vmap of the foreign call of {target!r}, which does not say how it can be batched",
-        operation=f"ffi_call of {target}",
-        got="vmap_method=None",
-        wanted=f"one of {', '.join(map(repr, VMAP_METHODS))}",
-        fix=Fix(
-            "vmap_method",
-            "pass vmap_method='sequential' to ffi_call, or 'broadcast_all' where the handler takes "
-            "arrays with further leading dimensions",
-            {"vmap_method": "sequential"},
-        ),
-    )
 
 
 def ffi_call_lower(context: Any, *values: Any, has_side_effect: bool, **params: Any) -> list[Any]:

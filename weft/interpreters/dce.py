@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.base.flags import marked
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG
 from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks, map_jaxprs
 
-__all__ = ["dce_equations", "dce_jaxpr", "silenced", "silenced_equation"]
+__all__ = ["dce_equations", "dce_jaxpr", "drop_debug_effects", "without_debug_effects"]
 
 _WATCHING = frozenset({DEBUG, ORDERED_DEBUG})
 
@@ -33,7 +34,7 @@ def dce_equations(
             if smaller is None:
                 continue
             kept.append(smaller)
-            inputs = [x for x, use in zip(eqn.inputs, used_inputs, strict=True) if use]
+            inputs = marked(used_inputs, eqn.inputs)
         else:
             kept.append(eqn)
             inputs = list(eqn.inputs)
@@ -57,19 +58,18 @@ def dce_jaxpr(
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
         check_marks("dce_jaxpr", "result", used, len(jaxpr.outputs))
-        outputs = [atom for atom, use in zip(jaxpr.outputs, used, strict=True) if use]
+        outputs = marked(used, jaxpr.outputs)
         eqns, read = dce_equations(jaxpr.eqns, outputs)
         reads = tuple(var in read for var in jaxpr.inputs)
         kept = tuple(keep_inputs or use for use in reads)
-        inputs = [var for var, keep in zip(jaxpr.inputs, kept, strict=True) if keep]
+        inputs = marked(kept, jaxpr.inputs)
         consts = sum(kept[: jaxpr.num_consts])
         return checked(Jaxpr(inputs, eqns, outputs, consts, jaxpr.name)), reads
 
-    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("dce", used, keep_inputs), make)
-    return found
+    return jaxpr.memoize(("dce", used, keep_inputs), make)
 
 
-def silenced(jaxpr: Jaxpr) -> Jaxpr:
+def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
     """The program without the equations that only print, in the programs inside it as well.
 
     For a derivative that runs a part of the program again: the user's program prints once.
@@ -78,18 +78,17 @@ def silenced(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
 
     def make() -> Jaxpr:
-        found = [silenced_equation(eqn) for eqn in jaxpr.eqns]
+        found = [without_debug_effects(eqn) for eqn in jaxpr.eqns]
         eqns = [eqn for eqn in found if eqn is not None]
         return checked(Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name))
 
-    made: Jaxpr = jaxpr.derived("silenced", make)
-    return made
+    return jaxpr.memoize("drop_debug_effects", make)
 
 
-def silenced_equation(eqn: Equation) -> Equation | None:
+def without_debug_effects(eqn: Equation) -> Equation | None:
     """The equation without what prints, or None where nothing else is left of it."""
     if not eqn.effects & _WATCHING:
         return eqn
     if not eqn.outputs and eqn.effects <= _WATCHING:
         return None
-    return eqn.replace(params=map_jaxprs(silenced, eqn.params))
+    return eqn.replace(params=map_jaxprs(drop_debug_effects, eqn.params))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import marked, one_each
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -24,16 +25,24 @@ from weft.core.trace import (
     reset_current,
     set_current,
 )
-from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import trace_to_jaxpr
-from weft.ops.structural.constants import embedded
+from weft.core.types import type_of
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros
 from weft.ops.structural.tangents import add_tangents, instantiate
 
-__all__ = ["JVPTrace", "JVPTracer", "add_tangents", "instantiate", "jvp_flat", "jvp_jaxpr"]
+__all__ = [
+    "DualTracer",
+    "JVPTrace",
+    "JVPTracer",
+    "add_tangents",
+    "instantiate",
+    "jvp_flat",
+    "jvp_jaxpr",
+]
 
 
-class JVPTracer(Tracer):
-    """A primal and its tangent."""
+class DualTracer(Tracer):
+    """A primal and its tangent; the tracers of `jvp` and of `linearize` are the final classes."""
 
     __slots__ = ("primal", "tangent")
 
@@ -53,6 +62,12 @@ class JVPTracer(Tracer):
 
     def __repr__(self) -> str:
         return f"{super().__repr__()} of {self.primal!r}"
+
+
+class JVPTracer(DualTracer):
+    """A primal and its tangent, both values of the parent."""
+
+    __slots__ = ()
 
 
 class JVPTrace(Trace):
@@ -143,32 +158,18 @@ def jvp_jaxpr(
         nonzero_out: list[bool] = []
 
         def function(*values: Any) -> list[Any]:
-            primals, given = values[: len(nonzero)], iter(values[len(nonzero) :])
-            tangents = [
-                next(given) if flag else Zero(var.type.tangent())
-                for flag, var in zip(nonzero, jaxpr.inputs, strict=True)
-            ]
+            n = len(nonzero)
+            primals, tangents = values[:n], merge_zeros(nonzero, values[n:], jaxpr.in_types)
             outs, tangents_out = jvp_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents, jaxpr.name
             )
-            wanted = (
-                (instantiate_out,) * len(outs)
-                if isinstance(instantiate_out, bool)
-                else instantiate_out
-            )
+            wanted = one_each(instantiate_out, len(outs))
             nonzero_out[:] = [
                 want or type(t) is not Zero for want, t in zip(wanted, tangents_out, strict=True)
             ]
-            kept = [
-                instantiate(t) for t, keep in zip(tangents_out, nonzero_out, strict=True) if keep
-            ]
-            return [*outs, *kept]
+            return [*outs, *map(instantiate, marked(nonzero_out, tangents_out))]
 
-        types: list[ArrayType] = jaxpr.in_types + [
-            t.tangent() for t, flag in zip(jaxpr.in_types, nonzero, strict=True) if flag
-        ]
-        out, consts = trace_to_jaxpr(function, types, transformation="jvp", name=jaxpr.name)
-        return embedded(out, consts), tuple(nonzero_out)
+        types = jaxpr.in_types + [t.tangent() for t in marked(nonzero, jaxpr.in_types)]
+        return rebuild(function, types, jaxpr.name, "jvp"), tuple(nonzero_out)
 
-    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("jvp", nonzero, instantiate_out), make)
-    return found
+    return jaxpr.memoize(("jvp", nonzero, instantiate_out), make)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import marked
 from weft.core import rules
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
@@ -21,7 +22,6 @@ from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import (
     Trace,
-    Tracer,
     check_alive,
     current_trace,
     function_as_parameter,
@@ -32,8 +32,10 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
 from weft.interpreters.dce import dce_equations
+from weft.interpreters.jvp import DualTracer
 from weft.interpreters.staging import StagingTrace, StagingTracer
-from weft.ops.structural.constants import embedded
+from weft.interpreters.symbolic_zeros import nonzero_tangents
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
 __all__ = [
@@ -47,27 +49,10 @@ __all__ = [
 ]
 
 
-class LinearizeTracer(Tracer):
+class LinearizeTracer(DualTracer):
     """A primal, known to the parent, and its tangent, a variable of the linear program."""
 
-    __slots__ = ("primal", "tangent")
-
-    def __init__(self, trace: Trace, primal: Any, tangent: Any, created: Any) -> None:
-        self._trace = trace
-        self.primal = primal
-        self.tangent = tangent
-        self.type = type_of(primal)
-        self.created = created
-
-    def concrete(self) -> Any:
-        primal = self.primal
-        return primal.concrete() if isinstance(primal, Tracer) else primal
-
-    def unknown(self) -> Tracer:
-        return self.primal.unknown() if isinstance(self.primal, Tracer) else self
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()} of {self.primal!r}"
+    __slots__ = ()
 
 
 class _RuleTrace(Trace):
@@ -249,13 +234,13 @@ def linear_program(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
     """The recorded linear program without dead equations, its residuals, which tangents it has."""
-    nonzero = [type(t) is not Zero for t in tangents]
-    outputs = [linear.atom(t) for t in tangents if type(t) is not Zero]
+    nonzero, given = nonzero_tangents(tangents)
+    outputs = [linear.atom(t) for t in given]
     eqns, read = dce_equations(linear.eqns, outputs)
     residuals = [(var, value) for var, value in linear.consts.values() if var in read]
     inputs = [var for var, _ in residuals] + linear.inputs
     jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
-    return jaxpr, [value for _, value in residuals], nonzero
+    return jaxpr, [value for _, value in residuals], list(nonzero)
 
 
 def record_linear(
@@ -320,11 +305,10 @@ def linearize_jaxpr(
 
     The tangents of results marked in `instantiate_out` are computed even where they are zero.
     """
-    found: Linearized = jaxpr.derived(
+    return jaxpr.memoize(
         ("linearize", nonzero, instantiate_out),
         lambda: _linearize_jaxpr(jaxpr, nonzero, instantiate_out),
     )
-    return found
 
 
 def _linearize_jaxpr(
@@ -347,11 +331,7 @@ def _linearize_jaxpr(
     )
     token = set_current(linear)
     try:
-        kept = [
-            linear.atom(instantiate(t))
-            for t, keep in zip(tangents, nonzero_out, strict=True)
-            if keep
-        ]
+        kept = [linear.atom(instantiate(t)) for t in marked(nonzero_out, tangents)]
     finally:
         reset_current(token)
     eqns, read = dce_equations(linear.eqns, kept)
@@ -374,5 +354,5 @@ def _linearize_jaxpr(
             extra.append(atom)
         sources_of.append(position[atom])
     primal_jaxpr, consts = primal.build(out_atoms + extra, jaxpr.name)
-    primal_jaxpr = embedded(primal_jaxpr, consts)
+    primal_jaxpr = inline_consts(primal_jaxpr, consts)
     return Linearized(primal_jaxpr, linear_jaxpr, nonzero_out, sources_of, len(outs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from weft.base.flags import marked, partition
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import any_ordered
@@ -15,7 +16,7 @@ from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, check_marks
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 
-__all__ = ["PartiallyEvaluated", "partial_eval_jaxpr"]
+__all__ = ["PartiallyEvaluated", "all_unknown", "partial_eval_jaxpr"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,17 +43,17 @@ def partial_eval_jaxpr(
     WeftTypeError where the marks do not fit the inputs.
     """
     check_marks("partial_eval_jaxpr", "input", unknown, len(jaxpr.inputs))
-    found: PartiallyEvaluated = jaxpr.derived(
+    return jaxpr.memoize(
         ("partial_eval", unknown, force_unknown),
         lambda: _partial_eval(jaxpr, unknown, force_unknown or (False,) * len(jaxpr.outputs)),
     )
-    return found
 
 
 def _partial_eval(
     jaxpr: Jaxpr, unknown: tuple[bool, ...], force_unknown: tuple[bool, ...]
 ) -> PartiallyEvaluated:
-    pending = {v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag}
+    unknown_inputs, known_inputs = partition(unknown, jaxpr.inputs)
+    pending = set(unknown_inputs)
     known_eqns: list[Equation] = []
     unknown_eqns: list[Equation] = []
     # Whether an ordered effect has been put off: those after it have to be put off, too.
@@ -73,9 +74,7 @@ def _partial_eval(
                 known_eqns.append(split.known)
             if rest is not None:
                 unknown_eqns.append(rest)
-            pending.update(
-                v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag
-            )
+            pending.update(marked(split.unknown_out, eqn.outputs))
         else:
             unknown_eqns.append(eqn)
             pending.update(eqn.outputs)
@@ -84,14 +83,11 @@ def _partial_eval(
         force or (type(x) is Var and x in pending)
         for x, force in zip(jaxpr.outputs, force_unknown, strict=True)
     )
-    later_outputs = [x for x, flag in zip(jaxpr.outputs, unknown_out, strict=True) if flag]
+    later_outputs, known_outputs = partition(unknown_out, jaxpr.outputs)
     unknown_eqns, read = dce_equations(unknown_eqns, later_outputs)
     computed = {v for eqn in unknown_eqns for v in eqn.outputs}
-    unknown_inputs = [v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if flag]
-    known_inputs = [v for v, flag in zip(jaxpr.inputs, unknown, strict=True) if not flag]
     available = [*known_inputs, *(v for eqn in known_eqns for v in eqn.outputs)]
     residuals = [v for v in available if v in read and v not in computed]
-    known_outputs = [x for x, flag in zip(jaxpr.outputs, unknown_out, strict=True) if not flag]
     known_eqns, _ = dce_equations(known_eqns, [*known_outputs, *residuals])
     known = Jaxpr(known_inputs, known_eqns, [*known_outputs, *residuals], 0, jaxpr.name)
     later = Jaxpr([*residuals, *unknown_inputs], unknown_eqns, later_outputs, 0, jaxpr.name)
@@ -104,5 +100,10 @@ def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
     the effects of a loop's steps alternate between the parts."""
     parts = (split.known, split.unknown)
     if all(part is not None and any_ordered(part.effects) for part in parts):
-        return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])
+        return all_unknown(eqn)
     return split
+
+
+def all_unknown(eqn: Equation) -> SplitEquation:
+    """The split of an equation that is put off as a whole."""
+    return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])

@@ -13,13 +13,19 @@ from typing import Any
 
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import rebuild
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.extended_dtypes import is_key
 
-__all__ = ["fit", "join_types", "retype_program", "retype_together", "widened"]
+__all__ = [
+    "cast_to",
+    "join_types",
+    "pvary_jaxpr",
+    "retype_program",
+    "retype_together",
+    "varying_along",
+]
 
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
@@ -33,7 +39,7 @@ def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
     )
 
 
-def fit(value: Any, wanted: ArrayType) -> Any:
+def cast_to(value: Any, wanted: ArrayType) -> Any:
     """A value as one of a wider type of the same shape and dtype: casts that cost nothing."""
     got = type_of(value)
     if got is wanted:
@@ -43,7 +49,7 @@ def fit(value: Any, wanted: ArrayType) -> Any:
     return vary(value, wanted.varying)
 
 
-def widened(
+def pvary_jaxpr(
     jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
 ) -> Jaxpr:
     """The program for inputs of these types, which differ from its own in what they vary along or
@@ -63,11 +69,14 @@ def widened(
                 return found
             return [vary(x, axes) for x, axes in zip(found, outs, strict=True)]
 
-        out, consts = trace_to_jaxpr(function, in_types, transformation="widen", name=jaxpr.name)
-        return embedded(out, consts)
+        return rebuild(function, in_types, jaxpr.name, "widen")
 
-    found: Jaxpr = jaxpr.derived(("widened", tuple(in_types), outs), make)
-    return found
+    return jaxpr.memoize(("pvary_jaxpr", tuple(in_types), outs), make)
+
+
+def varying_along(types: Sequence[ArrayType], axes: Sequence[frozenset[str]]) -> list[ArrayType]:
+    """The types, each varying along these mesh axes too."""
+    return [t.update(varying=t.varying | own) for t, own in zip(types, axes, strict=True)]
 
 
 def retype_program(
@@ -75,11 +84,8 @@ def retype_program(
 ) -> tuple[list[ArrayType], dict[str, Any]]:
     """The retype rule of a primitive that calls one program, the parameter `jaxpr`."""
     jaxpr = params["jaxpr"]
-    wanted = [
-        t.update(varying=t.varying | got.varying)
-        for t, got in zip(jaxpr.in_types, types, strict=True)
-    ]
-    return wanted, params | {"jaxpr": widened(jaxpr, wanted)}
+    wanted = varying_along(jaxpr.in_types, [t.varying for t in types])
+    return wanted, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
 
 
 def retype_together(

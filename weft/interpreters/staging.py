@@ -34,9 +34,10 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
 from weft.ops.collectives.all_reduce import pbroadcast_p
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
-__all__ = ["StagingTrace", "StagingTracer", "function_name", "trace_to_jaxpr"]
+__all__ = ["StagingTrace", "StagingTracer", "function_name", "rebuild", "trace_to_jaxpr"]
 
 # Operations that show an array in another form, or repeat it: done again rather than cast behind.
 _VIEWS = frozenset((broadcast_in_dim_p, reshape_p, transpose_p))
@@ -328,3 +329,14 @@ def trace_to_jaxpr(
     finally:
         reset_current(token)
         trace.finish()
+
+
+def rebuild(
+    function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], name: str, what: str
+) -> Jaxpr:
+    """The jaxpr of a function that evaluates other jaxprs; arrays that it closes over stand inside.
+
+    `what` names the transformation.
+    """
+    jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
+    return inline_consts(jaxpr, consts)

@@ -1,18 +1,40 @@
-"""Lists of tangents and cotangents of which some are zero: packed, and spread out again."""
+"""Lists of tangents, cotangents and operands of which some are symbolic: packed, and spread out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.core.rules import Zero
+from weft.base.flags import spread
+from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType
 
-__all__ = ["place_cotangents", "scatter"]
+__all__ = [
+    "known_operands",
+    "merge_cotangents",
+    "merge_zeros",
+    "nonzero_tangents",
+]
+
+Flags = tuple[bool, ...]
 
 
-def scatter(flags: Sequence[bool], values: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    """The values in the places that are marked, zeros of the tangent types in the others."""
+def nonzero_tangents(tangents: Iterable[Any]) -> tuple[Flags, list[Any]]:
+    """Which tangents (or cotangents) are not a `Zero`, and these."""
+    flags = tuple([type(t) is not Zero for t in tangents])
+    return flags, [t for t in tangents if type(t) is not Zero]
+
+
+def known_operands(operands: Sequence[Any]) -> tuple[Flags, list[Any]]:
+    """Which operands of a transpose rule are linear, and the values of the others."""
+    linear = tuple([type(x) is LinearOperand for x in operands])
+    return linear, [x for x in operands if type(x) is not LinearOperand]
+
+
+def merge_zeros(
+    flags: Sequence[bool], values: Iterable[Any], types: Sequence[ArrayType]
+) -> list[Any]:
+    """The next of the values where a flag is set, a `Zero` of the type's tangent elsewhere."""
     given = iter(values)
     return [
         next(given) if flag else Zero(type.tangent())
@@ -20,11 +42,9 @@ def scatter(flags: Sequence[bool], values: Sequence[Any], types: Sequence[ArrayT
     ]
 
 
-def place_cotangents(
-    linear: Sequence[bool], reached: Sequence[bool], outs: Sequence[Any]
+def merge_cotangents(
+    linear: Sequence[bool], reached: Sequence[bool], outs: Iterable[Any]
 ) -> list[Any]:
-    """What a transposed program gave, one entry per operand: None for operands that are not linear
-    and, among those that are, for the ones that no cotangent reaches."""
-    values = iter(outs)
-    found = iter([next(values) if flag else None for flag in reached])
-    return [next(found) if flag else None for flag in linear]
+    """The results of a transposed jaxpr, one entry per operand: None for operands that are not
+    linear and, among those that are, for the ones that no cotangent reaches."""
+    return spread(linear, spread(reached, outs))

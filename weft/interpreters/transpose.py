@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import marked, partition
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks
 from weft.core.rules import LinearOperand, Zero
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import rebuild
+from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
 from weft.ops.collectives.all_reduce import vary
-from weft.ops.structural.constants import embedded
-from weft.ops.structural.tangents import add_tangents, instantiate
+from weft.ops.structural.tangents import add_tangents
 
 __all__ = ["backward_pass", "transpose_jaxpr"]
 
@@ -113,26 +114,19 @@ def transpose_jaxpr(
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
         check_marks("transpose_jaxpr", "input", linear, len(jaxpr.inputs))
         check_marks("transpose_jaxpr", "result", nonzero, len(jaxpr.outputs))
-        known_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if not flag]
-        linear_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if flag]
-        nonzero_in: list[bool] = []
+        linear_vars, known_vars = partition(linear, jaxpr.inputs)
+        nonzero_in: tuple[bool, ...] = ()
 
         def function(*values: Any) -> list[Any]:
-            known = dict(zip(known_vars, values[: len(known_vars)], strict=True))
-            given = iter(values[len(known_vars) :])
-            cts = [
-                next(given) if flag else Zero(atom.type)
-                for flag, atom in zip(nonzero, jaxpr.outputs, strict=True)
-            ]
+            nonlocal nonzero_in
+            n = len(known_vars)
+            known = dict(zip(known_vars, values[:n], strict=True))
+            cts = merge_zeros(nonzero, values[n:], jaxpr.out_types)
             found = backward_pass(jaxpr.eqns, linear_vars, known, jaxpr.outputs, cts)
-            nonzero_in[:] = [type(ct) is not Zero for ct in found]
-            return [instantiate(ct) for ct in found if type(ct) is not Zero]
+            nonzero_in, reached = nonzero_tangents(found)
+            return reached
 
-        types = [v.type for v in known_vars] + [
-            atom.type for atom, flag in zip(jaxpr.outputs, nonzero, strict=True) if flag
-        ]
-        out, consts = trace_to_jaxpr(function, types, transformation="transpose", name=jaxpr.name)
-        return embedded(out, consts), tuple(nonzero_in)
+        types = [v.type for v in known_vars] + marked(nonzero, jaxpr.out_types)
+        return rebuild(function, types, jaxpr.name, "transpose"), nonzero_in
 
-    found: tuple[Jaxpr, tuple[bool, ...]] = jaxpr.derived(("transpose", linear, nonzero), make)
-    return found
+    return jaxpr.memoize(("transpose", linear, nonzero), make)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
+from weft.base.flags import one_each
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, check_marks, effects_of, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -25,9 +26,8 @@ from weft.core.trace import (
     set_current,
 )
 from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import rebuild
 from weft.ops.collectives.all_reduce import vary
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.shape import move_dim
 
 __all__ = ["BatchTrace", "BatchTracer", "vmap_flat", "vmap_jaxpr"]
@@ -174,11 +174,7 @@ def vmap_jaxpr(
             outs, found = vmap_flat(
                 lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, values, dims, jaxpr.name
             )
-            wanted = (
-                (instantiate_out,) * len(outs)
-                if isinstance(instantiate_out, bool)
-                else instantiate_out
-            )
+            wanted = one_each(instantiate_out, len(outs))
             dims_out[:] = [
                 0 if want or dim is not None else None
                 for want, dim in zip(wanted, found, strict=True)
@@ -191,9 +187,7 @@ def vmap_jaxpr(
         types = [
             mapped_type(type, dim, axis) for type, dim in zip(jaxpr.in_types, dims, strict=True)
         ]
-        out, consts = trace_to_jaxpr(function, types, transformation="vmap", name=jaxpr.name)
-        return embedded(out, consts), tuple(dims_out)
+        return rebuild(function, types, jaxpr.name, "vmap"), tuple(dims_out)
 
     key = ("vmap", axis.key(), dims, instantiate_out)
-    found: tuple[Jaxpr, tuple[Dim, ...]] = jaxpr.derived(key, make)
-    return found
+    return jaxpr.memoize(key, make)

@@ -9,18 +9,15 @@ an executable needs this, so it is done to a jaxpr before it is lowered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core import rules
-from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var
-from weft.core.primitive import Primitive
-from weft.lowering.result_layouts import whole_sources
 from weft.sharding import Layout
 
-__all__ = ["keep_in_program", "keep_layouts", "register_jaxpr_layouts"]
+__all__ = ["keep_in_program", "keep_layouts"]
 
 Layouts = Sequence[Any]
 
@@ -35,8 +32,7 @@ def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> J
     if not any(given):
         return jaxpr
     key = ("kept layouts", given, partitioned)
-    found: Jaxpr = jaxpr.derived(key, lambda: _kept(jaxpr, given, partitioned))
-    return found
+    return jaxpr.memoize(key, lambda: _kept(jaxpr, given, partitioned))
 
 
 def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
@@ -70,14 +66,3 @@ def keep_in_program(eqn: Equation, layouts: Layouts, partitioned: bool) -> list[
     """The rule of primitives that run their `jaxpr` once on their operands."""
     jaxpr = keep_layouts(eqn.params["jaxpr"], layouts, partitioned)
     return [eqn.replace(params=eqn.params | {"jaxpr": jaxpr})]
-
-
-def register_jaxpr_layouts(
-    primitive: Primitive, keep: Callable[..., Any] = keep_in_program
-) -> None:
-    """Registers the layout rules of a primitive that runs its `jaxpr` once on its operands: what
-    they say of an application is what they say of the jaxpr."""
-    rules.layout.register(primitive, whole_sources)
-    rules.access_pattern.register(primitive, reads_of_program)
-    rules.data_movement.register(primitive, moves_of_program)
-    rules.keep_layouts.register(primitive, keep)

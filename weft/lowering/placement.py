@@ -124,8 +124,7 @@ def program_places(jaxpr: Jaxpr) -> tuple[Any, ...]:
                 found.update(dict.fromkeys(places_in(eqn.params)))
         return tuple(found)
 
-    places: tuple[Any, ...] = jaxpr.derived("places", make)
-    return places
+    return jaxpr.memoize("places", make)
 
 
 def _named_place(params: dict[str, Any], operation: str) -> Any:

@@ -66,8 +66,7 @@ def result_sources(jaxpr: Jaxpr) -> Layouts:
 
         return tuple(map(source, jaxpr.outputs))
 
-    found: Layouts = jaxpr.derived("layout sources", make)
-    return found
+    return jaxpr.memoize("layout sources", make)
 
 
 def whole_sources(params: dict[str, Any]) -> Layouts:

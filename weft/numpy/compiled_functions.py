@@ -26,7 +26,7 @@ from weft.lowering.eval_trace import EvalTrace
 from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program, Run, running
 from weft.numpy.repeated import WatchedTrace
-from weft.ops.structural.constants import embedded
+from weft.ops.structural.constants import inline_consts
 
 __all__ = ["CompiledFunction", "compiled", "is_eager"]
 
@@ -110,7 +110,7 @@ class CompiledFunction:
 
     def body(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Body:
         """The function's jaxpr for operands of the given types. It has no other inputs: what the
-        function closes over is embedded."""
+        function closes over is inline_consts."""
         key = (_settings(), *types, *static.items())
         found = self.bodies.get(key)
         if found is None:
@@ -123,7 +123,7 @@ class CompiledFunction:
 
             name = self.function.__name__
             jaxpr, consts = trace_to_jaxpr(flat, types, transformation="jit", name=name)
-            found = self.bodies[key] = Body(embedded(jaxpr, consts), form[0])
+            found = self.bodies[key] = Body(inline_consts(jaxpr, consts), form[0])
         return found
 
     def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Program:

@@ -281,7 +281,7 @@ class BlockTrace(Trace):
             cache = primitive.eager_cache
         else:
             held = jaxprs_in(params)
-            cache = held[0].derived(("blocks", primitive), dict) if held else {}
+            cache = held[0].memoize(("blocks", primitive), dict) if held else {}
         try:
             found = cache.get(key)
         except TypeError:  # a parameter that cannot be hashed: compiled anew each time

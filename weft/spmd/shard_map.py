@@ -21,8 +21,13 @@ from weft.errors import (
     api_boundary,
 )
 from weft.function_keys import register_parts
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import StagingTrace, function_name
+from weft.interpreters.function_results import (
+    check_function,
+    check_results,
+    described,
+    no_array,
+)
+from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
 from weft.sharding import NamedSharding, PartitionSpec
@@ -117,7 +122,7 @@ def shard_map(
             check_vma=check_vma,
             auto_pbroadcast=auto_pbroadcast,
         )
-    call = _Mapped(f, mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast)
+    call = _ShardMapped(f, mesh, in_specs, out_specs, axis_names, check_vma, auto_pbroadcast)
 
     @api_boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -130,7 +135,7 @@ def _is_spec(value: Any) -> bool:
     return value is None or isinstance(value, PartitionSpec)
 
 
-class _Mapped:
+class _ShardMapped:
     """A shard_map of a function: what was said when it was made, and what a call does."""
 
     def __init__(
@@ -143,16 +148,13 @@ class _Mapped:
         check: bool,
         auto: bool,
     ) -> None:
-        if not callable(function):
-            raise WeftTypeError(
-                "shard_map takes a function first",
-                operation="shard_map",
-                got=f"{function!r:.100} of class {type(function).__name__}",
-                wanted="a function of blocks",
-                fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=...)", {}),
-            )
+        self.name = check_function(
+            "shard_map",
+            function,
+            wanted="a function of blocks",
+            fix=Fix("function", "write shard_map(f, mesh=mesh, in_specs=...)", {}),
+        )
         self.function = function
-        self.name = function_name(function)
         self.operation = f"shard_map of {self.name}"
         for what, given in (("in_specs", in_specs), ("out_specs", out_specs)):
             if given is _MISSING:
@@ -321,7 +323,7 @@ class _Mapped:
             raise WeftTypeError(
                 f"{self.operation}: mesh is no mesh",
                 operation="shard_map",
-                got=f"{mesh!r:.100} of class {type(mesh).__name__}",
+                got=described(mesh),
                 wanted="a weft.sharding.Mesh or AbstractMesh",
                 fix=Fix("mesh", "make one: weft.make_mesh((8,), ('i',))", {}),
             )
@@ -335,7 +337,7 @@ class _Mapped:
                 raise WeftTypeError(
                     f"{self.operation}: {what}{tree.keystr(path)} is no PartitionSpec",
                     operation="shard_map",
-                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
+                    got=described(leaf),
                     wanted="a PartitionSpec, or a tree of them",
                     fix=Fix("spec", f"wrap the axis names: {wrapped!r}", {"spec": wrapped}),
                 )
@@ -481,13 +483,9 @@ class _Mapped:
             try:
                 of = type_of(leaf)
             except WeftTypeError:
-                raise WeftTypeError(
-                    f"{self.operation}: {which} is no array",
-                    operation="shard_map",
-                    got=f"{leaf!r:.100} of class {type(leaf).__name__}",
-                    wanted="an array, a number, or a tree of those",
-                    fix=Fix("partial", "bind it with functools.partial or a closure", {}),
-                ) from None
+                fix = Fix("partial", "bind it with functools.partial or a closure", {})
+                title = f"{self.operation}: {which}"
+                raise no_array(title, leaf, "shard_map", fix=fix) from None
             NamedSharding(manual.mesh, spec).check_shape(self.operation, which, of.shape)
 
     # ---- results ------------------------------------------------------------------------------
@@ -593,7 +591,7 @@ class _Mapped:
 
 
 register_parts(
-    _Mapped,
+    _ShardMapped,
     lambda f: (f.function, f.mesh, f.in_specs, f.out_specs, f.axis_names, f.check, f.auto),
 )
 

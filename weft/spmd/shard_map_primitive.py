@@ -16,27 +16,34 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.base.flags import marked, merge, partition, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
+from weft.core.check import operands_do_not_fit
 from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values, Zero
 from weft.core.trace import Tracer, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, JaxprError, WeftNotImplementedError, WeftValueError
-from weft.interpreters.dce import dce_equations, dce_jaxpr
+from weft.interpreters.dce import dce_equations
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr, split_equation
 from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import widened
-from weft.interpreters.staging import trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import place_cotangents, scatter
+from weft.interpreters.retype import pvary_jaxpr
+from weft.interpreters.staging import rebuild, trace_to_jaxpr
+from weft.interpreters.symbolic_zeros import (
+    known_operands,
+    merge_cotangents,
+    merge_zeros,
+    nonzero_tangents,
+)
 from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import vmap_flat
-from weft.lowering.loop_layouts import keep_in_program, register_jaxpr_layouts
+from weft.lowering.loop_layouts import keep_in_program
 from weft.lowering.module import ManualMesh
 from weft.ops.collectives.all_reduce import vary
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.shape import reshape
 from weft.runtime import stablehlo, stablehlo_collectives
@@ -146,20 +153,14 @@ def shard_map_type(
     blocks = [block_type(t, spec, manual) for t, spec in zip(types, in_specs, strict=True)]
     for got, wanted in zip(blocks, jaxpr.in_types, strict=True):
         if got.strong() is not wanted.strong():
-            raise JaxprError(
-                f"shard_map of {name}: the operands do not fit the program",
-                got=", ".join(map(str, blocks)),
-                wanted=", ".join(map(str, jaxpr.in_types)),
-            )
+            raise operands_do_not_fit(f"shard_map of {name}", blocks, jaxpr.in_types)
     for type, spec in zip(jaxpr.out_types, out_specs, strict=True):
         if set(manual.ordered(type.varying)) != set(spec.axes()):
             raise JaxprError(f"shard_map of {name}: a result of type {type} has the spec {spec}")
     return [whole_type(t, spec, manual) for t, spec in zip(jaxpr.out_types, out_specs, strict=True)]
 
 
-def shard_map_retype(
-    types: Sequence[ArrayType], params: dict[str, Any]
-) -> tuple[list[ArrayType], dict[str, Any]]:
+def shard_map_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     manual, jaxpr = params["manual"], params["jaxpr"]
     pairs = zip(types, params["in_specs"], jaxpr.in_types, strict=True)
     outer = [
@@ -170,35 +171,33 @@ def shard_map_retype(
         own.update(varying=block.varying) for own, block in zip(jaxpr.in_types, blocks, strict=True)
     ]
     with inside(manual):
-        return outer, params | {"jaxpr": widened(jaxpr, wanted)}
+        return outer, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
 
 
 # ---- forward mode ------------------------------------------------------------------------------
 
 
-def shard_map_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     function, out_specs = body_of(params)
     in_specs, n = params["in_specs"], len(primals)
-    nonzero = [type(t) is not Zero for t in tangents]
-    marks: list[bool] = []
+    nonzero, given = nonzero_tangents(tangents)
+    marks: tuple[bool, ...] = ()
 
     def both(*blocks: Any) -> list[Any]:
-        given = scatter(nonzero, blocks[n:], [type_of(x) for x in blocks[:n]])
-        outs, found = jvp_flat(function, blocks[:n], given, params["name"])
-        marks[:] = [type(t) is not Zero for t in found]
+        nonlocal marks
+        inner = merge_zeros(nonzero, blocks[n:], [type_of(x) for x in blocks[:n]])
+        outs, found = jvp_flat(function, blocks[:n], inner, params["name"])
+        marks, _ = nonzero_tangents(found)
         return [*outs, *_as_varying(found, outs)]
 
     def specs() -> Specs:
         own = out_specs()
-        return (*own, *(spec for spec, mark in zip(own, marks, strict=True) if mark))
+        return (*own, *marked(marks, own))
 
-    given = [t for t in tangents if type(t) is not Zero]
-    tangent_specs = [spec for spec, flag in zip(in_specs, nonzero, strict=True) if flag]
-    found = _again(params, both, [*primals, *given], [*in_specs, *tangent_specs], specs)
+    every_spec = [*in_specs, *marked(nonzero, in_specs)]
+    found = _again(params, both, [*primals, *given], every_spec, specs)
     outs = found[: len(marks)]
-    return outs, scatter(marks, found[len(marks) :], [type_of(x) for x in outs])
+    return outs, merge_zeros(marks, found[len(marks) :], [type_of(x) for x in outs])
 
 
 def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
@@ -226,19 +225,17 @@ class _Split:
         self.leaving: list[PartitionSpec] = []
 
 
-def shard_map_linearize(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
     function, out_specs = body_of(params)
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
-    nonzero = [type(t) is not Zero for t in tangents]
+    nonzero, given = nonzero_tangents(tangents)
     split = _Split()
 
     def forward(*blocks: Any) -> list[Any]:
         outs, found, linear = linearize_flat(function, blocks, nonzero, "linearize", name)
         with using_trace(linear):
-            varying = iter(_as_varying(found, outs))
-            found = [t if type(t) is Zero else next(varying) for t in found]
+            flags, _ = nonzero_tangents(found)
+            found = merge(flags, _as_varying(found, outs), unmarked(flags, found))
         split.program, residuals, split.marks = linear_program(linear, found)
         own = {id(x): i for i, x in enumerate(blocks)}
         split.known.clear()
@@ -259,23 +256,21 @@ def shard_map_linearize(
     found = _again(params, forward, primals, in_specs, lambda: (*out_specs(), *split.leaving))
     n = len(split.marks)
     own_specs = out_specs()
-    left = iter(zip(found[n:], split.leaving, strict=True))
-    residuals = [next(left) if known is None else known for known in split.known]
-    given = [t for t in tangents if type(t) is not Zero]
-    if not any(split.marks):
-        return found[:n], scatter(split.marks, [], [type_of(x) for x in found[:n]])
-    specs = [spec for spec, flag in zip(in_specs, nonzero, strict=True) if flag]
-    stored = [known is None for known in split.known] + [False] * len(given)
-    tangents_out = shard_map_p.bind(
-        *(x for x, _ in residuals),
-        *given,
-        jaxpr=entering(split.program, stored, manual),
-        manual=manual,
-        in_specs=(*(spec for _, spec in residuals), *specs),
-        out_specs=tuple(spec for spec, mark in zip(own_specs, split.marks, strict=True) if mark),
-        name=name,
-    )
-    return found[:n], scatter(split.marks, tangents_out, [type_of(x) for x in found[:n]])
+    stored = [known is None for known in split.known]
+    left = zip(found[n:], split.leaving, strict=True)
+    residuals = merge(stored, left, unmarked(stored, split.known))
+    tangents_out: list[Any] = []
+    if any(split.marks):
+        tangents_out = shard_map_p.bind(
+            *(x for x, _ in residuals),
+            *given,
+            jaxpr=entering(split.program, [*stored, *(False for _ in given)], manual),
+            manual=manual,
+            in_specs=(*(spec for _, spec in residuals), *marked(nonzero, in_specs)),
+            out_specs=tuple(marked(split.marks, own_specs)),
+            name=name,
+        )
+    return found[:n], merge_zeros(split.marks, tangents_out, [type_of(x) for x in found[:n]])
 
 
 def is_stacked(block: ArrayType, manual: Manual) -> bool:
@@ -325,42 +320,32 @@ def shard_map_transpose(
     out_specs: Specs,
     name: str,
 ) -> list[Any]:
-    linear = [type(x) is LinearOperand for x in operands]
-    nonzero = [type(ct) is not Zero for ct in cotangents]
-    known_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if not flag]
-    linear_vars = [v for v, flag in zip(jaxpr.inputs, linear, strict=True) if flag]
-    reached: list[bool] = []
+    linear, known = known_operands(operands)
+    nonzero, given = nonzero_tangents(cotangents)
+    linear_vars, known_vars = partition(linear, jaxpr.inputs)
+    reached: tuple[bool, ...] = ()
 
     # The cotangents stand where the first linear operand did, so that transposing twice gives the
     # operands in the old order.
     first = linear.index(True)
-    count = sum(nonzero)
+    count = len(given)
 
     def backward(*blocks: Any) -> list[Any]:
+        nonlocal reached
         values = [*blocks[:first], *blocks[first + count :]]
-        known = dict(zip(known_vars, values, strict=True))
-        given = iter(blocks[first : first + count])
-        cts = [
-            next(given) if flag else Zero(atom.type)
-            for flag, atom in zip(nonzero, jaxpr.outputs, strict=True)
-        ]
-        found = backward_pass(jaxpr.eqns, linear_vars, known, jaxpr.outputs, cts)
-        reached[:] = [type(ct) is not Zero for ct in found]
-        return [
-            vary(ct, v.type.varying)
-            for ct, v in zip(found, linear_vars, strict=True)
-            if type(ct) is not Zero
-        ]
+        env = dict(zip(known_vars, values, strict=True))
+        cts = merge_zeros(nonzero, blocks[first : first + count], jaxpr.out_types)
+        found = backward_pass(jaxpr.eqns, linear_vars, env, jaxpr.outputs, cts)
+        reached, found = nonzero_tangents(found)
+        pairs = zip(found, marked(reached, linear_vars), strict=True)
+        return [vary(ct, v.type.varying) for ct, v in pairs]
 
-    specs_of_linear = [s for s, flag in zip(in_specs, linear, strict=True) if flag]
+    linear_specs, known_specs = partition(linear, in_specs)
+    given_specs = marked(nonzero, out_specs)
 
     def specs() -> Specs:
-        return tuple(s for s, flag in zip(specs_of_linear, reached, strict=True) if flag)
+        return tuple(marked(reached, linear_specs))
 
-    known = [x for x in operands if type(x) is not LinearOperand]
-    known_specs = [s for s, flag in zip(in_specs, linear, strict=True) if not flag]
-    given = [ct for ct in cotangents if type(ct) is not Zero]
-    given_specs = [s for s, flag in zip(out_specs, nonzero, strict=True) if flag]
     outs = call_shard_map(
         backward,
         [*known[:first], *given, *known[first:]],
@@ -369,15 +354,13 @@ def shard_map_transpose(
         specs,
         name,
     )
-    return place_cotangents(linear, reached, outs)
+    return merge_cotangents(linear, reached, outs)
 
 
 # ---- mapping -----------------------------------------------------------------------------------
 
 
-def shard_map_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[list[Any], list[int | None]]:
+def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     """The mapped dimension is one more dimension of every block, whole on each device; with
     `spmd_axis_name` it is split over those mesh axes (those that are automatic here are left to the
     compiler)."""
@@ -473,8 +456,8 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
     split = partial_eval_jaxpr(params["jaxpr"], tuple(unknown))
     k = len(split.residual_types)
     res_specs = tuple(leaving_spec(t, manual) for t in split.residual_types)
-    known_specs = tuple(s for s, flag in zip(in_specs, unknown, strict=True) if not flag)
-    rest_specs = tuple(s for s, flag in zip(in_specs, unknown, strict=True) if flag)
+    rest_specs, known_specs = partition(unknown, in_specs)
+    later_specs, own_specs = partition(split.unknown_out, out_specs)
     residuals = [
         Var(whole_type(left_type(t, manual), spec, manual))
         for t, spec in zip(split.residual_types, res_specs, strict=True)
@@ -486,55 +469,36 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
         return [*outs[:n], *(leave(x, manual) for x in outs[n:])]
 
     with inside(manual):
-        before, consts = trace_to_jaxpr(
-            leaving, split.known.in_types, transformation="shard_map", name=params["name"]
-        )
-    shared = {"manual": manual, "name": params["name"]}
-    own = [s for s, flag in zip(out_specs, split.unknown_out, strict=True) if not flag]
-    later = [s for s, flag in zip(out_specs, split.unknown_out, strict=True) if flag]
-    known = eqn.replace(
-        inputs=[x for x, flag in zip(eqn.inputs, unknown, strict=True) if not flag],
-        outputs=[
-            *(v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if not flag),
-            *residuals,
-        ],
-        params=shared
-        | {
-            "jaxpr": embedded(before, consts),
-            "in_specs": known_specs,
-            "out_specs": (*own, *res_specs),
-        },
-    )
+        before = rebuild(leaving, split.known.in_types, params["name"], "shard_map")
     stored = [True] * k + [False] * len(rest_specs)
-    rest = eqn.replace(
-        inputs=[*residuals, *(x for x, flag in zip(eqn.inputs, unknown, strict=True) if flag)],
-        outputs=[v for v, flag in zip(eqn.outputs, split.unknown_out, strict=True) if flag],
-        params=shared
+    shared = {"manual": manual, "name": params["name"]}
+    return split_equation(
+        eqn,
+        unknown,
+        split.unknown_out,
+        residuals,
+        shared
+        | {
+            "jaxpr": before,
+            "in_specs": tuple(known_specs),
+            "out_specs": (*own_specs, *res_specs),
+        },
+        shared
         | {
             "jaxpr": entering(split.unknown, stored, manual),
             "in_specs": (*res_specs, *rest_specs),
-            "out_specs": tuple(later),
+            "out_specs": tuple(later_specs),
         },
     )
-    return SplitEquation(known, rest, split.unknown_out, residuals)
 
 
-def shard_map_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation | None]:
-    params = eqn.params
-    jaxpr, reads = dce_jaxpr(params["jaxpr"], tuple(used))
-    if not jaxpr.outputs and not jaxpr.effects:
-        return [False] * len(eqn.inputs), None
-    smaller = eqn.replace(
-        inputs=[x for x, use in zip(eqn.inputs, reads, strict=True) if use],
-        outputs=[v for v, use in zip(eqn.outputs, used, strict=True) if use],
-        params=params
-        | {
-            "jaxpr": jaxpr,
-            "in_specs": tuple(s for s, use in zip(params["in_specs"], reads, strict=True) if use),
-            "out_specs": tuple(s for s, use in zip(params["out_specs"], used, strict=True) if use),
-        },
-    )
-    return list(reads), smaller
+def cut_specs(
+    params: dict[str, Any], reads: Sequence[bool], used: Sequence[bool]
+) -> dict[str, Any]:
+    return params | {
+        "in_specs": tuple(marked(reads, params["in_specs"])),
+        "out_specs": tuple(marked(used, params["out_specs"])),
+    }
 
 
 # ---- lowering ----------------------------------------------------------------------------------
@@ -569,7 +533,7 @@ def lower_shard_map(
             if type.size
         ]
 
-    operands = [x for x, type in zip(values, jaxpr.in_types, strict=True) if type.size]
+    operands = marked([type.size for type in jaxpr.in_types], values)
     ins, outs = shardings(context.in_types, in_specs), shardings(context.out_types, out_specs)
     arguments = [_ir(type) for type in jaxpr.in_types if type.size]
     results = [_ir(type) for type in context.out_types if type.size]
@@ -606,7 +570,7 @@ def _lower_body(
         if jaxpr.effects:
             context.set_order(next(given))
         found = context.lower_jaxpr(jaxpr, arguments, f"shard_map({name})")
-        outs = [x for x, type in zip(found, jaxpr.out_types, strict=True) if type.size]
+        outs = marked([type.size for type in jaxpr.out_types], found)
         return [*outs, context.order()] if jaxpr.effects else outs
     finally:
         module.manual, module.order = outer, order
@@ -629,13 +593,16 @@ def shard_map_keep_layouts(
     return keep_in_program(eqn, layouts, len(manual.axes) < len(manual.mesh.axis_names))
 
 
-register_jaxpr_layouts(shard_map_p, shard_map_keep_layouts)
 rules.stage.register(shard_map_p, shard_map_stage)
-rules.type_rule.register(shard_map_p, shard_map_type)
-rules.retype.register(shard_map_p, shard_map_retype)
-rules.jvp.register(shard_map_p, shard_map_jvp)
-rules.linearize.register(shard_map_p, shard_map_linearize)
-rules.transpose.register(shard_map_p, shard_map_transpose)
-rules.vmap.register(shard_map_p, shard_map_vmap)
-rules.partial_eval.register(shard_map_p, shard_map_partial_eval)
-rules.dce.register(shard_map_p, shard_map_dce)
+holds_one_jaxpr(
+    OneJaxpr(shard_map_p, lambda params: f"shard_map of {params['name']}", cut=cut_specs),
+    type_rule=shard_map_type,
+    retype=shard_map_retype,
+    jvp=shard_map_jvp,
+    linearize=shard_map_linearize,
+    transpose=shard_map_transpose,
+    vmap=shard_map_vmap,
+    partial_eval=shard_map_partial_eval,
+    keep_layouts=shard_map_keep_layouts,
+    stepwise=None,
+)

@@ -22,10 +22,9 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData
 from weft.core.trace import Trace, Tracer, current_trace, function_as_parameter, leaked, using_trace
 from weft.core.types import ArrayType, type_of
-from weft.interpreters.staging import implicit_cast, trace_to_jaxpr
+from weft.interpreters.staging import implicit_cast, rebuild
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.indexing.dynamic_slicing import index_in_dim
-from weft.ops.structural.constants import embedded
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 from weft.sharding import PartitionSpec
 from weft.spmd.block_tracers import (
@@ -319,14 +318,9 @@ def simulate_shard_map(args: Sequence[Any], params: dict[str, Any]) -> list[Any]
 def shard_map_lower(context: Any, *values: Any, **params: Any) -> list[Any]:
     if not params["manual"].simulated:
         return lower_shard_map(context, *values, **params)
-    jaxpr, consts = trace_to_jaxpr(
-        lambda *xs: run(xs, params, None),
-        context.in_types,
-        transformation="simulate",
-        name=params["name"],
-    )
-    name = f"shard_map({params['name']})"
-    return list(context.lower_jaxpr(embedded(jaxpr, consts), values, name))
+    name = params["name"]
+    jaxpr = rebuild(lambda *xs: run(xs, params, None), context.in_types, name, "simulate")
+    return list(context.lower_jaxpr(jaxpr, values, f"shard_map({name})"))
 
 
 rules.lower.register(shard_map_p, shard_map_lower)

@@ -233,8 +233,7 @@ class TraceCache:
 
 def _calls_python(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr holds functions of the user: callbacks, rules of custom derivatives."""
-    found: bool = jaxpr.derived("calls Python", lambda: _has_functions(jaxpr))
-    return found
+    return jaxpr.memoize("calls Python", lambda: _has_functions(jaxpr))
 
 
 def _has_functions(jaxpr: Jaxpr) -> bool:

@@ -184,7 +184,7 @@ def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
                     return (found,)
         return (None,)
 
-    answer: tuple[Equation | None] = jaxpr.derived(("communication", wanted), find)
+    answer: tuple[Equation | None] = jaxpr.memoize(("communication", wanted), find)
     return answer[0]
 
 

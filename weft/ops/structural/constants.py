@@ -21,7 +21,7 @@ from weft.core.types import ArrayType
 from weft.ops.structural.extended_dtypes import KeyDType, key_bits
 from weft.runtime import stablehlo
 
-__all__ = ["embedded"]
+__all__ = ["inline_consts"]
 
 
 class Constant:
@@ -36,7 +36,7 @@ class Constant:
         return f"<{self.array.type}>"
 
 
-def embedded(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
+def inline_consts(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
     """The program with the values of its closed-over inputs inside.
 
     Raises LeakedTracerError where one of them is a traced value.
