@@ -176,7 +176,7 @@ def _check_jvp(
     # It also says so itself, and better, of a function with derivatives of its own.
     linear = None if rule.own else getattr(current_trace(), "linear", None)
     for i, (out, tangent) in enumerate(zip(outs, given, strict=True)):
-        result, what = (_numbered(i, len(outs), part) for part in ("result", "tangent"))
+        result, what = _numbered(i, len(outs), "result"), _numbered(i, len(outs), "tangent")
         own = _array(rule, out, result, wanted[i] if wanted else None)
         if linear is not None and isinstance(out, Tracer) and out._trace is linear:
             raise rule.error(

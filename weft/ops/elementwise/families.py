@@ -258,7 +258,8 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
             term = rule(tangent, result, *primals, **params)
             if type(term) is Zero:
                 continue
-            term = repeated(term, result_of.shape)
+            if type_of(term).shape != result_of.shape:
+                term = broadcast_in_dim(term, result_of.shape, ())
             total = term if total is None else add_tangents(total, term)
         return result, Zero(result_of.tangent()) if total is None else total
 
