@@ -13,7 +13,7 @@ import traceback
 import pytest
 
 from source_files import PACKAGE, python_files
-from weft import config, errors
+from weft import argument_errors, config, errors
 from weft.base import source
 from weft.errors import Fix, ShapeError, TreeError, WeftError, api_boundary, trim
 
@@ -305,3 +305,24 @@ def test_what_is_refused_is_refused_in_an_error_with_fields():
                 if getattr(name, "id", None) in builtin:
                     raised.add(str(path.relative_to(PACKAGE)))
     assert raised == PLAIN
+
+
+def test_an_error_of_an_argument_states_it_and_what_to_pass():
+    error = argument_errors.unknown_option("f", "mode", "fulll", "'full'", use="full")
+    assert isinstance(error, errors.WeftValueError)
+    assert error.message == "f: there is no mode 'fulll'"
+    assert (error.operation, error.got, error.wanted) == ("f", "mode='fulll'", "'full'")
+    assert error.fix == Fix("mode", "pass mode='full'", {"mode": "full"})
+    none = argument_errors.invalid_value("f: n is odd", "f", "n", 3, use=None)
+    assert none.fix == Fix("n", "pass n=None", {"n": None})
+    assert argument_errors.negative_value("f", "n", -1).fix is None
+    long = argument_errors.invalid_type("f: x is a number", "f", "x", "y" * 200)
+    assert len(long.got) == len("x=") + 80
+    assert "of class str" in argument_errors.invalid_class("f", "f", "x", "y").got
+
+
+@pytest.mark.parametrize(
+    ("name", "close"), [("fulll", "full"), ("zzzz", None), (3, None), (None, None)]
+)
+def test_a_close_name_is_one_of_those_known(name, close):
+    assert argument_errors.close_name(name, ("full", "same")) == close

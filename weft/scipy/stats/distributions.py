@@ -71,7 +71,7 @@ class Family:
 
     def __init__(self, module: str, examples: str) -> None:
         self._module = module
-        parts = re.split(r"^(?=>>> )", inspect.cleandoc(examples), flags=re.MULTILINE)[1:]
+        parts = re.split(r"^(?=>>>\s)", inspect.cleandoc(examples), flags=re.MULTILINE)[1:]
         self._examples = {part[4 : part.index("(")]: part.rstrip() for part in parts}
 
     def function(
