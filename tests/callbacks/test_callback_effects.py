@@ -522,7 +522,7 @@ def test_programs_without_callbacks_do_not_wait():
     g = weft.jit(lambda a: (debug.callback(lambda: None), a @ a)[1])
     a = wnp.ones((4, 4))
     f(a), g(a)
-    (plain,), (watched,) = f._calls.values(), g._entries.values()
+    (plain,), (watched,) = f._calls.values(), g._calls.values()
     assert plain.program.execute == plain.program.executable.execute
     assert watched.program.execute is not watched.program.executable.execute
 
