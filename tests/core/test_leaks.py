@@ -11,7 +11,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.core import holders as search
+from weft.core import leak_report as search
 from weft.errors import (
     ConcretizationError,
     LeakedTracerError,
@@ -118,7 +118,7 @@ def leak(transformation, place):
 def without_holders(monkeypatch):
     """Errors do not look for who holds the value: each would walk every object of the process, of
     which there are tens of millions where one process runs all the tests."""
-    monkeypatch.setattr("weft.core.trace.holders", lambda value: [])
+    monkeypatch.setattr("weft.core.trace.leak_report", lambda value: [])
 
 
 def check_message(error, transformation):
@@ -171,7 +171,7 @@ def test_few_walks_find_the_holders_of_a_value_that_many_hold(monkeypatch):
     last.value = [value]
     unnamed = [[value] for _ in range(20)]
     monkeypatch.setattr(search, "gc", Collector)
-    found = search.holders(value)
+    found = search.leak_report(value)
     assert len(unnamed) == 20
     assert "a list in the attribute 'value' of a Holder object" in found
     assert len(walks) <= 4 and max(walks) > 20
@@ -180,14 +180,14 @@ def test_few_walks_find_the_holders_of_a_value_that_many_hold(monkeypatch):
 def test_the_nearest_holder_comes_first_and_the_search_makes_none():
     value, near, far = Holder(), Holder(), Holder()
     near.value, far.latest = value, {"first": [value]}
-    assert search.holders(value) == [
+    assert search.leak_report(value) == [
         "the attribute 'value' of a Holder object",
         "a list in a dict in the attribute 'latest' of a Holder object",
     ]
     far.latest = None
-    assert search.holders(value) == ["the attribute 'value' of a Holder object"]
+    assert search.leak_report(value) == ["the attribute 'value' of a Holder object"]
     near.value = None
-    assert search.holders(value) == []
+    assert search.leak_report(value) == []
 
 
 @pytest.mark.usefixtures("without_holders")

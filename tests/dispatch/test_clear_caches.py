@@ -145,13 +145,13 @@ def test_no_cache_keeps_a_program():
     assert [x.loaded.hlo_modules()[0].name for x in left] == []
 
 
-def test_dead_holders_are_let_go():
+def test_dead_owners_are_let_go():
     f = weft.jit(lambda x: x)
-    before = len(program_caches._holders)
+    before = len(program_caches._owners)
     g = [weft.jit(lambda x: x) for _ in range(10)]
-    assert len(program_caches._holders) == before + 10
+    assert len(program_caches._owners) == before + 10
     del g
-    assert len(program_caches._holders) == before
+    assert len(program_caches._owners) == before
     assert f(1) == 1
     assert isinstance(Primitive("unused"), Primitive)
 
@@ -162,11 +162,11 @@ import pathlib
 import sys
 
 import weft.numpy as wnp
-from weft import caches
+from weft.base import program_caches
 
 limit = pathlib.Path(sys.argv[1])
 limit.write_text("65530")
-caches._LIMIT, caches._LOOK_EVERY = limit, 32
+program_caches._LIMIT, program_caches._LOOK_EVERY = limit, 32
 
 def mappings():
     return pathlib.Path("/proc/self/maps").read_bytes().count(b"\\n")

@@ -80,3 +80,30 @@ def test_why_there_is_no_key(make, said):
     parts = named_parts(around(make()))
     (reason,) = {part.reason for part in parts.values() if part.content is None}
     assert said in reason
+
+
+def test_objects_are_not_asked_for_attributes():
+    class Computing:
+        rate = 1.0
+
+        @property
+        def shape(self):
+            raise AssertionError("asked")
+
+    parts = named_parts(around(Computing()))
+    assert parts["value"].text == "an object of class Computing, which defines no equality"
+    assert parts["rate"][:1] + parts["rate"][2:3] == ("Computing.rate", "1.0")
+
+
+def test_what_stands_beside_a_value_without_a_key_is_still_named():
+    rate, numbers = 2.0, iter([1])
+    parts = named_parts(lambda x: (numbers, eval("x"), rate))
+    assert parts["rate"].text == "2.0" and parts["rate"].content is not None
+    assert "can change unseen" in parts["numbers"].reason
+    assert parts["eval"].role == "the function" and "can read anything" in parts["eval"].reason
+
+
+def test_functions_of_equal_code_are_told_apart():
+    parts = named_parts(around(around(1)))
+    assert {"code of around.<locals>.<lambda>", "code of around.<locals>.<lambda>'"} <= set(parts)
+    assert parts["value"].content == 1

@@ -1,9 +1,9 @@
-"""Forgetting what was compiled: on request, and before a process holds more than it can.
+"""Clears caches on request, or before memory mappings run out.
 
-Each compiled program maps two or three pieces of memory (with LAPACK's kernels and loops many
+Each executable maps two or three pieces of memory (with LAPACK's kernels and loops many
 more), and Linux lets a process map 65,530 of them (`vm.max_map_count`). XLA ends the process where
-it gets no more: there is no exception to catch. So every program is announced here when it is
-loaded, and once half of the pieces are taken, all caches of programs are emptied. To drop the least
+it gets no more: there is no exception to catch. So every executable is announced here when it
+is loaded, and once half of the pieces are taken, all caches are emptied. To drop the least
 recently used alone would be finer, but then every eager operation would have to note that it ran;
 emptying all costs at most compiling once more what is still in use.
 """
@@ -20,22 +20,22 @@ from typing import Protocol, TypeVar
 __all__ = ["clear_caches", "holds_programs", "on_clear", "program_loaded"]
 
 
-class _Holder(Protocol):
+class _CacheOwner(Protocol):
     def forget_programs(self) -> None:
-        """Drops all compiled programs, and what they were compiled from."""
+        """Drops all executables, and the jaxprs that they were compiled from."""
 
 
-H = TypeVar("H", bound=_Holder)
+H = TypeVar("H", bound=_CacheOwner)
 F = TypeVar("F", bound=Callable[[], object])
 
-# The collector may run what lets go of a holder while this thread has the lock.
+# The collector may let go of an owner while this thread has the lock.
 _lock = threading.RLock()
-_holders: weakref.WeakSet[_Holder] = weakref.WeakSet()
+_owners: weakref.WeakSet[_CacheOwner] = weakref.WeakSet()
 _functions: list[Callable[[], object]] = []
 
 _MAPPINGS = pathlib.Path("/proc/self/maps")
 _LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
-# Counting the mappings takes some milliseconds, as compiling a few programs does.
+# Counting the mappings takes some milliseconds, as a few compilations do.
 _LOOK_EVERY = 256
 _loaded = 0
 
@@ -57,7 +57,7 @@ def holds_programs(holder: H) -> H:
     {}
     """
     with _lock:
-        _holders.add(holder)
+        _owners.add(holder)
     return holder
 
 
@@ -95,12 +95,12 @@ def clear_caches() -> None:
     Array(6., dtype=float32, weak_type=True)
     """
     with _lock:
-        holders = list(_holders)
-    for holder in holders:
-        holder.forget_programs()
+        owners = list(_owners)
+    for owner in owners:
+        owner.forget_programs()
     for forget in _functions:
         forget()
-    gc.collect()  # Programs and their jaxprs refer to each other.
+    gc.collect()  # Executables and their jaxprs refer to each other.
 
 
 def program_loaded() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.core.holders import holders
+from weft.core.leak_report import leak_report
 from weft.core.operators import ArrayOperators
 from weft.core.types import ArrayType, Typed
 from weft.errors import (
@@ -307,7 +307,7 @@ _STATIC = (
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer that is used after its transformed call has returned."""
     of = f" of {tracer._trace.function}" if tracer._trace.function else ""
-    held = "".join(f"\nheld by {phrase}" for phrase in holders(tracer))
+    held = "".join(f"\nheld by {phrase}" for phrase in leak_report(tracer))
     return LeakedTracerError(
         f"a value of class Tracer escaped from {tracer._trace.name}{of}",
         got=f"a traced {tracer.type!r}, made at {sources.describe(tracer.created)}{held}",

@@ -40,7 +40,7 @@ from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.tangents import add_tangents, instantiate
-from weft.tracing.closure_lifting import register_holder
+from weft.tracing.closure_lifting import register_closure
 
 __all__ = ["custom_jvp", "custom_jvp_p"]
 
@@ -168,7 +168,7 @@ class custom_jvp(CustomFunction[P, R]):
         )
 
 
-register_holder(custom_jvp, ("_function", "_jvp"), copy.copy)
+register_closure(custom_jvp, ("_function", "_jvp"), copy.copy)
 register_parts(custom_jvp, lambda f: (f._function, f._places, f._jvp, f._symbolic_zeros))
 
 

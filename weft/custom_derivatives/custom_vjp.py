@@ -45,7 +45,7 @@ from weft.interpreters.vmap import vmap_flat
 from weft.ops.collectives.all_reduce import psum_p, vary
 from weft.ops.structural.tangents import zeros
 from weft.runtime import pytree
-from weft.tracing.closure_lifting import register_holder
+from weft.tracing.closure_lifting import register_closure
 
 __all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_p"]
 
@@ -137,7 +137,7 @@ class custom_vjp(CustomFunction[P, R]):
         )
 
 
-register_holder(custom_vjp, ("_function", "_fwd", "_bwd"), copy.copy)
+register_closure(custom_vjp, ("_function", "_fwd", "_bwd"), copy.copy)
 register_parts(custom_vjp, lambda f: (f._function, f._places, f._fwd, f._bwd, f._symbolic_zeros))
 
 

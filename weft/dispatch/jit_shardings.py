@@ -46,7 +46,7 @@ from weft.ops.structural.sharding_constraint import (
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 from weft.sharding.layout import unless_row_major
 from weft.tracing.argument_names import argument_names
-from weft.tracing.closure_lifting import register_holder
+from weft.tracing.closure_lifting import register_closure
 
 __all__ = [
     "PlacedJitted",
@@ -328,7 +328,7 @@ def leaving(place: Any) -> Callable[[Any], Any] | None:
     return lambda array: to_place(array, place)
 
 
-register_holder(
+register_closure(
     PlacedJitted,
     ("_function",),
     lambda found: PlacedJitted(

@@ -40,7 +40,7 @@ from weft.tracing.argument_names import (
     places_by_name,
     static_name,
 )
-from weft.tracing.closure_lifting import TracedValues, register_holder, trace_once
+from weft.tracing.closure_lifting import TracedValues, register_closure, trace_once
 from weft.tracing.explain_misses import Call, Miss, change, static_parts, traced_types
 from weft.tracing.trace_cache import TraceCache
 
@@ -506,7 +506,7 @@ def closed(traced: TracedCall) -> ClosedJaxpr:
     return ClosedJaxpr(traced.jaxpr, traced.consts)
 
 
-register_holder(Jitted, ("_function",), lambda jitted: Jitted(jitted._function, jitted._options))
+register_closure(Jitted, ("_function",), lambda jitted: Jitted(jitted._function, jitted._options))
 
 # By what it does; its caches are no part of that.
 register_parts(Jitted, lambda found: (found._function, found._options, found._name))

@@ -173,9 +173,10 @@ class Walk:
 
     def witness(self, value: Any, guards_before: int) -> None:
         """Notes an object that counts by content; it is held unless arrays might hang on it."""
-        try:
+        # To try it with a list or a dict would cost more than all else of them.
+        if type(value).__weakrefoffset__:
             self.witnesses.append(weakref.ref(value))
-        except TypeError:
+        else:
             held = len(self.guards) == guards_before
             self.witnesses.append(value if held else id(value))
 
@@ -297,15 +298,17 @@ class NamedWalk(Walk):
         before = len(self.guards), len(self.digests), self.left, self.depth, self.level
         # Of what a library made only closures are looked into.
         self.level += _MOST_NAMED_DEPTH if _is_library_function(value) else 1
-        content, reason, text = None, "", short_text(value)
+        content, reason, text = None, "", ""
         try:
             part = rule(self, value)
             digests = self.digests[before[1] :]
             content = hash((part, *digests)) if digests else hash(part)
             if type(part) is int:  # -1 and -2 have one hash
                 content = part
-            if type(part) is tuple and part[:1] == ("object",) and part[1] is not None:
-                text += ", which defines no equality"
+            if type(part) is tuple and part[:1] == ("object",):
+                # Without asking it for attributes, which may be computed.
+                text = f"an object of class {type(value).__name__}"
+                text += "" if part[1] is None else ", which defines no equality"
         except (NoKey, RuntimeError) as error:
             reason = str(error)
             self.left, self.depth = before[2:4]
@@ -315,7 +318,7 @@ class NamedWalk(Walk):
         if content is not None and (function or (me.role == LIBRARY and _is_constant(value))):
             return
         role = me.role.format(me.label, me.owner)
-        self._put(me.label, NamedPart(role, content, text, reason, references))
+        self._put(me.label, NamedPart(role, content, text or short_text(value), reason, references))
 
     def parts(
         self, values: Collection[Any], names: Names | None = None, owner: Any = None, role: str = ""

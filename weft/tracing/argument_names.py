@@ -1,4 +1,4 @@
-"""What messages call the arguments of a function, and the places where they lie."""
+"""The names of arguments in messages, and how these say where an argument lies."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] 
     return f"{name}{tree.keystr(tuple(rest))}"
 
 
-def static_name(function: Any, place: int | str, parameters: Sequence[str] = ()) -> str:
+def static_name(function: Any, argnum: int | str, parameters: Sequence[str] = ()) -> str:
     """How a message calls an argument: by the parameter's name where it is known."""
-    if isinstance(place, str):
-        return place
+    if isinstance(argnum, str):
+        return argnum
     try:
-        return (parameters or list(inspect.signature(function).parameters))[place]
+        return (parameters or list(inspect.signature(function).parameters))[argnum]
     except (IndexError, TypeError, ValueError):
-        return f"argument {place}"
+        return f"argument {argnum}"
 
 
 def argument_names(function: Any, in_tree: Any) -> list[str]:

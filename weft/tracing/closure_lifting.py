@@ -20,18 +20,18 @@ from weft.core.types import ArrayType, Typed
 from weft.errors import ConcretizationError
 from weft.function_keys import register_parts
 from weft.runtime import pytree
-from weft.tracing.trace_cache import TraceCache, Traced, cached_trace
+from weft.tracing.trace_cache import TraceCache, TraceResult, cached_trace
 
-__all__ = ["TracedValues", "register_holder", "trace_once"]
+__all__ = ["TracedValues", "register_closure", "trace_once"]
 
-# Classes of callables that hold functions: the attributes with them, and what makes an object of
-# the class whose attributes are then set.
-_holders: dict[type, tuple[tuple[str, ...], Callable[[Any], Any]]] = {}
+# Classes of objects that close over functions as Python's closures do: the attributes with these,
+# and what makes an object of the class whose attributes are then set.
+_closures: dict[type, tuple[tuple[str, ...], Callable[[Any], Any]]] = {}
 
 
-def register_holder(cls: type, attributes: Sequence[str], copy: Callable[[Any], Any]) -> None:
+def register_closure(cls: type, attributes: Sequence[str], copy: Callable[[Any], Any]) -> None:
     """Makes the search go into `attributes` of objects of a class; `copy` copies an object."""
-    _holders[cls] = (tuple(attributes), copy)
+    _closures[cls] = (tuple(attributes), copy)
 
 
 def _contents(cells: Iterable[CellType]) -> list[Any]:
@@ -104,8 +104,8 @@ class TracedValues:
             return [item.__func__, item.__self__]
         if kind is functools.partial:
             return [item.func, item.args, item.keywords]
-        if kind in _holders:
-            return [getattr(item, name) for name in _holders[kind][0]]
+        if kind in _closures:
+            return [getattr(item, name) for name in _closures[kind][0]]
         if item is not None and pytree.is_node(kind):
             level = self._levels[id(item)] = _level(item)
             return level[0]
@@ -172,8 +172,8 @@ class _Maker:
         if kind is functools.partial:
             args, keywords = self.make(item.args), self.make(item.keywords)
             return functools.partial(self.make(item.func), *args, **keywords)
-        if kind in _holders:
-            attributes, copy = _holders[kind]
+        if kind in _closures:
+            attributes, copy = _closures[kind]
             new = self.made[id(item)] = copy(item)
             for name in attributes:
                 setattr(new, name, self.make(getattr(item, name)))
@@ -212,8 +212,8 @@ class _Maker:
 
 
 class ClosedOver(Typed):
-    """Stands for a traced value in the key of a function that closes over it: all that the program
-    depends on is its type."""
+    """Stands for a traced value in the key of a function that closes over it: the jaxpr
+    depends on its type alone."""
 
     __slots__ = ("number", "type")
 
@@ -224,7 +224,7 @@ class ClosedOver(Typed):
 
 register_parts(ClosedOver, lambda value: (value.number, value.type))
 
-T = TypeVar("T", bound=Traced)
+T = TypeVar("T", bound=TraceResult)
 
 
 def trace_once(
@@ -237,7 +237,7 @@ def trace_once(
     """What `trace` gives, or gave before for an equal function, types of arguments and settings.
 
     Traced values that the function and the further `values` hold (parameters that are being
-    differentiated) become operands behind the constants, so that the program is the same for the
+    differentiated) become operands behind the constants, so that the jaxpr is the same for the
     next ones of the same types. A function that looks at the number behind one of them is traced
     as it is.
     """

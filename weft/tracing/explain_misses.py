@@ -1,6 +1,6 @@
 """Why something was traced or compiled again: misses of the caches, explained.
 
-What a program depended on is noted at each miss in a light form that keeps no array alive. The next
+Each miss notes the dependencies of its trace, in a light form that keeps no array alive. The next
 miss of the same function is compared with the earlier ones, and the one that it is most like says
 what changed. With the setting `explain_cache_misses` each miss is explained; without it, the third
 one of the same function at the same line is, once, since that is where a loop begins to lose time.
@@ -51,7 +51,7 @@ _UNASKED = 3
 
 
 class Call(NamedTuple):
-    """What a program depended on. `maker` tells one jitted function from another of the same
+    """What a trace depended on. `maker` tells one jitted function from another of the same
     function; `names` are the leaves of the arguments, `places` where they lay."""
 
     maker: int
@@ -192,7 +192,7 @@ _PLAIN = (type, python_types.BuiltinFunctionType)
 
 
 def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, NamedPart]:
-    """The parts of static arguments, given as places and values; of functions by what they use."""
+    """The parts of static arguments, given as argnums and values; of functions by what they use."""
     found = {}
     for (_, value), name in zip(static, names, strict=True):
         label = f"{_STATIC}{name}"
@@ -227,9 +227,9 @@ def _clear() -> None:
 def _identity(function: Any) -> Hashable:
     """Which function something is, for all of its copies: where its code stands. Of what wraps
     functions also which those are."""
-    places: list[tuple[str, str, int]] = []
+    codes: list[tuple[str, str, int]] = []
     pending = [function]
-    while pending and len(places) < 8:
+    while pending and len(codes) < 8:
         function = pending.pop(0)
         if isinstance(function, functools.partial):
             pending.append(function.func)
@@ -237,15 +237,15 @@ def _identity(function: Any) -> Hashable:
             pending.append(function.__func__)
         elif isinstance(function, python_types.FunctionType):
             code = function.__code__
-            places.append((code.co_filename, code.co_qualname, hash(code)))
+            codes.append((code.co_filename, code.co_qualname, hash(code)))
             if is_library_file(code.co_filename):
                 held = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
                 pending += [x for x in held if isinstance(x, _FUNCTIONS_OF_PYTHON)]
         else:
             file = getattr(sys.modules.get(type(function).__module__), "__file__", None)
-            places.append((str(file), type(function).__qualname__, 0))
+            codes.append((str(file), type(function).__qualname__, 0))
             pending += [x for x in (getattr(function, "__wrapped__", None),) if x is not None]
-    return tuple(places)
+    return tuple(codes)
 
 
 _FUNCTIONS_OF_PYTHON = (python_types.FunctionType, python_types.MethodType, functools.partial)
@@ -294,10 +294,10 @@ _active: contextvars.ContextVar[Miss | None] = contextvars.ContextVar("weft_miss
 
 
 class Miss:
-    """`with Miss(...):` around what happens when a cache of a jitted function has no answer.
+    """`with Miss(...):` around what happens when a cache of a jitted function has no entry.
 
     `function`, `options`: the function and what it was compiled with; `name` how messages call it;
-    `call`: makes the note of what the program depends on. It is made when the block ends, and only
+    `call`: makes the note of what the trace depends on. It is made when the block ends, and only
     if there was something to trace or to compile: an equal function may have been there before.
     """
 
@@ -353,12 +353,12 @@ class Miss:
         call = self.call(self)
         earlier = _remember((_identity(self.function), self.options), call)
         times, total = 0, 0.0
-        place = sources.locate(self._source)
-        if place is not None and not _recording() and not _of_library(self.function):
-            # A helper that is called with other functions runs as many programs as there are
+        location = sources.locate(self._source)
+        if location is not None and not _recording() and not _of_library(self.function):
+            # A helper that is called with other functions runs as many jaxprs as there are
             # functions; code does not change from call to call, so each of them counts for itself.
             codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
-            line = (place.file, place.line, _identity(self.function), codes)
+            line = (location.file, location.line, _identity(self.function), codes)
             times, total = _count(line, cost.seconds)
         asked = config.settings().explain_cache_misses and (earlier or self._tells_of_first)
         if not asked and times != _UNASKED:
@@ -370,7 +370,9 @@ class Miss:
         text = f"{verb} {self.name} {'again' if earlier else 'for the first time'}"
         if reason:
             text = f"{text}: {reason}"
-        where = f"{place.file}:{place.line} in {place.function}" if place else "an unknown line"
+        where = "an unknown line"
+        if location is not None:
+            where = f"{location.file}:{location.line} in {location.function}"
         text = f"{text} (at {where}; {_cost(cost)})"
         if not asked:
             text = (
@@ -424,7 +426,7 @@ class MissOfBody(Miss):
 
 
 def _recording() -> bool:
-    """Whether a program is being recorded: what is traced within it is no loss of its own."""
+    """Whether a jaxpr is being recorded: what is traced within it is no loss of its own."""
     trace: Trace | None = current_trace()
     while trace is not None and trace is not bottom_trace():
         if isinstance(trace, StagingTrace):
@@ -434,8 +436,8 @@ def _recording() -> bool:
 
 
 def _of_library(function: Any) -> bool:
-    places: Any = _identity(function)
-    return bool(places) and all(is_library_file(place[0]) for place in places)
+    codes: Any = _identity(function)
+    return bool(codes) and all(is_library_file(file) for file, _, _ in codes)
 
 
 def traced_types(values: Sequence[Any]) -> tuple[ArrayType, ...]:

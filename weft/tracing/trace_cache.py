@@ -1,4 +1,4 @@
-"""Remembers what tracing a function gave, also for the next function that computes the same.
+"""A cache of jaxprs, found by the keys of the functions that they were traced from.
 
 A loop body or a lambda is often made anew each time it is used. `cached_trace` finds the trace of
 an equal one: same code, equal values around it (`weft.function_keys`), same types of arguments.
@@ -40,8 +40,8 @@ register_uncacheable(Tracer, "a value of an enclosing transformation")
 register_uncacheable(LinearOperand)
 
 
-class Traced(Protocol):
-    """What is remembered: a dataclass with these fields, and others that do not change."""
+class TraceResult(Protocol):
+    """The result of tracing, a dataclass with these fields and others that do not change."""
 
     @property
     def jaxpr(self) -> Jaxpr: ...
@@ -51,12 +51,12 @@ class Traced(Protocol):
     def out_tree(self) -> Any: ...
 
 
-T = TypeVar("T", bound=Traced)
+T = TypeVar("T", bound=TraceResult)
 
 
 @dataclasses.dataclass(frozen=True)
 class TracedBody:
-    """A traced function: its program, the closed-over values, and the tree of its results."""
+    """A traced function: its jaxpr, the closed-over values, and the tree of its results."""
 
     jaxpr: Jaxpr
     consts: list[Any]
@@ -164,26 +164,26 @@ class TraceCache:
             if key is None:
                 self._uncacheable += not again
                 return None
-            place = (key.parts, parts)
-            entry = self._entries.get(place)
+            index = (key.parts, parts)
+            entry = self._entries.get(index)
             found = entry.result() if entry is not None and entry.serves(key) else None
             if entry is None or found is None:
                 self._misses += not again
                 return None
             self._hits += 1
             self._misses -= again
-            self._entries.pop(place, None)
-            self._entries[place] = entry
+            self._entries.pop(index, None)
+            self._entries[index] = entry
             return found
 
     def put(self, keys: TraceKeys, parts: Hashable, traced: Any) -> None:
         """Remembers a trace of a function.
 
         Where its keys before and after tracing differ, tracing changed something that it reads, and
-        tracing an equal function may give another program: the trace is remembered for this very
+        tracing an equal function may give another jaxpr: the trace is remembered for this very
         function object only. (What a function only counts up is no part of its key.) A function
         that counts serves only functions with the same counters, since another would have its own
-        changed; a program that calls Python when it runs, only functions that refer to the very
+        changed; a jaxpr that calls Python when it runs, only functions that refer to the very
         same objects.
         """
         before, after, same = keys
@@ -197,21 +197,21 @@ class TraceCache:
 
     def discard(self, traced: Iterable[Any]) -> None:
         """Forgets these traces."""
-        programs = {id(found.jaxpr) for found in traced}
+        jaxprs = {id(found.jaxpr) for found in traced}
         with self._lock:
             entries = list(self._entries.items())
-            places = [place for place, e in entries if id(e.traced.jaxpr) in programs]
-            dropped = [self._entries.pop(place, None) for place in places]
+            indices = [index for index, e in entries if id(e.traced.jaxpr) in jaxprs]
+            dropped = [self._entries.pop(index, None) for index in indices]
         dropped.clear()
 
     def _store(self, entry: _Entry, parts: Hashable) -> None:
-        place = (entry.key.parts, parts)
-        tell = functools.partial(_died, weakref.ref(self), place, weakref.ref(entry.key))
+        index = (entry.key.parts, parts)
+        tell = functools.partial(_died, weakref.ref(self), index, weakref.ref(entry.key))
         living = {id(g): g() for g in entry.key.guards if type(g) is weakref.ref}
         entry.watches = tuple(weakref.ref(x, tell) for x in living.values() if x is not None)
         with self._lock:
-            dropped = [self._entries.pop(place, None)]
-            self._entries[place] = entry
+            dropped = [self._entries.pop(index, None)]
+            self._entries[index] = entry
             for oldest in list(self._entries)[: max(0, len(self._entries) - self.limit)]:
                 dropped.append(self._entries.pop(oldest, None))
         dropped.clear()
@@ -222,17 +222,17 @@ class TraceCache:
         while self._dead:
             with self._lock:
                 try:
-                    place, key = self._dead.popleft()
+                    index, key = self._dead.popleft()
                 except IndexError:  # another thread was faster
                     break
-                entry = self._entries.get(place)
-                # At the same place there may be a newer one by now.
+                entry = self._entries.get(index)
+                # At the same index there may be a newer one by now.
                 if entry is not None and entry.key is key():
-                    dropped.append(self._entries.pop(place, None))
+                    dropped.append(self._entries.pop(index, None))
 
 
 def _calls_python(jaxpr: Jaxpr) -> bool:
-    """Whether a program holds functions of the user: callbacks, rules of custom derivatives."""
+    """Whether a jaxpr holds functions of the user: callbacks, rules of custom derivatives."""
     found: bool = jaxpr.derived("calls Python", lambda: _has_functions(jaxpr))
     return found
 
@@ -248,17 +248,17 @@ def _has_functions(jaxpr: Jaxpr) -> bool:
     return False
 
 
-# What a primitive that holds programs has among its parameters besides functions.
+# What a primitive that holds jaxprs has among its parameters besides functions.
 _PLAIN = (Jaxpr, tuple, str, int, bool, type(None))
 
 
 def _died(
-    cache: weakref.ref[TraceCache], place: Hashable, key: weakref.ref[Key], _: object
+    cache: weakref.ref[TraceCache], index: Hashable, key: weakref.ref[Key], _: object
 ) -> None:
     found = cache()
     if found is None:
         return
-    found._dead.append((place, key))
+    found._dead.append((index, key))
     # Another thread may hold the lock and wait for what this one holds: then it is done later.
     if found._lock.acquire(blocking=False):
         try:
@@ -287,13 +287,13 @@ def cached_trace(
     enclosing transformation is not remembered.
     """
     key = function_key(function, *values)
-    place = (config.settings(), axis_environment(), in_force(), *parts)
+    index = (config.settings(), axis_environment(), in_force(), *parts)
     same = None
     try:
-        found: T | None = cache.get(key, place)
+        found: T | None = cache.get(key, index)
         if found is None and key is not None:
             same = identity_key(function, *values)
-            found = cache.get(same, place, again=True)
+            found = cache.get(same, index, again=True)
     except TypeError:  # A node of a tree may hold what cannot be hashed.
         return trace()
     if found is not None:
@@ -304,5 +304,5 @@ def cached_trace(
     else:
         traced = trace()
     if key is not None:
-        cache.put(TraceKeys(key, function_key(function, *values), same), place, traced)
+        cache.put(TraceKeys(key, function_key(function, *values), same), index, traced)
     return traced

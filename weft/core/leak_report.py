@@ -1,8 +1,8 @@
-"""Who holds a value: phrases for messages about values that outlived their transformation.
+"""The leak report: says in which variables, attributes and containers a leaked value still stands.
 
-It asks the garbage collector for what refers to the value and names the variables, attributes and
-containers among it that are a user's. Each question walks every object of the process, so only
-errors ask, and they ask about everything at one distance from the value at once.
+It is for messages about values that outlived their transformation. It asks the garbage collector
+for what refers to the value and names what is a user's. Each question walks every object of the
+process, so only errors ask, and they ask about everything at one distance from the value at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["holders"]
+__all__ = ["leak_report"]
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
@@ -22,9 +22,9 @@ _AT_ONCE = 32
 
 
 class _Target:
-    """An object whose holders are asked for, on the way from the value to a name.
+    """An object whose referrers are asked for, on the way from the value to a name.
 
-    It has slots, because the collector would show an instance dictionary as one more holder.
+    It has slots, because the collector would show an instance dictionary as one more referrer.
     """
 
     __slots__ = ("before", "depth", "holds", "item")
@@ -36,9 +36,9 @@ class _Target:
         self.depth = depth  # How many more containers may follow.
 
 
-def holders(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
-    """At most `limit` phrases for what holds a value, the nearest first; containers are followed
-    `depth` deep."""
+def leak_report(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
+    """At most `limit` phrases for what refers to a value, the nearest first; containers are
+    followed `depth` deep."""
     found: list[str] = []
     level = [_Target(value, None, "", depth)]
     while level and len(found) < limit:
@@ -51,49 +51,49 @@ def holders(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
 
 def _ask(level: list[_Target]) -> list[str | _Target]:
     """One walk for all targets. What it makes is gone before the next one, which would find it."""
-    holding: dict[int, list[Any]] = {id(target.item): [] for target in level}
-    for holder in gc.get_referrers(*(target.item for target in level)):
-        if not isinstance(holder, (FrameType, _Target)):
-            for number in {id(item) for item in gc.get_referents(holder)} & holding.keys():
-                holding[number].append(holder)
-    return [step for target in level for step in _steps(target, holding[id(target.item)])]
+    referrers: dict[int, list[Any]] = {id(target.item): [] for target in level}
+    for referrer in gc.get_referrers(*(target.item for target in level)):
+        if not isinstance(referrer, (FrameType, _Target)):
+            for number in {id(item) for item in gc.get_referents(referrer)} & referrers.keys():
+                referrers[number].append(referrer)
+    return [step for target in level for step in _steps(target, referrers[id(target.item)])]
 
 
-def _steps(target: _Target, holding: list[Any]) -> Iterator[str | _Target]:
-    """Names for the target, and what to ask about where its holders have none."""
+def _steps(target: _Target, referrers: list[Any]) -> Iterator[str | _Target]:
+    """Names for the target, and what to ask about where its referrers have none."""
     held, before, depth = target.item, target.before, target.depth
     if isinstance(held, CellType):
-        for holder in holding:
-            if isinstance(holder, tuple):
-                yield _Target(holder, held, before, 0)
+        for referrer in referrers:
+            if isinstance(referrer, tuple):
+                yield _Target(referrer, held, before, 0)
     elif isinstance(target.holds, CellType):
-        for holder in holding:
-            if isinstance(holder, FunctionType) and holder.__closure__ is held:
-                yield from _variables(holder, target.holds, before)
-    elif isinstance(held, dict) and (owners := [one for one in holding if _owns(one, held)]):
+        for referrer in referrers:
+            if isinstance(referrer, FunctionType) and referrer.__closure__ is held:
+                yield from _variables(referrer, target.holds, before)
+    elif isinstance(held, dict) and (owners := [one for one in referrers if _owns(one, held)]):
         for owner in owners:
             yield from _entries(held, target.holds, owner, before)
     elif target.holds is None:
-        yield from _holders_of_an_object(held, holding, before, depth)
+        yield from _names_of_referrers(held, referrers, before, depth)
     elif depth > 0:
         before = f"{before}a {type(held).__name__} in "
-        yield from _holders_of_an_object(held, holding, before, depth - 1)
+        yield from _names_of_referrers(held, referrers, before, depth - 1)
 
 
-def _holders_of_an_object(
-    held: Any, holding: list[Any], before: str, depth: int
+def _names_of_referrers(
+    held: Any, referrers: list[Any], before: str, depth: int
 ) -> Iterator[str | _Target]:
-    for holder in holding:
-        if isinstance(holder, dict) and (module := _module(holder)) is not None:
-            yield from _entries(holder, held, module, before)
-        elif isinstance(holder, (CellType, dict)) or (
-            isinstance(holder, _CONTAINERS) and depth > 0
+    for referrer in referrers:
+        if isinstance(referrer, dict) and (module := _module(referrer)) is not None:
+            yield from _entries(referrer, held, module, before)
+        elif isinstance(referrer, (CellType, dict)) or (
+            isinstance(referrer, _CONTAINERS) and depth > 0
         ):
-            yield _Target(holder, held, before, depth)
-        elif not isinstance(holder, _CONTAINERS):
-            entries = _attributes(holder)
+            yield _Target(referrer, held, before, depth)
+        elif not isinstance(referrer, _CONTAINERS):
+            entries = _attributes(referrer)
             if entries is not None:
-                yield from _entries(entries, held, holder, before)
+                yield from _entries(entries, held, referrer, before)
 
 
 def _attributes(owner: Any) -> Any:
