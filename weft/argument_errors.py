@@ -7,11 +7,11 @@ argument is made from that value (`use`); any other is given as it is (`fix`).
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from weft.errors import DTypeError, Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
+from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = [
     "close_name",
@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 E = TypeVar("E", bound=WeftError)
+
+difflib: Any = LazyModule("difflib")  # for errors only
 
 # The `use` of an error whose fix passes no other value: None is a value.
 _NOTHING: Any = object()

@@ -74,16 +74,13 @@ INSIDE = {
     "weft.interpreters.partial_eval.all_unknown": "short for a SplitEquation",
     "weft.interpreters.retype.varying_along": "short for `ArrayType.update` of several types",
     "weft.interpreters.staging.rebuild": "trace_to_jaxpr and embedded, one after the other",
-    "weft.base.flags": "helpers that have nothing to do with arrays",
+    "weft.base.marked_lists": "helpers that have nothing to do with arrays",
     "weft.lowering.executables.LITTLE": "up to how many elements is_brief holds",
     "weft.lowering.numpy_evaluation.program_on_host": "what NumPy runs before it is compiled",
     "weft.lowering.executables.is_brief": "which programs compile without optimization",
     "weft.core.rule_results": "the checks that registering a rule puts around it, and `fits`",
     "weft.core.parameter_keys": "how the memos of primitives from outside tell parameters apart",
     "weft.core.trace.set_bottom": "called by the modules of the traces that evaluate",
-    "weft.base.program_caches.BoundedCache": "a dictionary that `on_clear` would do for",
-    "weft.lowering.executables.Run": "what `running` returns",
-    "weft.lowering.executables.running": "how cached calls of weft's own do `run_program`",
     "weft.core.array_value": "how `bind` takes values of registered classes; registering is public",
     "weft.function_keys": "parts of keys that weft's own classes have",
     "weft.runtime": "the seam to jaxlib: what is behind `weft.extend.programs` and `arrays`",
@@ -516,7 +513,7 @@ def test_programs_are_replaced_in_lists_and_with_their_values():
 
 def test_a_program_with_its_values_is_not_the_program():
     closed = weft.make_jaxpr(lambda x: x + 1.0)(1.0)
-    with pytest.raises(AttributeError, match=r"no attribute 'derived'; .* has one: closed.jaxpr"):
+    with pytest.raises(AttributeError, match=r"no attribute 'memoize'; .* has one: closed.jaxpr"):
         ad.jvp_jaxpr(closed, (True,))
     with pytest.raises(AttributeError, match="'no_such_thing'$"):
         closed.no_such_thing  # noqa: B018

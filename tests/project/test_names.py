@@ -40,7 +40,6 @@ SHARED_FILE_NAMES = {
         LIBRARIES,
     ),
     "fft": ({"weft.numpy.fft", "weft.scipy.fft", "weft.ops.products.fft"}, PUBLIC),
-    "functions": ({"weft.extend.functions", "weft.function_keys.functions"}, PUBLIC),
     "gamma": (
         {"weft.random.gamma", "weft.scipy.stats.gamma"},
         "one distribution: how it is drawn from, and the public path of its density",

@@ -11,7 +11,6 @@ emptying all costs at most compiling once more what is still in use.
 from __future__ import annotations
 
 import gc
-import pathlib
 import threading
 import weakref
 from collections.abc import Callable
@@ -33,8 +32,8 @@ _lock = threading.RLock()
 _owners: weakref.WeakSet[_CacheOwner] = weakref.WeakSet()
 _functions: list[Callable[[], object]] = []
 
-_MAPPINGS = pathlib.Path("/proc/self/maps")
-_LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
+_MAPPINGS = "/proc/self/maps"
+_LIMIT = "/proc/sys/vm/max_map_count"
 # Counting the mappings takes some milliseconds, as a few compilations do.
 _LOOK_EVERY = 256
 _loaded = 0
@@ -136,6 +135,7 @@ def program_loaded() -> None:
 
 def _is_half_full() -> bool:
     try:
-        return 2 * _MAPPINGS.read_bytes().count(b"\n") > int(_LIMIT.read_text())
+        with open(_MAPPINGS, "rb") as mappings, open(_LIMIT) as limit:
+            return 2 * mappings.read().count(b"\n") > int(limit.read())
     except OSError:
         return False  # Another system than Linux, or one that does not say.

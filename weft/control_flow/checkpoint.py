@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
 from weft.base import source as sources
-from weft.base.flags import marked, unmarked
+from weft.base.marked_lists import marked, unmarked
 from weft.control_flow.body_tracing import run_compiled, trace_body
 from weft.control_flow.checkpoint_policies import Policy, saveable
 from weft.control_flow.jit_primitive import jit_p

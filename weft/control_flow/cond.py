@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.arrays.array import as_array
-from weft.base.flags import marked, partition
+from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import permuted, trace_body
 from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.mapped_choice import one_by_one, select_rows

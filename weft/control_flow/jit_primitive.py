@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import config
 from weft.arrays.array import Array, as_array
-from weft.base.flags import marked
+from weft.base.marked_lists import marked
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr

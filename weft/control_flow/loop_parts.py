@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from weft.base.flags import partition
+from weft.base.marked_lists import partition
 from weft.control_flow.body_tracing import permuted
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Var

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.base.flags import marked, merge, partition
+from weft.base.marked_lists import marked, merge, partition
 from weft.control_flow.loop_parts import Loop, is_mapped
 from weft.control_flow.scan import bind_scan
 from weft.core.rules import AxisData, Dims, Mapped, Values

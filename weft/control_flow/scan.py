@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.base.flags import marked, partition, spread, unmarked
+from weft.base.marked_lists import marked, partition, spread, unmarked
 from weft.control_flow.body_tracing import close_carry, permuted, run_compiled
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (

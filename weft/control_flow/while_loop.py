@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
 from weft.arrays.array import Array, array_of
-from weft.base.flags import marked, partition
+from weft.base.marked_lists import marked, partition
 from weft.control_flow.body_tracing import (
     check_carry_structure,
     close_carry,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
-from weft.base.flags import marked
+from weft.base.marked_lists import marked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.arrays.array import as_array
-from weft.base.flags import merge, unmarked
+from weft.base.marked_lists import merge, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes, tree
-from weft.base.flags import marked, merge, unmarked
+from weft.base.marked_lists import marked, merge, unmarked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of

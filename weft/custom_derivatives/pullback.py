@@ -14,7 +14,7 @@ import numpy as np
 
 from weft import config
 from weft.arrays.array import Array, as_array
-from weft.base.flags import marked, merge, spread, unmarked
+from weft.base.marked_lists import marked, merge, spread, unmarked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
-from weft.base.flags import marked, spread
+from weft.base.marked_lists import marked, spread
 from weft.control_flow.body_tracing import run_compiled
 from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules

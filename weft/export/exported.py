@@ -16,7 +16,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.api.jit import jit
 from weft.arrays.array import Array, as_stored
-from weft.base.flags import marked, spread
+from weft.base.marked_lists import marked, spread
 from weft.core.axes import mesh_axes
 from weft.core.types import ArrayType, type_of, user_value
 from weft.custom_derivatives.custom_vjp import custom_vjp

@@ -14,7 +14,7 @@ from typing import Any
 from weft.api.autodiff import vjp
 from weft.api.jit import jit
 from weft.arrays.array import as_array
-from weft.base.flags import marked, merge, unmarked
+from weft.base.marked_lists import marked, merge, unmarked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer

@@ -2,7 +2,7 @@
 
 A function that is made anew in every round of a loop is another object with the same code and the
 same values around it. Its key says so. One walk (`walk.py`) goes over everything that the function
-can reach, and one rule for each kind of value (`rules.py`) says what stands for it: its content
+can reach, and one rule for each kind of value (`value_rules.py`) says what stands for it: its content
 where that can be seen and compared, its identity where it cannot change or counts as what it is;
 where neither is safe, there is no key. `named_parts` has the same parts by name, to say what
 changed; both come from the same rules, so what the one sees the other does too.
@@ -26,9 +26,9 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from weft.function_keys import rules
+from weft.function_keys import value_rules
 from weft.function_keys.code_reads import NoKey
-from weft.function_keys.rules import rule_of
+from weft.function_keys.value_rules import rule_of
 from weft.function_keys.walk import Key, NamedPart, NamedWalk, Walk, register, short_text
 
 __all__ = [
@@ -138,7 +138,7 @@ def register_by_identity(cls: type) -> None:
     ...     pass
     >>> register_by_identity(Handle)
     """
-    register(cls, rules.identity)
+    register(cls, value_rules.identity)
 
 
 def register_uncacheable(cls: type, reason: str = "") -> None:
@@ -154,7 +154,7 @@ def register_uncacheable(cls: type, reason: str = "") -> None:
     def refused(walk: Walk, value: Any) -> Hashable:
         raise NoKey(reason)
 
-    register(cls, refused if reason else rules.refuse)
+    register(cls, refused if reason else value_rules.refuse)
 
 
 def register_parts(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:

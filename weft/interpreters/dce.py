@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.base.flags import marked
+from weft.base.marked_lists import marked
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.flags import marked, one_each
+from weft.base.marked_lists import marked, one_each
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.flags import marked
+from weft.base.marked_lists import marked
 from weft.core import rules
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from weft.base.flags import marked, partition
+from weft.base.marked_lists import marked, partition
 from weft.core import rules
 from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import check_operands_fit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from weft.base.flags import marked, partition
+from weft.base.marked_lists import marked, partition
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import any_ordered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.base.flags import spread
+from weft.base.marked_lists import spread
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.flags import marked, partition
+from weft.base.marked_lists import marked, partition
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, check_marks
 from weft.core.rules import LinearOperand, Zero

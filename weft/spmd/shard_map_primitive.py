@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.base.flags import marked, merge, partition, unmarked
+from weft.base.marked_lists import marked, merge, partition, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.check import operands_do_not_fit

@@ -16,7 +16,6 @@ import hashlib
 import importlib.util
 import logging
 import operator
-import pathlib
 import struct
 import sys
 import threading
@@ -555,13 +554,16 @@ _OTHERS: dict[type, Rule] = {
     staticmethod: _wrapped,
     classmethod: _wrapped,
     functools.partial: _partial,
-    # By their text: their attributes are filled in as they are asked for.
-    pathlib.PurePath: lambda walk, value: ("path", walk.identity(type(value)), str(value)),
     weakref.ref: lambda walk, value: ("reference", walk.part(value())),
     np.dtype: lambda walk, value: ("dtype", value),
     # Loggers reach the whole tree of handlers and change no result.
     logging.Logger: identity,
 }
+
+
+def _path(walk: Walk, value: Any) -> Any:
+    # By its text: its attributes are filled in as they are asked for.
+    return ("path", walk.identity(type(value)), str(value))
 
 
 def rule_of(cls: type) -> Rule:
@@ -583,6 +585,10 @@ def rule_of(cls: type) -> Rule:
     for base, rule in _OTHERS.items():
         if issubclass(cls, base):
             return rule
+    # Not in the table, which would load the module: where there is a path, it is loaded.
+    pathlib = sys.modules.get("pathlib")
+    if pathlib is not None and issubclass(cls, pathlib.PurePath):
+        return _path
     if of_weft:
         return identity
     if not _hides_state(cls):
