@@ -73,13 +73,16 @@ def row_by_row(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.fixture(scope="module")
 def optimized() -> Iterator[None]:
-    """The tests of a module compile as users do: the last digits of results depend on it."""
+    """The tests of a module compile as users do, and so do the processes that they start: the last
+    digits of results depend on it."""
     # Not imported at the top: the tests choose weft's settings before.
     config: Any = importlib.import_module("weft.config")
     before = config.settings().compile_effort
     config.update("compile_effort", "full")
+    os.environ["WEFT_COMPILE_EFFORT"] = "full"
     yield
     config.update("compile_effort", before)
+    os.environ["WEFT_COMPILE_EFFORT"] = before
 
 
 @pytest.fixture

@@ -254,7 +254,8 @@ def targets(
     module behind it is needed.
     """
     if found.names == ("*",):
-        yield from (name for name in known if name.rpartition(".")[0] == found.module)
+        inside = [name for name in known if name.rpartition(".")[0] == found.module]
+        yield from inside or [found.module]
         return
     names = handed.get(found.module, {})
     lazily = [names[name] for name in found.names if name in names]

@@ -12,7 +12,7 @@ import traceback
 
 import pytest
 
-from source_files import PACKAGE, python_files
+from source_files import PACKAGE, nodes, parse, python_files
 from weft import argument_errors, config, errors
 from weft.base import source
 from weft.errors import Fix, ShapeError, TreeError, WeftError, api_boundary, trim
@@ -299,7 +299,7 @@ def test_what_is_refused_is_refused_in_an_error_with_fields():
     builtin = {"NotImplementedError", "TypeError", "ValueError", "IndexError"}
     raised = set()
     for path in python_files("weft"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(parse(path)):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 name = getattr(node.exc, "func", node.exc)
                 if getattr(name, "id", None) in builtin:

@@ -22,7 +22,7 @@ import pytest
 import layers
 import weft
 import weft.numpy as jnp
-from source_files import module_name, parse, python_files
+from source_files import module_name, nodes, parse, python_files
 from tools import update_surface
 from weft import lax
 from weft.core import rules
@@ -164,7 +164,7 @@ def used_names():
 def names_from_below(tree, module, known):
     aliases = {
         alias.name: alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
@@ -181,7 +181,7 @@ def names_from_below(tree, module, known):
             if inner not in known:
                 yield imported.module, name
                 continue
-            for node in ast.walk(tree):  # a module: the attributes that are asked of it
+            for node in nodes(tree):  # a module: the attributes that are asked of it
                 if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                     if node.value.id == aliases[name]:
                         yield inner, node.attr
