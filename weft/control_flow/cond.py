@@ -458,7 +458,7 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
 
 
 def _vmap_branches(
-    axis: AxisData, dims: Sequence[int | None], branches: Branches, wanted: Any
+    axis: AxisData, dims: Dims, branches: Branches, wanted: Any
 ) -> tuple[Branches, tuple[bool, ...]]:
     key = tuple(dims)
     if wanted is None:

@@ -15,7 +15,7 @@ from weft.base.marked_lists import partition
 from weft.control_flow.body_tracing import permuted
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Var
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.ops.structural.shape import move_dim
@@ -97,14 +97,12 @@ def fixpoint(
         flags = wider
 
 
-def is_mapped(dims: Sequence[int | None]) -> list[bool]:
+def is_mapped(dims: Dims) -> list[bool]:
     """Which values are mapped, given along which dimension."""
     return [dim is not None for dim in dims]
 
 
-def moved_to_front(
-    carried: Flags, values: Sequence[Any], dims: Sequence[int | None], axis: AxisData
-) -> list[Any]:
+def moved_to_front(carried: Flags, values: Sequence[Any], dims: Dims, axis: AxisData) -> list[Any]:
     """The first carried values, mapped in front where the loop carries mapped ones."""
     return [
         move_dim(x, dim, 0, axis.size) if flag else x

@@ -395,9 +395,7 @@ def reduce_vmap(
     return reduce_by_tree(jaxpr, rows, starts, moved), [0] * count
 
 
-def mapped_starts(
-    inits: Sequence[Any], dims: Sequence[int | None], shape: tuple[int, ...]
-) -> list[Any]:
+def mapped_starts(inits: Sequence[Any], dims: Dims, shape: tuple[int, ...]) -> list[Any]:
     """Initial values, mapped or not, in the shape of a result whose first dimension is mapped."""
     return [
         broadcast_in_dim(x, shape, () if d is None else (0,))

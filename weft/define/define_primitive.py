@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.core.rules import Zero
+from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.define.declared_primitive import BROADCAST, DefinedPrimitive, Groups, unvarying
 from weft.define.derived_rules import derive_rules, listed, packed
@@ -199,7 +199,7 @@ def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
     """A given jvp rule; tangents without dimensions are repeated."""
 
     @functools.wraps(rule)
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
+    def jvp(primals: Values, tangents: Values, /, **params: Any) -> Any:
         found = rule(primals, tangents, **params)
         if primitive.multiple_results or not isinstance(found, (tuple, list)) or len(found) != 2:
             return found

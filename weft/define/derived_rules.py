@@ -14,7 +14,7 @@ from weft.base import source as sources
 from weft.control_flow.jit_primitive import jit_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
-from weft.core.rules import LinearOperand, Zero, not_linear
+from weft.core.rules import LinearOperand, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.define.declared_primitive import DefinedPrimitive
 from weft.errors import Fix, MissingRuleError
@@ -87,8 +87,8 @@ def given(primitive: DefinedPrimitive, table: rules.Table) -> Any:
 def _without_body(
     primitive: DefinedPrimitive,
     other: rules.Table,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     params: dict[str, Any],
 ) -> tuple[Any, Any] | None:
     """Results and tangents by the rule of the `other` table if one was given, or by linearity; None
@@ -106,10 +106,7 @@ def _without_body(
 
 
 def derived_jvp(
-    primitive: DefinedPrimitive,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    params: dict[str, Any],
+    primitive: DefinedPrimitive, primals: Values, tangents: Values, params: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The jvp: by a linearize rule if one was given, by linearity, or by the body's derivative."""
     found = _without_body(primitive, rules.linearize, primals, tangents, params)
@@ -127,10 +124,7 @@ def derived_jvp(
 
 
 def derived_linearize(
-    primitive: DefinedPrimitive,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    params: dict[str, Any],
+    primitive: DefinedPrimitive, primals: Values, tangents: Values, params: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The linearization, by the same choice as the jvp."""
     found = _without_body(primitive, rules.jvp, primals, tangents, params)
@@ -173,10 +167,7 @@ def _covered(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> bool:
 
 
 def _linear_jvp(
-    primitive: DefinedPrimitive,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    params: dict[str, Any],
+    primitive: DefinedPrimitive, primals: Values, tangents: Values, params: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The derivative of a linear operation is itself; of a multilinear one, the sum of itself in
     each group of operands with the others fixed."""

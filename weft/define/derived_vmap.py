@@ -16,7 +16,7 @@ from weft.core import rules
 from weft.core.axes import with_environment
 from weft.core.check import result_types
 from weft.core.jaxpr import Jaxpr
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.define.declared_primitive import DefinedPrimitive
 from weft.define.derived_rules import derive_program_rules, listed, packed
@@ -28,8 +28,6 @@ from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import move_dim, reduce_sum
 
 __all__ = ["MappedPrimitive", "derive_vmap", "mapped_primitive"]
-
-Dims = Sequence[int | None]
 
 
 class MappedPrimitive(DefinedPrimitive):
@@ -125,10 +123,10 @@ def mapped_primitive(inner: DefinedPrimitive) -> MappedPrimitive:
         def type_rule(*types: ArrayType, **params: Any) -> Any:
             return _mapped_type(made, types, **params)
 
-        def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
+        def jvp(primals: Values, tangents: Values, /, **params: Any) -> Any:
             return _mapped_derivative(made, rules.jvp[inner], primals, tangents, **params)
 
-        def linearize(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
+        def linearize(primals: Values, tangents: Values, /, **params: Any) -> Any:
             rule = rules.linearize.get(inner) or rules.jvp[inner]
             return _mapped_derivative(made, rule, primals, tangents, **params)
 
@@ -166,8 +164,8 @@ def _mapped_type(
 def _mapped_derivative(
     primitive: MappedPrimitive,
     rule: Any,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
+    primals: Values,
+    tangents: Values,
     *,
     size: int,
     dims: tuple[int | None, ...],

@@ -204,9 +204,7 @@ def ffi_call_type(
     return [t.update(varying=t.varying | varying) for t in result_types]
 
 
-def ffi_call_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[list[Any], list[Any]]:
+def ffi_call_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[list[Any], list[Any]]:
     """Only zero tangents can go in, or come out (of results that are integers)."""
     moving = any(type(t) is not Zero and type_of(t).dtype != dtypes.float0 for t in tangents)
     out_types = params["result_types"]

@@ -3,8 +3,8 @@
 A function that is made anew in every round of a loop is another object with the same code and the
 same values around it. Its key says so. One walk (`walk.py`) goes over everything that the function
 can reach, and one rule for each kind of value (`value_rules.py`) says what stands for it: its
-content where that can be seen and compared, its identity where it cannot change or counts as what it is;
-where neither is safe, there is no key. `named_parts` has the same parts by name, to say what
+content where that can be seen and compared, its identity where it cannot change or counts as what
+it is; where neither is safe, there is no key. `named_parts` has the same parts by name, to say what
 changed; both come from the same rules, so what the one sees the other does too.
 
 Why equal keys are safe: what a function computes depends on its code and on the values that the

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.core import rules
 from weft.core.primitive import Primitive
-from weft.core.rules import LinearOperand, Zero
+from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType
 from weft.runtime import stablehlo
 
@@ -93,7 +93,7 @@ def primitive(
 def linear_jvp(bind: Callable[..., Any]) -> Rule:
     """The jvp rule of a primitive with one operand in which it is linear."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         result = bind(*primals, **params)
         if type(tangents[0]) is Zero:
             return result, Zero(result.type.tangent())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError
 from weft.ops.declare import join_varying, primitive
@@ -47,13 +47,11 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
         shape = shapes.pop() if shapes else ()
         return [ArrayType(shape, _uint32, varying=join_varying(words))] * size
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
         outs = made.bind(*primals)
         return outs, [Zero(type_of(out).tangent()) for out in outs]
 
-    def vmap(
-        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
-    ) -> tuple[Any, tuple[int, ...]]:
+    def vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, tuple[int, ...]]:
         values, dim = align(axis, args, dims)
         return made.bind(*values), (dim,) * size
 

@@ -9,7 +9,7 @@ computed from their logarithms, since small parameters give numbers too small fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from weft import dtypes
 from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Values, Zero
 from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
 from weft.errors import Fix
@@ -136,9 +136,7 @@ def _random_gamma(key: Any, a: Any, *, log_space: bool) -> Any:
     return reshape(_each(stream, n, lambda s, x: _one_gamma(s, x, log_space), flat), shape)
 
 
-def random_gamma_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, log_space: bool
-) -> tuple[Any, Any]:
+def random_gamma_jvp(primals: Values, tangents: Values, *, log_space: bool) -> tuple[Any, Any]:
     key, a = primals
     made = random_gamma_p.bind(key, a, log_space=log_space)
     if type(tangents[1]) is Zero:

@@ -22,7 +22,7 @@ from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, WeftValueError
 from weft.ops.collectives.named_axes import (
@@ -170,12 +170,7 @@ def psum_transpose(ct: Any, x: Any, *, axis_name: Names, axis_index_groups: Grou
 
 
 def psum_vmap(
-    axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    axis_name: Names,
-    axis_index_groups: Groups,
+    axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_index_groups: Groups
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
     groups = axis_index_groups
@@ -311,7 +306,7 @@ def pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Names) -> list[Any]:
 
 
 def pbroadcast_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axis_name: Names
+    axis: AxisData, args: Values, dims: Dims, *, axis_name: Names
 ) -> tuple[Any, int | None]:
     return vary(args[0], _without(axis_name, axis.name)), dims[0]
 
@@ -389,7 +384,7 @@ def extremum_type(name: str) -> Callable[..., ArrayType]:
 def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     """The jvp rule of pmax and pmin: the elements that attain the extremum share equally."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         out = kind.bind(x, **params)
         of = type_of(x)
@@ -409,12 +404,7 @@ def extremum_vmap(
     """The vmap rule of pmax and pmin."""
 
     def vmap(
-        axis: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
-        *,
-        axis_name: Names,
-        axis_index_groups: Groups,
+        axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_index_groups: Groups
     ) -> tuple[Any, int | None]:
         (x,), (dim,) = args, dims
         groups = axis_index_groups
@@ -473,9 +463,7 @@ def axis_index_type(*, axis_name: Any, axis_size: int, manual: bool) -> ArrayTyp
     return ArrayType((), np.int32, varying=(axis_name,) if manual else ())
 
 
-def axis_index_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[Any, int]:
+def axis_index_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
     return iota(np.int32, axis.size), 0
 
 

@@ -7,7 +7,6 @@ communicates more than it has to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from weft import tree
 from weft.core.axes import bound_axis
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
 from weft.ops.collectives.all_reduce import axis_index_p, made_varying, vary
@@ -122,8 +121,8 @@ def all_gather_invariant_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
 
 def all_gather_invariant_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     axis_name: Names,
     axis_sizes: Sizes,
@@ -226,8 +225,8 @@ def pscatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
 
 def pscatter_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     axis_name: Names,
     axis_sizes: Sizes,
@@ -329,12 +328,7 @@ def assume_invariant_transpose(
 
 
 def assume_invariant_vmap(
-    axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
+    axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_sizes: Sizes
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
     pairs = [p for p in zip(axis_name, axis_sizes, strict=True) if p[0] != axis.name]

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
 from weft.ops.collectives.all_reduce import made_varying
@@ -164,8 +164,8 @@ def all_gather_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
 
 def all_gather_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     axis_name: Names,
     axis_sizes: Sizes,
@@ -298,8 +298,8 @@ def psum_scatter_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
 
 def psum_scatter_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     axis_name: Names,
     axis_sizes: Sizes,
@@ -470,8 +470,8 @@ def all_to_all_transpose(
 
 def all_to_all_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     axis_name: Names,
     axis_sizes: Sizes,

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import tree
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.collectives.all_reduce import axis_index_p, made_varying
@@ -128,13 +128,7 @@ def ppermute_transpose(ct: Any, x: Any, *, perm: Pairs, **params: Any) -> list[A
 
 
 def ppermute_vmap(
-    axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    perm: Pairs,
+    axis: AxisData, args: Values, dims: Dims, *, axis_name: Names, axis_sizes: Sizes, perm: Pairs
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
     if axis.name not in axis_name:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
@@ -63,7 +62,7 @@ def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) 
 
 
 def convert_element_type_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: Any, weak_type: bool
+    primals: Values, tangents: Values, *, new_dtype: Any, weak_type: bool
 ) -> tuple[Any, Any]:
     out = convert_element_type(primals[0], new_dtype, weak_type)
     tangent_type = type_of(out).tangent()
@@ -79,12 +78,7 @@ def convert_element_type_transpose(
 
 
 def convert_element_type_vmap(
-    axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    new_dtype: Any,
-    weak_type: bool,
+    axis: AxisData, args: Values, dims: Dims, *, new_dtype: Any, weak_type: bool
 ) -> tuple[Any, Any]:
     out = convert_element_type_p.bind(args[0], new_dtype=new_dtype, weak_type=weak_type)
     return out, dims[0]
@@ -169,14 +163,14 @@ def bitcast_convert_type_type(x: ArrayType, *, new_dtype: Any) -> ArrayType:
 
 
 def bitcast_convert_type_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: Any
+    primals: Values, tangents: Values, *, new_dtype: Any
 ) -> tuple[Any, Any]:
     out = bitcast_convert_type(primals[0], new_dtype)
     return out, Zero(type_of(out).tangent())
 
 
 def bitcast_convert_type_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, new_dtype: Any
+    axis: AxisData, args: Values, dims: Dims, *, new_dtype: Any
 ) -> tuple[Any, int]:
     return bitcast_convert_type(move_dim(args[0], dims[0], 0, axis.size), new_dtype), 0
 

@@ -16,7 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero, not_linear
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
@@ -201,9 +201,7 @@ def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tu
 def elementwise_vmap(bind: Callable[..., Any]) -> Rule:
     """The vmap rule of an elementwise primitive."""
 
-    def vmap(
-        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-    ) -> tuple[Any, int]:
+    def vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
         values, dim = align(axis, args, dims)
         return bind(*values, **params), dim
 
@@ -248,7 +246,7 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
     tangent without dimensions; it is repeated.
     """
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         result = bind(*primals, **params)
         result_of = type_of(result)
         total: Any = None

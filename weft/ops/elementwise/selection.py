@@ -10,7 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
@@ -76,7 +76,7 @@ def select_type(pred: ArrayType, on_true: ArrayType, on_false: ArrayType) -> Arr
     return result_type((pred, on_true, on_false), on_true.shape, on_true.dtype, weak)
 
 
-def select_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def select_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     pred = primals[0]
     out = select(*primals)
     if type(tangents[1]) is Zero and type(tangents[2]) is Zero:
@@ -93,7 +93,7 @@ def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[An
     ]
 
 
-def select_vmap(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Any, int]:
+def select_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     (pred, on_true, on_false), dim = align(axis, args, dims)
     shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
     # A value without dimensions that is not mapped is repeated: only the predicate may have none.

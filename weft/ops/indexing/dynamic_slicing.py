@@ -15,7 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import same_dims, same_moves
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftIndexError
 from weft.ops.declare import primitive, result_type
@@ -135,9 +135,7 @@ def _moving(shape: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d, (n, s) in enumerate(zip(shape, sizes, strict=True)) if s < n)
 
 
-def _index_vectors(
-    axis: AxisData, starts: Sequence[Any], dims: Sequence[int | None], moving: Sequence[int]
-) -> Any:
+def _index_vectors(axis: AxisData, starts: Sequence[Any], dims: Dims, moving: Sequence[int]) -> Any:
     """The positions in the given dimensions as index vectors, one for each mapped element."""
     dtype = _common_dtype([type_of(starts[d]) for d in moving])
     columns = [
@@ -199,7 +197,7 @@ def dynamic_slice_type(
 
 
 def dynamic_slice_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, slice_sizes: tuple[int, ...]
+    primals: Values, tangents: Values, *, slice_sizes: tuple[int, ...]
 ) -> tuple[Any, Any]:
     out = dynamic_slice_p.bind(*primals, slice_sizes=slice_sizes)
     if type(tangents[0]) is Zero:
@@ -215,7 +213,7 @@ def dynamic_slice_transpose(
 
 
 def dynamic_slice_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, slice_sizes: tuple[int, ...]
+    axis: AxisData, args: Values, dims: Dims, *, slice_sizes: tuple[int, ...]
 ) -> tuple[Any, int]:
     operand, *starts = args
     dim = dims[0]
@@ -339,7 +337,7 @@ def dynamic_update_slice_type(
     return result_type((operand, update, *starts), operand.shape, operand.dtype, weak)
 
 
-def dynamic_update_slice_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def dynamic_update_slice_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     out = dynamic_update_slice_p.bind(*primals)
     if type(tangents[0]) is Zero and type(tangents[1]) is Zero:
         return out, Zero(type_of(out).tangent())
@@ -358,9 +356,7 @@ def dynamic_update_slice_transpose(ct: Any, operand: Any, update: Any, *starts: 
     return [ct_operand, ct_update, *[None] * len(starts)]
 
 
-def dynamic_update_slice_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
-) -> tuple[Any, int]:
+def dynamic_update_slice_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     operand, update, *starts = args
     if all(d is None for d in dims[2:]):
         dim = next(d for d in dims[:2] if d is not None)

@@ -21,7 +21,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, Step, full_read
 from weft.core.jaxpr import Equation
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
@@ -280,7 +280,7 @@ def gather_type(
 
 
 def gather_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, fill_value: Any, **params: Any
+    primals: Values, tangents: Values, *, fill_value: Any, **params: Any
 ) -> tuple[Any, Any]:
     operand, indices = primals
     out = gather_p.bind(operand, indices, fill_value=fill_value, **params)
@@ -296,8 +296,8 @@ def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def gather_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     dimension_numbers: GatherDimensionNumbers,
     slice_sizes: tuple[int, ...],

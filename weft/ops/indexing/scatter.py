@@ -20,7 +20,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
 from weft.ops.declare import primitive, result_type
@@ -291,8 +291,8 @@ def scatter_vmap(kind: Primitive) -> Callable[..., tuple[Any, int]]:
 
     def vmap(
         axis: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
+        args: Values,
+        dims: Dims,
         *,
         dimension_numbers: ScatterDimensionNumbers,
         **params: Any,
@@ -439,7 +439,7 @@ rules.transpose.register(gather_p, gather_transpose)
 def linear_scatter_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     """The jvp rule of a scatter that is linear in operand and updates together."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         out = kind.bind(*primals, **params)
         if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
             return out, Zero(type_of(out).tangent())
@@ -495,7 +495,7 @@ scatter_sub = _combining(
 # ---- scatter ---------------------------------------------------------------------------------
 
 
-def scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+def scatter_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     operand, indices, updates = primals
     out = scatter_p.bind(operand, indices, updates, **params)
     if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
@@ -551,9 +551,7 @@ primitive(
 # ---- scatter_mul -----------------------------------------------------------------------------
 
 
-def scatter_mul_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def scatter_mul_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     operand, indices, updates = primals
     out = scatter_mul_p.bind(operand, indices, updates, **params)
     tangent: Any = Zero(type_of(out).tangent())
@@ -603,7 +601,7 @@ scatter_mul = _combining(
 def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     """The jvp rule of scatter_min and scatter_max: values that win share equally."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         operand, indices, updates = primals
         out = kind.bind(operand, indices, updates, **params)
         if type(tangents[0]) is Zero and type(tangents[2]) is Zero:

@@ -11,7 +11,7 @@ import numpy as np
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, same_dims, same_moves
 from weft.core.jaxpr import Equation
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError, WeftTypeError
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -113,8 +113,8 @@ def slice_transpose(
 
 def slice_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     start_indices: tuple[int, ...],
     limit_indices: tuple[int, ...],
@@ -238,9 +238,7 @@ def pad_type(x: ArrayType, value: ArrayType, *, padding_config: Config) -> Array
     return result_type((x, value), shape, x.dtype, x.weak_type and value.weak_type)
 
 
-def pad_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Config
-) -> tuple[Any, Any]:
+def pad_jvp(primals: Values, tangents: Values, *, padding_config: Config) -> tuple[Any, Any]:
     out = pad_p.bind(*primals, padding_config=padding_config)
     if all(type(t) is Zero for t in tangents):
         return out, Zero(type_of(out).tangent())
@@ -263,7 +261,7 @@ def pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Config) -> lis
 
 
 def pad_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, padding_config: Config
+    axis: AxisData, args: Values, dims: Dims, *, padding_config: Config
 ) -> tuple[Any, int]:
     x, value = args
     x_dim, value_dim = dims

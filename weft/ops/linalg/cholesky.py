@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, mul, scalar
@@ -61,7 +61,7 @@ def cholesky_type(x: ArrayType) -> ArrayType:
     return result_type((x,), x.shape, x.dtype)
 
 
-def cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def cholesky_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     """dL = L phi(inverse(L) dx inverse(L)^H); phi halves the diagonal of the lower triangle."""
     (x,), (dx,) = primals, tangents
     factor = cholesky_p.bind(x)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
 from weft.ops.declare import result_type
@@ -110,12 +110,7 @@ def eig_type(x: ArrayType, *, left: bool, right: bool, vector_derivatives: bool)
 
 
 def eig_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    left: bool,
-    right: bool,
-    vector_derivatives: bool,
+    primals: Values, tangents: Values, *, left: bool, right: bool, vector_derivatives: bool
 ) -> tuple[Any, Any]:
     if (left or right) and not vector_derivatives:
         raise no_derivative(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.declare import result_type
@@ -125,9 +125,7 @@ def eigh_type(x: ArrayType, *, lower: bool) -> list[ArrayType]:
     return [result_type((x,), x.shape, x.dtype), w]
 
 
-def eigh_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, lower: bool
-) -> tuple[list[Any], list[Any]]:
+def eigh_jvp(primals: Values, tangents: Values, *, lower: bool) -> tuple[list[Any], list[Any]]:
     """In the basis of the eigenvectors dx has the eigenvalues' tangents as its diagonal; off it,
     divided by the differences of eigenvalues, it is v^H dv."""
     v, w = outs = eigh_p.bind(*primals, lower=lower)

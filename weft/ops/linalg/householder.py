@@ -9,12 +9,11 @@ that form, in which nothing is divided by a tau that may be zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.rules import LinearOperand, Zero
+from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import result_type
@@ -138,7 +137,7 @@ def householder_product_type(a: ArrayType, taus: ArrayType) -> ArrayType:
     return result_type((a, taus), a.shape, a.dtype)
 
 
-def householder_product_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def householder_product_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     (a, taus), n = primals, type_of(primals[0]).shape[-1]
     product = householder_product_p.bind(a, taus)
     of = Reflections(a, taus)
@@ -232,9 +231,7 @@ def ormqr_type(
     return result_type((a, taus, c), c.shape, c.dtype)
 
 
-def ormqr_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, left: bool, transpose: bool
-) -> tuple[Any, Any]:
+def ormqr_jvp(primals: Values, tangents: Values, *, left: bool, transpose: bool) -> tuple[Any, Any]:
     (a, taus, c), (da, dtaus, dc) = primals, tangents
     params = {"left": left, "transpose": transpose}
     product = ormqr_p.bind(a, taus, c, **params)

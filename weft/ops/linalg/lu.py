@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import Zero
+from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import result_type
@@ -65,7 +64,7 @@ def lu_type(x: ArrayType) -> list[ArrayType]:
     ]
 
 
-def lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def lu_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     """With the square parts first: inverse(L) dx inverse(U) has inverse(L) dL strictly below the
     diagonal, and dU inverse(U) on and above it."""
     packed, pivots, permutation = outs = lu_p.bind(*primals)

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError
 from weft.ops.declare import primitive
@@ -111,7 +111,7 @@ def matrix_primitive(
 
 
 def batch_in_front(
-    made: Primitive, axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    made: Primitive, axis: AxisData, args: Values, dims: Dims, **params: Any
 ) -> tuple[Any, Any]:
     """The vmap rule: mapped dimensions go to the front; what is not mapped is repeated."""
     values = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]

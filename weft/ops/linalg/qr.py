@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.rules import Zero
+from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
 from weft.ops.declare import result_type
@@ -95,7 +94,7 @@ def qr_type(x: ArrayType, *, pivoting: bool, full_matrices: bool) -> list[ArrayT
 
 
 def qr_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, pivoting: bool, full_matrices: bool
+    primals: Values, tangents: Values, *, pivoting: bool, full_matrices: bool
 ) -> tuple[Any, Any]:
     of = type_of(primals[0])
     m, n = of.shape[-2:]
@@ -197,7 +196,7 @@ def geqrf_type(x: ArrayType) -> list[ArrayType]:
     return [result_type((x,), x.shape, x.dtype), result_type((x,), taus, x.dtype)]
 
 
-def geqrf_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def geqrf_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     packed, taus = outs = geqrf_p.bind(*primals)
     return outs, packed_tangents(packed, taus, tangents[0])
 
@@ -287,7 +286,7 @@ def geqp3_type(x: ArrayType) -> list[ArrayType]:
     return [*geqrf_type(x), order]
 
 
-def geqp3_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def geqp3_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     packed, taus, order = outs = geqp3_p.bind(*primals)
     found = packed_tangents(packed, taus, reordered(tangents[0], order, -1))
     return outs, [*found, Zero(type_of(order).tangent())]

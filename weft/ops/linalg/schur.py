@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops.declare import result_type
@@ -64,7 +64,7 @@ def schur_type(x: ArrayType, *, vectors: bool) -> list[ArrayType]:
     return [result_type((x,), x.shape, x.dtype)] * (2 if vectors else 1)
 
 
-def schur_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, vectors: bool) -> Any:
+def schur_jvp(primals: Values, tangents: Values, *, vectors: bool) -> Any:
     raise without_derivative("schur", primals[0])
 
 
@@ -138,7 +138,7 @@ def hessenberg_type(a: ArrayType) -> list[ArrayType]:
     return [result_type((a,), a.shape, a.dtype), result_type((a,), taus, a.dtype)]
 
 
-def hessenberg_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def hessenberg_jvp(primals: Values, tangents: Values) -> Any:
     raise without_derivative("hessenberg", primals[0])
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.ops.declare import result_type
@@ -169,12 +169,7 @@ def svd_type(
 
 
 def svd_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    full_matrices: bool,
-    compute_uv: bool,
-    routine: str,
+    primals: Values, tangents: Values, *, full_matrices: bool, compute_uv: bool, routine: str
 ) -> tuple[Any, Any]:
     """In the bases of the singular vectors the real part of the diagonal of dx are the tangents of
     s. Off it, its Hermitian part over s[j] - s[i] and its skew-Hermitian part over s[j] + s[i] are

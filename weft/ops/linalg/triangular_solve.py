@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft.arrays.array import Array
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import result_type
@@ -107,9 +106,7 @@ def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: A
     return result_type((a, b), b.shape, b.dtype)
 
 
-def triangular_solve_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def triangular_solve_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     """From op(a) dx = db - op(da) x, where da has the triangle that is read."""
     (a, b), (da, db) = primals, tangents
     x = triangular_solve_p.bind(a, b, **params)
@@ -146,7 +143,7 @@ def triangular_solve_transpose(ct: Any, a: Any, b: Any, **params: Any) -> list[A
 
 
 def triangular_solve_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    axis: AxisData, args: Values, dims: Dims, **params: Any
 ) -> tuple[Any, int]:
     (a, b), (of_a, of_b) = args, dims
     if of_a is not None or type_of(a).ndim > 2:

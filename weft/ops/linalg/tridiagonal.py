@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import result_type
@@ -67,7 +66,7 @@ def tridiagonal_type(a: ArrayType, *, lower: bool) -> list[ArrayType]:
     ]
 
 
-def tridiagonal_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, lower: bool) -> Any:
+def tridiagonal_jvp(primals: Values, tangents: Values, *, lower: bool) -> Any:
     raise without_derivative("tridiagonal", primals[0])
 
 
@@ -165,9 +164,7 @@ def _moved(x: Any, axis: int, by: int) -> Any:
     return pad(x, of.dtype.type(0), edges)
 
 
-def tridiagonal_solve_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def tridiagonal_solve_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     """From a dx = db - da x."""
     x = tridiagonal_solve_p.bind(*primals, **params)
     found = tangents[3]
@@ -194,7 +191,7 @@ def tridiagonal_solve_transpose(
 
 
 def tridiagonal_solve_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
+    axis: AxisData, args: Values, dims: Dims, **params: Any
 ) -> tuple[Any, int]:
     if any(dim is not None for dim in dims[:3]) or type_of(args[1]).ndim > 1:
         return batch_in_front(tridiagonal_solve_p, axis, args, dims, **params)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
@@ -319,7 +319,7 @@ def conv_shape_tuple(
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-def conv_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+def conv_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     lhs, rhs = primals
     t_lhs, t_rhs = tangents
     out = conv_p.bind(lhs, rhs, **params)
@@ -496,8 +496,8 @@ def unmerged_within(x: Any, source: int, size: int, groups: int) -> tuple[Any, i
 
 def conv_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     dimension_numbers: ConvDimensionNumbers,
     feature_group_count: int,

@@ -17,7 +17,7 @@ from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
@@ -258,9 +258,7 @@ def dot_general_type(
     return result_type((lhs, rhs), shape, dtype, weak)
 
 
-def dot_general_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def dot_general_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     lhs, rhs = primals
     t_lhs, t_rhs = tangents
     out = dot_general_p.bind(lhs, rhs, **params)
@@ -347,8 +345,8 @@ def product_of(x: Any, y: Any, wanted: Any) -> Any:
 
 def dot_general_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     dimension_numbers: DotDimensionNumbers,
     **params: Any,

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -161,9 +161,7 @@ def _times_read(frequencies: ArrayType, lengths: tuple[int, ...]) -> Any:
     return select(own, once, twice)
 
 
-def fft_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-) -> tuple[Any, int]:
+def fft_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
     (x,), (dim,) = args, dims
     assert dim is not None
     if dim >= type_of(x).ndim - len(params["lengths"]):

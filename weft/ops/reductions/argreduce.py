@@ -6,7 +6,6 @@ compiler vectorizes; elsewhere one reduction carries value and position together
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import primitive, result_type
@@ -88,17 +87,12 @@ def arg_reduction(name: str, direction: str) -> Primitive:
     def type_rule(x: ArrayType, *, axis: int, index_dtype: Any) -> ArrayType:
         return arg_type(name, x, axis, index_dtype)
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         out = made.bind(*primals, **params)
         return out, Zero(type_of(out).tangent())
 
     def vmap(
-        axis_data: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
-        *,
-        axis: int,
-        index_dtype: Any,
+        axis_data: AxisData, args: Values, dims: Dims, *, axis: int, index_dtype: Any
     ) -> tuple[Any, int]:
         assert dims[0] is not None
         (moved,), dim = reduce_vmap_axes((axis,), dims[0])

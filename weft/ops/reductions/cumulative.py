@@ -15,13 +15,13 @@ linear time, with elements that are zero and with ties.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError
 from weft.ops.declare import primitive, result_type
@@ -218,7 +218,7 @@ def linear_recurrence_type(a: ArrayType, b: ArrayType, *, axis: int, reverse: bo
 
 
 def linear_recurrence_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool
+    primals: Values, tangents: Values, *, axis: int, reverse: bool
 ) -> tuple[Any, Any]:
     a, b = primals
     out = linear_recurrence(a, b, axis, reverse)
@@ -237,12 +237,7 @@ def linear_recurrence_transpose(ct: Any, a: Any, b: Any, *, axis: int, reverse: 
 
 
 def linear_recurrence_vmap(
-    axis_data: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    axis: int,
-    reverse: bool,
+    axis_data: AxisData, args: Values, dims: Dims, *, axis: int, reverse: bool
 ) -> tuple[Any, int]:
     a, b = (move_dim(x, d, 0, axis_data.size) for x, d in zip(args, dims, strict=True))
     return linear_recurrence(a, b, axis + 1, reverse), 0
@@ -303,7 +298,7 @@ def cumulative(
         return result_type((x,), x.shape, x.dtype, x.weak_type)
 
     def cumulative_jvp(
-        primals: Sequence[Any], tangents: Sequence[Any], *, axis: int, reverse: bool
+        primals: Values, tangents: Values, *, axis: int, reverse: bool
     ) -> tuple[Any, Any]:
         out = made.bind(*primals, axis=axis, reverse=reverse)
         if type(tangents[0]) is Zero:
@@ -311,12 +306,7 @@ def cumulative(
         return out, jvp(tangents[0], out, primals[0], axis, reverse)
 
     def vmap(
-        axis_data: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
-        *,
-        axis: int,
-        reverse: bool,
+        axis_data: AxisData, args: Values, dims: Dims, *, axis: int, reverse: bool
     ) -> tuple[Any, int | None]:
         (dim,) = dims
         assert dim is not None

@@ -17,7 +17,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix
 from weft.ops.declare import primitive, result_type
@@ -122,16 +122,14 @@ def reduction(
         return result_type((x,), reduced_shape(x, axes, name), x.dtype, x.weak_type)
 
     def reduction_jvp(
-        primals: Sequence[Any], tangents: Sequence[Any], *, axes: tuple[int, ...]
+        primals: Values, tangents: Values, *, axes: tuple[int, ...]
     ) -> tuple[Any, Any]:
         out = made.bind(*primals, axes=axes)
         if jvp is None or type(tangents[0]) is Zero:
             return out, Zero(type_of(out).tangent())
         return out, jvp(tangents[0], out, primals[0], axes)
 
-    def vmap(
-        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axes: tuple[int, ...]
-    ) -> tuple[Any, int]:
+    def vmap(axis: AxisData, args: Values, dims: Dims, *, axes: tuple[int, ...]) -> tuple[Any, int]:
         assert dims[0] is not None
         moved, dim = reduce_vmap_axes(axes, dims[0])
         return made.bind(args[0], axes=moved), dim

@@ -18,7 +18,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
@@ -148,12 +148,7 @@ def sort_type(*types: ArrayType, dimension: int, is_stable: bool, num_keys: int)
 
 
 def sort_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    dimension: int,
-    is_stable: bool,
-    num_keys: int,
+    primals: Values, tangents: Values, *, dimension: int, is_stable: bool, num_keys: int
 ) -> tuple[list[Any], list[Any]]:
     params = {"dimension": dimension, "is_stable": is_stable, "num_keys": num_keys}
     if all(type(t) is Zero for t in tangents):
@@ -171,13 +166,7 @@ def sort_jvp(
 
 
 def sort_vmap(
-    axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    dimension: int,
-    is_stable: bool,
-    num_keys: int,
+    axis: AxisData, args: Values, dims: Dims, *, dimension: int, is_stable: bool, num_keys: int
 ) -> tuple[list[Any], list[int]]:
     place = next(d for d in dims if d is not None)
     values = [move_dim(x, d, place, axis.size) for x, d in zip(args, dims, strict=True)]
@@ -356,7 +345,7 @@ def top_k_type(x: ArrayType, *, k: int, axis: int) -> list[ArrayType]:
 
 
 def top_k_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, k: int, axis: int
+    primals: Values, tangents: Values, *, k: int, axis: int
 ) -> tuple[list[Any], list[Any]]:
     values, places = top_k_p.bind(*primals, k=k, axis=axis)
     none = Zero(type_of(places).tangent())
@@ -366,7 +355,7 @@ def top_k_jvp(
 
 
 def top_k_vmap(
-    axis_data: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, k: int, axis: int
+    axis_data: AxisData, args: Values, dims: Dims, *, k: int, axis: int
 ) -> tuple[list[Any], list[int]]:
     (dim,) = dims
     assert dim is not None

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError, WeftValueError
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -169,9 +169,7 @@ def windowed(
         check_dtype(made.name, x, accepts)
         return result_type((x,), window_shape(x.shape, **params), x.dtype, x.weak_type)
 
-    def vmap(
-        axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], **params: Any
-    ) -> tuple[Any, int]:
+    def vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
         (dim,) = dims
         assert dim is not None
         return made.bind(args[0], **with_dimension(params, dim)), dim
@@ -313,7 +311,7 @@ def reduce_window_min(
 def extremum_jvp(made: Primitive, direction: str) -> Callable[..., Any]:
     """The jvp rule of an extremum: the tangents at the places of the elements picked."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         out = made.bind(*primals, **params)
         if type(tangents[0]) is Zero:
             return out, Zero(type_of(out).tangent())
@@ -399,9 +397,7 @@ def select_and_gather_add_type(
     return result_type((tangents, operand), shape, tangents.dtype, tangents.weak_type)
 
 
-def select_and_gather_add_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def select_and_gather_add_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     out = select_and_gather_add_p.bind(*primals, **params)
     if type(tangents[0]) is Zero:
         return out, Zero(type_of(out).tangent())
@@ -419,12 +415,7 @@ def select_vmap(made: Callable[[], Primitive]) -> Callable[..., Any]:
     """The vmap rule of the two: no window reaches over the mapped dimension."""
 
     def vmap(
-        axis: AxisData,
-        args: Sequence[Any],
-        dims: Sequence[int | None],
-        *,
-        direction: str,
-        **params: Any,
+        axis: AxisData, args: Values, dims: Dims, *, direction: str, **params: Any
     ) -> tuple[Any, int]:
         moved = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
         return made().bind(*moved, direction=direction, **with_dimension(params, 0)), 0
@@ -538,9 +529,7 @@ def select_and_scatter_add_type(
     return result_type((source, operand), operand.shape, source.dtype, source.weak_type)
 
 
-def select_and_scatter_add_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
-) -> tuple[Any, Any]:
+def select_and_scatter_add_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
     out = select_and_scatter_add_p.bind(*primals, **params)
     if type(tangents[0]) is Zero:
         return out, Zero(type_of(out).tangent())

@@ -15,7 +15,7 @@ from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, same_dims, same_moves
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, LinearOperand, Zero
+from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -107,9 +107,7 @@ def concatenate_type(*types: ArrayType, dimension: int) -> ArrayType:
     return result_type(types, shape, dtype, all(t.weak_type for t in types))
 
 
-def concatenate_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int
-) -> tuple[Any, Any]:
+def concatenate_jvp(primals: Values, tangents: Values, *, dimension: int) -> tuple[Any, Any]:
     out = concatenate(primals, dimension)
     if all(type(t) is Zero for t in tangents):
         return out, Zero(type_of(out).tangent())
@@ -125,7 +123,7 @@ def concatenate_transpose(ct: Any, *values: Any, dimension: int) -> list[Any]:
 
 
 def concatenate_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, dimension: int
+    axis: AxisData, args: Values, dims: Dims, *, dimension: int
 ) -> tuple[Any, int]:
     target = next(dim for dim in dims if dim is not None)
     values = [move_dim(x, dim, target, axis.size) for x, dim in zip(args, dims, strict=True)]
@@ -208,7 +206,7 @@ def split_type(x: ArrayType, *, sizes: tuple[int, ...], axis: int) -> list[Array
 
 
 def split_jvp(
-    primals: Sequence[Any], tangents: Sequence[Any], *, sizes: tuple[int, ...], axis: int
+    primals: Values, tangents: Values, *, sizes: tuple[int, ...], axis: int
 ) -> tuple[Any, Any]:
     outs = split(primals[0], sizes, axis)
     if type(tangents[0]) is Zero:
@@ -221,12 +219,7 @@ def split_transpose(cts: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> l
 
 
 def split_vmap(
-    axis_data: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
-    *,
-    sizes: tuple[int, ...],
-    axis: int,
+    axis_data: AxisData, args: Values, dims: Dims, *, sizes: tuple[int, ...], axis: int
 ) -> tuple[list[Any], list[int | None]]:
     (dim,) = dims
     assert dim is not None
@@ -289,7 +282,7 @@ def rev_transpose(ct: Any, x: Any, *, dimensions: tuple[int, ...]) -> list[Any]:
 
 
 def rev_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, dimensions: tuple[int, ...]
+    axis: AxisData, args: Values, dims: Dims, *, dimensions: tuple[int, ...]
 ) -> tuple[Any, int]:
     (dim,) = dims
     assert dim is not None

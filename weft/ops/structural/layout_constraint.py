@@ -16,7 +16,7 @@ from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Atom, Equation, Var
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_jvp, primitive
@@ -149,7 +149,7 @@ def layout_constraint_transpose(cotangent: Any, x: Any, *, layout: Layout) -> li
 
 
 def layout_constraint_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, layout: Layout
+    axis: AxisData, args: Values, dims: Dims, *, layout: Layout
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
     assert dim is not None

@@ -16,7 +16,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
-from weft.core.rules import AxisData
+from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import linear_jvp, primitive, result_type
@@ -153,8 +153,8 @@ def broadcast_in_dim_transpose(
 
 def broadcast_in_dim_vmap(
     axis: AxisData,
-    args: Sequence[Any],
-    dims: Sequence[int | None],
+    args: Values,
+    dims: Dims,
     *,
     shape: tuple[int, ...],
     broadcast_dimensions: tuple[int, ...],
@@ -262,7 +262,7 @@ def reshape_transpose(ct: Any, x: Any, *, shape: tuple[int, ...]) -> list[Any]:
 
 
 def reshape_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, shape: tuple[int, ...]
+    axis: AxisData, args: Values, dims: Dims, *, shape: tuple[int, ...]
 ) -> tuple[Any, int]:
     return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
 
@@ -328,7 +328,7 @@ def transpose_transpose(ct: Any, x: Any, *, permutation: tuple[int, ...]) -> lis
 
 
 def transpose_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, permutation: tuple[int, ...]
+    axis: AxisData, args: Values, dims: Dims, *, permutation: tuple[int, ...]
 ) -> tuple[Any, int]:
     (dim,) = dims
     assert dim is not None
@@ -410,7 +410,7 @@ def reduce_vmap_axes(axes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], 
 
 
 def reduce_sum_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, axes: tuple[int, ...]
+    axis: AxisData, args: Values, dims: Dims, *, axes: tuple[int, ...]
 ) -> tuple[Any, int]:
     assert dims[0] is not None
     moved, dim = reduce_vmap_axes(axes, dims[0])

@@ -6,7 +6,6 @@ is known of arguments and results. A constraint says it for one value. It comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from weft import tree
@@ -15,7 +14,7 @@ from weft.core import rules
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.axes import mesh_axes, over_mesh_in_force
 from weft.core.primitive import Primitive
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_jvp, primitive
@@ -251,7 +250,7 @@ def constraint_transpose(cotangent: Any, x: Any, *, sharding: Sharding) -> list[
 
 
 def constraint_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None], *, sharding: Sharding
+    axis: AxisData, args: Values, dims: Dims, *, sharding: Sharding
 ) -> tuple[Any, int | None]:
     (x,), (dim,) = args, dims
     assert dim is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.core.access_pattern import elementwise_reads
-from weft.core.rules import AxisData, Zero
+from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType
 from weft.errors import WeftTypeError
 from weft.ops.declare import lower_to, primitive, result_type
@@ -59,7 +58,7 @@ def add_tangents_type(x: ArrayType, y: ArrayType) -> ArrayType:
     return result_type((x, y), x.shape, x.dtype, x.weak_type and y.weak_type)
 
 
-def add_tangents_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def add_tangents_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     return add_tangents(*primals), add_tangents(*tangents)
 
 
@@ -67,9 +66,7 @@ def add_tangents_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
     return [ct, ct]
 
 
-def add_tangents_vmap(
-    axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]
-) -> tuple[Any, int]:
+def add_tangents_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     x, y = (
         value if dim == dims[0] is not None else move_dim(value, dim, dims[0] or 0, axis.size)
         for value, dim in zip(args, dims, strict=True)
