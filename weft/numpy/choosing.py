@@ -384,7 +384,7 @@ def _select(*given: Any) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """Elementwise, the element of the array in `choices` that `a` numbers.
+    """Elementwise, the element of `choices[i]`, where i is the element of `a`.
 
     mode: "clip" or "wrap" for numbers out of range; "raise" needs known numbers.
 

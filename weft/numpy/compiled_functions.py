@@ -43,7 +43,7 @@ def is_eager() -> bool:
 
 
 def _evaluates(trace: Any) -> bool:
-    """Whether the outermost trace evaluates primitives and does not record them."""
+    """Whether the trace at the bottom of the parents evaluates primitives, and records none."""
     while trace.parent is not None:
         trace = trace.parent
     return isinstance(trace, EvalTrace)

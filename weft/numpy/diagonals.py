@@ -81,7 +81,7 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
         return broadcast_in_dim(of.dtype.type(0), (*left, 0), ())
     x = slice_in_dim(x, low_row, low_row + size, axis=rank)
     x = slice_in_dim(x, low_column, low_column + size, axis=rank + 1)
-    # A square read row by row has its diagonal at every (size + 1)-th index: pad and slice, which
+    # In a square read row by row, every (size + 1)-th element is on the diagonal: pad and slice
     # move memory once and need no gather.
     flat = reshape(x, (*left, size * size))
     flat = pad(flat, of.dtype.type(0), [*[(0, 0, 0)] * rank, (0, size, 0)])

@@ -124,7 +124,7 @@ def _quick_key(index: Any) -> Any:
 def _getitem_eagerly(x: Array, index: Any) -> Any:
     x._live()
     if _is_mask(index, x) and isinstance(x.dtype, np.dtype):
-        # An executable has one number of elements, which only the values of the mask tell: so
+        # Only the values of the mask tell the size of the result, which an executable fixes: so
         # this runs on the host, where those values have to go anyway.
         value = np.asarray(x)[np.asarray(index)]
         return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))

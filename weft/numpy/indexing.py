@@ -310,7 +310,7 @@ class IndexPlan:
                 got="shapes " + ", ".join(map(str, read.shapes)),
                 wanted="shapes that broadcast together",
             ) from None
-        # Dimensions of adjacent index arrays replace theirs; otherwise they go in front.
+        # The dimensions of adjacent index arrays stay in position; others go in front.
         at = read.advanced
         aside = read.has_arrays and at == list(range(at[0], at[-1] + 1))
         first, self.place = read.before[0] if aside else (0, 0)

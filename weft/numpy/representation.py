@@ -214,7 +214,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 around = round
 
 
-# ---- what is finite ----------------------------------------------------------------------------
+# ---- finiteness --------------------------------------------------------------------------------
 
 
 @compiled
