@@ -5,7 +5,7 @@ are promoted to one dtype and broadcast to one shape, which the result has if no
 All raise WeftTypeError for what is no array, ShapeError for shapes that do not fit, DTypeError for
 a dtype that they do not take, AxisError for an axis that is out of range, OverflowError for a
 Python number that the dtype does not hold, WeftNotImplementedError for `out=`, and while tracing
-ConcretizationError where values decide on a shape. What a function raises beside stands with it.
+ConcretizationError where values decide a shape. Docstrings name the errors raised besides these.
 
 >>> import weft.numpy as jnp
 >>> jnp.add(jnp.ones(2), jnp.ones(3))
@@ -15,7 +15,7 @@ weft.errors.ShapeError: add got operands whose shapes do not broadcast together
   ...
 """
 
-# All that a chapter declares public is public here; the chapters follow the Array API standard.
+# Each submodule's public names are public here; the submodules follow the Array API standard.
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -130,7 +130,7 @@ __all__ = [
 ]
 # fmt: on
 
-# Imported when they are first used, so that `import weft` stays cheap.
+# Imported on first use, so that `import weft` stays cheap.
 _LAZY_MODULES = ("fft", "linalg")
 _LAZY_NAMES = {
     "frompyfunc": "weft.numpy.ufunc_methods",

@@ -1,7 +1,7 @@
 """Checking and converting the arguments of functions: arrays, axes, common dtypes, shapes.
 
 Functions of `weft.numpy` take arrays, NumPy arrays and numbers, and no lists: turning a list into
-an array element by element is slow and hides a mistake, so it is said with `weft.numpy.array`.
+an array element by element is slow and hides a mistake, so the user calls `weft.numpy.array`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ __all__ = [
 def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
     """Raises WeftTypeError naming the first argument that is no array and no number.
 
-    argument: the name of the one value, where its place says little to the user.
+    argument: the name of the one value, where its position says little to the user.
     """
     for position, value in enumerate(values):
         if getattr(value, "type", None) is not None:
@@ -96,21 +96,22 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
 
 
 def operand(operation: str, value: Any) -> Any:
-    """An argument that is an array or a number; a NumPy scalar in the default width, as NumPy
-    arrays are taken. Raises WeftTypeError naming the operation for anything else.
+    """Returns an array or a number as it is, and a NumPy scalar in the default width.
+
+    Raises WeftTypeError naming the operation for anything else.
     """
     check_arrays(operation, value)
     return user_value(value) if isinstance(value, np.generic) else value
 
 
 def operands(operation: str, *values: Any) -> tuple[Any, ...]:
-    """Several arguments as `operand` takes one."""
+    """Applies `operand` to several arguments."""
     check_arrays(operation, *values)
     return tuple([user_value(x) if isinstance(x, np.generic) else x for x in values])
 
 
 def does_not_fit(operation: str, value: int, dtype: Any) -> OverflowError:
-    """The error of a Python integer beyond the dtype of what it meets."""
+    """The error for a Python integer that does not fit in the dtype."""
     return OverflowError(
         f"{operation}: the Python integer {value} does not fit in {dtype.name}, the dtype of "
         f"the other operand; convert that one first, for example x.astype('int64')"
@@ -118,7 +119,7 @@ def does_not_fit(operation: str, value: int, dtype: Any) -> OverflowError:
 
 
 def check_fits(operation: str, value: Any, dtype: Any) -> None:
-    """Raises OverflowError for a Python integer beyond the integer dtype that it is to take."""
+    """Raises OverflowError for a Python integer that does not fit in an integer dtype."""
     if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
         raise does_not_fit(operation, value, dtype)
 
@@ -138,7 +139,7 @@ def _no_numbers(operation: str, dtype: Any, which: str) -> WeftTypeError:
 def not_taken(
     operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
 ) -> WeftNotImplementedError:
-    """The error of an argument that NumPy or SciPy takes and weft does not.
+    """The error for an argument that NumPy or SciPy takes and weft does not.
 
     wanted: the one value that the argument may have.
     """
@@ -240,7 +241,7 @@ def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: s
 
 
 def check_fill(fill_value: Any, size: Any, operation: str) -> None:
-    """Raises WeftValueError for what would fill a result that is not asked to have a size."""
+    """Raises WeftValueError for a `fill_value` without a `size`."""
     if fill_value is not None and size is None:
         raise WeftValueError(
             f"{operation}: fill_value is what is missing from size= elements, and there is no size",
@@ -252,7 +253,7 @@ def check_fill(fill_value: Any, size: Any, operation: str) -> None:
 
 
 def fill_unread(fill_value: Any, mode: Any, operation: str) -> WeftValueError:
-    """The error of a fill value beside a mode of reading that does not fill."""
+    """The error for a fill value given with a mode that does not fill."""
     return WeftValueError(
         f"{operation}: fill_value is read with mode='fill'",
         operation=operation,
@@ -296,7 +297,7 @@ def strong(x: Any) -> Any:
 
 
 def promoted(operation: str, *values: Any) -> list[Any]:
-    """The values in the dtype in which they meet; weakly typed if all of them are."""
+    """The values promoted to a common dtype; weakly typed if all of them are."""
     types = [type_of(x) for x in values]
     first = types[0]
     for of in types[1:]:
@@ -363,7 +364,7 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to")
 
 
 def expanded(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """Undoes a reduction's dropping of axes: the value repeated along `axes` to `shape`."""
+    """The value repeated along `axes` to `shape`: restores the axes that a reduction dropped."""
     kept = tuple(d for d in range(len(shape)) if d not in axes)
     return broadcast_in_dim(x, tuple(shape), kept)
 
@@ -377,7 +378,7 @@ def check_axis_not_twice(axes: Sequence[int], operation: str) -> None:
 def combined(operation: str, function: Any, *values: Any) -> Any:
     """An elementwise operation of `weft.ops` on values brought to one dtype and one shape.
 
-    Values without dimensions stay so: elementwise primitives repeat them.
+    Values without dimensions stay so: elementwise primitives broadcast them.
     """
     values = tuple(promoted(operation, *values))
     shapes = [type_of(x).shape for x in values]

@@ -1,8 +1,8 @@
-"""`x.at[index]`: updates of elements, as functions that give a new array.
+"""`x.at[index]`: updates of elements, as functions that return a new array.
 
 An update is the plan of the index (see `indexing`) run backwards: what the static slices select is
 taken, the index arrays scatter into that, and the slice is written back. An update without index
-arrays lowers to a dynamic update slice, in place inside a compiled program.
+arrays lowers to a dynamic update slice, in place inside an executable.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _replace(old: Any, new: Any) -> Any:
     return new
 
 
-# The update of a window that is read and written whole, and the scatter of the same meaning.
+# Of each operation, its function of a whole window and its scatter.
 _OPERATIONS: dict[str, tuple[Operation, Callable[..., Any]]] = {
     "set": (_replace, scatter),
     "add": (add_, scatter_add),
@@ -143,7 +143,7 @@ def scatter_by(
         reshape(value, plan.gathered_shape()),
         numbers,
         indices_are_sorted=indices_are_sorted,
-        # One position is listed once: then products have a derivative in the updates.
+        # A single position is unique: then products have a derivative in the updates.
         unique_indices=unique_indices or prod(plan.index_shape) <= 1,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS if safe else _MODES[mode],
     )
@@ -153,7 +153,7 @@ def scatter_by(
 def update_by_plan(
     x: Any, value: Any, *arrays: Any, plan: IndexPlan, operation: str, dtype: Any, **options: Any
 ) -> Any:
-    """An update carried out in `dtype`, as one program; the result has the dtype of `x`."""
+    """An update computed in `dtype`, as one executable; the result has the dtype of `x`."""
     aval = type_of(x)
     value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
     x = _converted(x, dtype)
@@ -223,15 +223,14 @@ def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
 
 
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
-    """The value, and the dtype of the arithmetic: a set converts the value, others promote and
-    convert back."""
+    """The value and the dtype to compute in: of `x` for `set`, else promoted and converted back."""
     aval = type_of(x)
     dtype = aval.dtype if operation == "set" else _common_dtype(aval, value)
     return number_for(f".at[...].{operation}", value, dtype), dtype
 
 
 def _common_dtype(aval: Any, value: Any) -> Any:
-    """The dtype in which arrays of a type meet a value; of an integer only the class counts."""
+    """The dtype to which a type and a value promote; of an integer only the class counts."""
     other = canonical_type(value) if type(value) is int else type_of(value)
     return dtypes.promote(*promoted_types(aval, other))[0]
 
@@ -296,7 +295,7 @@ def update(
 
 @compiled
 def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) -> Any:
-    """An update where a mask of the leading dimensions holds, by a value for all of them."""
+    """An update where a mask of the leading dimensions is true, with one value for all of them."""
     aval = type_of(x)
     mask = broadcast_in_dim(mask, aval.shape, tuple(range(type_of(mask).ndim)))
     value = broadcasted(_converted(value, dtype), aval.shape)
@@ -305,9 +304,9 @@ def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) 
 
 
 def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
-    """The update by one boolean array whose values need not be known, or None for other indices.
+    """The update by one boolean array whose values may be traced, or None for other indices.
 
-    One value for all selected elements makes it a choice per element, without an index.
+    With one value for all selected elements it is a `select`, without an index.
     """
     if type(index) is tuple and len(index) == 1:
         index = index[0]
@@ -334,7 +333,7 @@ class UpdateOptions(TypedDict, total=False):
 
 
 class At:
-    """What `x.at` is: index it, then call a method, as in `x.at[2:5].add(1)`."""
+    """The class of `x.at`: index it, then call a method, as in `x.at[2:5].add(1)`."""
 
     __slots__ = ("array",)
 
@@ -349,7 +348,7 @@ class At:
 
 
 def at(x: Any) -> At:
-    """The property `x.at`, for updates of elements that give a new array.
+    """The property `x.at`, for updates of elements that return a new array.
 
     >>> import weft.numpy as jnp
     >>> jnp.zeros(4).at[1:3].set(5)
@@ -359,7 +358,7 @@ def at(x: Any) -> At:
 
 
 class AtIndex:
-    """`x.at[index]`: its methods give the array with the selected elements changed.
+    """`x.at[index]`: its methods return the array with the selected elements changed.
 
     Where several entries of an index array name one element, `add`, `multiply`, `min`, `max` and
     those built on them count every one; of several values that `set` gives one element, one stays.
@@ -410,7 +409,7 @@ class AtIndex:
         return self._through_ones(values, "power", **options)
 
     def _through_ones(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
-        """Division and power: by the product of all that falls on an element."""
+        """Division and power by the product of all values for an element: `multiply` into ones."""
         check_arrays(f".at[...].{operation}", self.array, values)
         x, y = promoted(operation, *meeting(f".at[...].{operation}", self.array, values))
         aval = type_of(self.array)
@@ -484,7 +483,7 @@ def _fill(value: Any) -> Any:
 def take_with(
     x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, str], **options: Any
 ) -> Any:
-    """A read with options, as one program; `fill` is (class, text) of the fill value."""
+    """A read with options, as one executable; `fill` is (class, repr) of the fill value."""
     kind, text = fill
     value = None if kind is type(None) else kind(text) if kind is not bool else text == "True"
     y = take_static(x, plan)
@@ -493,7 +492,7 @@ def take_with(
 
 def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options: Any) -> Any:
     """A read by a plan with the options of `.at[...].get`."""
-    # Equal numbers of different classes, and NaN, would be poor keys: text is exact.
+    # Equal numbers of different classes, and NaN, would be poor keys: their repr is exact.
     fill = (type(fill_value), repr(fill_value))
     value = as_array(x) if is_eager() and not isinstance(x, Array) else x
     return take_with(value, *encoded.arrays, plan=plan, safe=encoded.safe, fill=fill, **options)

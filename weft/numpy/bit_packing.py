@@ -39,7 +39,7 @@ def _checked(operation: str, a: Any, axis: int | None, bitorder: str) -> tuple[A
 
 
 def _weights(shape: tuple[int, ...], bitorder: str) -> Any:
-    """The place of each bit along the last dimension, from 0 for the lowest."""
+    """The exponent of each bit along the last dimension, from 0 for the lowest."""
     place = broadcasted_iota(dtypes.uint8, shape, len(shape) - 1)
     return place if bitorder == "little" else np.uint8(7) - place
 

@@ -1,7 +1,7 @@
 """Choosing elements by conditions: where, nonzero, select, choose, compress.
 
-What depends on how many elements fulfil a condition has a shape that only the values know: such
-functions run on known values, or under tracing with `size=`, which fixes the shape.
+Where the number of elements that fulfil a condition decides the shape, the values must be known,
+or while tracing `size=` fixes the shape.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ __all__ = [
 
 INT32 = np.dtype(np.int32)
 _NUMBERS = frozenset({bool, int, float, complex})
-# Beside an array of another dtype, a number is not to be rounded to the default width first.
+# Beside arrays of other dtypes, a number must not be rounded to the default width first.
 _NARROW = dtypes.ANY - {dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex128}
 
 
 def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
-    """The values of an operand whose values decide a shape. Raises ConcretizationError."""
+    """The values of an operand, which decide a shape. Raises ConcretizationError if traced."""
     concrete = value.concrete() if isinstance(value, Tracer) else value
     if concrete is None:
         raise ConcretizationError(
@@ -100,7 +100,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _beside(value: Any, other: Any) -> Any:
-    """A Python number as an array, where what it is chosen with does not make it a wider one."""
+    """A Python number as an array, where the other value does not widen it."""
     if type(value) not in _NUMBERS:
         return value
     if type(other) is Array and other.type.dtype in _NARROW:
@@ -218,7 +218,7 @@ def _nonzero(a: Any, *fills: Any, size: int) -> tuple[Any, ...]:
 def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
     """The first `size` positions where a mask of one dimension holds, and how many there are.
 
-    Each such element knows from the running count where its position goes; others are dropped.
+    The running count says where each such element's position goes; others are dropped.
     """
     n = type_of(mask).shape[0]
     if n == 0:
@@ -384,7 +384,7 @@ def _select(*given: Any) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """Elementwise, the element of the choice whose number `a` gives.
+    """Elementwise, the element of `choices[i]`, where i is the element of `a`.
 
     mode: "clip" or "wrap" for numbers out of range; "raise" needs known numbers.
 

@@ -4,7 +4,7 @@ A function of the numpy layer is Python over primitives. Called while nothing is
 one small executable per primitive; `compiled` traces it once per operand types and static arguments
 and runs the whole as one. While a jaxpr is being recorded the function is simply called, so that
 its primitives stand in the jaxpr; under an eager transformation it becomes one `jit` equation,
-whose derived jaxprs are remembered with it.
+whose derived jaxprs are cached with it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def is_eager() -> bool:
 
 
 def _evaluates(trace: Any) -> bool:
-    """Whether what a trace passes on is evaluated in the end, and not recorded."""
+    """Whether the trace at the bottom of the parents evaluates primitives, and records none."""
     while trace.parent is not None:
         trace = trace.parent
     return isinstance(trace, EvalTrace)
 
 
 class Body(NamedTuple):
-    """A function as a jaxpr for some operand types, and whether it returns one array alone."""
+    """A function's jaxpr for given operand types, and whether it returns one array alone."""
 
     jaxpr: Jaxpr
     single: bool
@@ -61,7 +61,7 @@ class CompiledFunction:
 
     It returns one array or a tuple of arrays. Parameters that compare equal must mean the same: a
     caller passes flags as flags and numbers that may be of several classes as operands. `compile`
-    makes the executable of a jaxpr with this name for such operands.
+    makes an executable from a jaxpr, a name and the operands.
     """
 
     def __init__(
@@ -82,11 +82,10 @@ class CompiledFunction:
         return self.under_trace(arrays, static)
 
     def again(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        """The result, where such a call was made before; None elsewhere, also under a
-        transformation.
+        """The result from the cached executable; None on a miss and under a transformation.
 
-        Arguments of which all that is checked are types and parameters need no check again before
-        this: they had it when the call was made.
+        A caller that checks only types and parameters may skip the checks: the call that filled
+        the cache passed them.
         """
         return None if _trace(None) is not None else self.calls.run((*static.items(),), arrays)
 
@@ -96,7 +95,7 @@ class CompiledFunction:
         if isinstance(trace, EvalTrace):
             return self.first_time(arrays, static)
         if not _evaluates(trace) or any(axis.explicit for axis in mesh_axes()):
-            # Where casts are to be written, it matters which operands are constants.
+            # Where the user writes the casts, it matters which operands are constants.
             return self.function(*arrays, **static)
         body = self.body([type_of(x) for x in arrays], static)
         if len(body.jaxpr.eqns) <= _FEW:
@@ -109,8 +108,7 @@ class CompiledFunction:
         return outs[0] if body.single else tuple(outs)
 
     def body(self, types: Sequence[ArrayType], static: dict[str, Any]) -> Body:
-        """The function's jaxpr for operands of the given types. It has no other inputs: what the
-        function closes over is inline_consts."""
+        """The function's jaxpr for operands of the given types, with closed-over arrays inlined."""
         key = (_settings(), *types, *static.items())
         found = self.bodies.get(key)
         if found is None:
@@ -127,12 +125,12 @@ class CompiledFunction:
         return found
 
     def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Program:
-        """The executable for operands like these."""
+        """The executable for operands of these types and shardings."""
         jaxpr = self.body([x.type for x in arrays], static).jaxpr
         return self.compile(jaxpr, self.function.__name__, arrays)
 
     def prepared(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
-        """What runs the call for operands like these, remembered."""
+        """The cached `Run` of the executable for operands of these signatures."""
         parts = (*static.items(),)
         found = self.calls.find(parts, arrays)
         if found is None:
@@ -142,7 +140,7 @@ class CompiledFunction:
         return found
 
     def first_time(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        """Evaluates a call whose operands are not arrays yet, or that was not made before."""
+        """Evaluates a call on a miss, or with operands that are not arrays yet."""
         for value in arrays:
             if isinstance(value, Tracer):
                 raise leaked(value)
@@ -151,7 +149,7 @@ class CompiledFunction:
         try:
             values = [as_array(x) for x in arrays]
             if _settings().looks_at_results:
-                # As an equation it is looked at, and searched for where a NaN came from.
+                # Results of an equation are checked, and the source of a NaN is searched in it.
                 return self.bound(self.body([x.type for x in values], static), values)
             out = self.prepared(values, static)([x._buffer for x in values], values)
         finally:

@@ -1,8 +1,8 @@
 """Making arrays: from Python values, from other arrays, of one value.
 
-Called eagerly, what is small is made by NumPy and copied to the device, which needs no compilation;
-what is large is computed there. In a program, sequences of integers and arrays of one value are
-computed from nothing, so that a program holds no constants for them.
+Called eagerly, NumPy makes small arrays, which are copied to the device without compilation; large
+ones are computed there. In a jaxpr, integer sequences and arrays of one value are computed, so that
+it holds no constants for them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
     "zeros_like",
 ]
 
-# Up to this many elements a copy from the host is faster than a compilation, and soon done.
+# Up to this many elements a copy from the host is faster than a compilation.
 _SMALL = 1 << 16
 
 
@@ -70,7 +70,7 @@ def array(
 ) -> Array:
     """An array of the values of numbers, arrays, or (nested) lists and tuples of those.
 
-    dtype: by default that in which the values meet; Python numbers and NumPy arrays take the
+    dtype: by default that to which the values promote; Python numbers and NumPy arrays take the
     default width. copy: True for a new array, None for one only where it is needed; with False
     that is a WeftValueError. ndmin: dimensions of length 1 are put in front up to this number.
     order: "K" or "C"; arrays have no other order. Raises OverflowError for an integer that does not
@@ -102,7 +102,7 @@ def array(
 
 
 def _check_same(found: Any, given: Any) -> None:
-    """Raises WeftValueError where an array is another one than that of which it was made."""
+    """Raises WeftValueError where the result is another array than the one given."""
     if found is given or (type(given) in array_values and found is array_of_value(given)):
         return
     known = isinstance(given, (Array, Tracer))
@@ -126,10 +126,10 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Array:
-    """An array of the values of `a`, which is answered as it is where it is one already.
+    """An array of the values of `a`, which is returned as it is where it is an array already.
 
     Arguments as of `array`; with `copy=True` the result is a new array, and `copy=False` raises
-    WeftValueError for what is none yet, or one of another dtype or place.
+    WeftValueError for what is no array yet, or has another dtype or device.
 
     >>> asarray(3.5)
     Array(3.5, dtype=float32, weak_type=True)
@@ -163,7 +163,7 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 
 
 def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """Python numbers as a NumPy array of a dtype. Raises OverflowError for what does not fit."""
+    """Python numbers as a NumPy array of a dtype. Raises OverflowError where one does not fit."""
     if dtype.kind in "iu" and isinstance(value, float):
         value = int(value)
     with np.errstate(over="ignore"):
@@ -210,7 +210,7 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
         )
     for leaf in leaves:
         check_fits("array", leaf, dtype)
-    # Numbers and NumPy arrays at once, as the default width would round them or not hold them.
+    # Converted directly, as the default width would round these numbers or not hold them.
     parts = [
         part
         if hasattr(item, "type") or not (dtype in _WIDE or type(part) is ArrayType)
@@ -222,8 +222,7 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
 
 
 def _unmade(item: Any) -> Any:
-    """A part of a list as an array; of integers alone, which may fit in what they meet only, the
-    type."""
+    """A part of a list as an array, or if all integers its type: a wider dtype may hold them."""
     leaves: list[Any] = []
     if isinstance(item, (list, tuple)):
         _collect(item, leaves)
@@ -243,7 +242,7 @@ def _from_one(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _weight(item: Any, of: ArrayType) -> tuple[Any, bool]:
-    """How a part of a list counts in promotion: Python numbers yield, in lists too."""
+    """The (dtype, weak type) of a part of a list: Python numbers are weak, in lists too."""
     if isinstance(item, (list, tuple)):
         leaves: list[Any] = []
         _collect(item, leaves)
@@ -329,7 +328,7 @@ def _copied(x: Any) -> Any:
 
 
 def _to_device(x: Any, device: Any) -> Any:
-    """An array at a place: a device, a sharding, a spec over the mesh in force, or a Format."""
+    """Puts an array on a device, or in a sharding, a spec over the current mesh, or a Format."""
     place, layout = as_format(device, "device", "the array", x.shape)
     if isinstance(x, Tracer):
         if isinstance(place, Sharding):
@@ -392,7 +391,7 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
         buffer = client.backend().from_dlpack(x, make_type)
         if isinstance(x, np.ndarray) and copy is not None and not copy:
             _check_address(x, client.backend().unsafe_pointer(buffer))
-        # Another library's array may be column-major, say.
+        # Another library's array may be column-major.
         layout = Layout(client.backend().layout(buffer).major_to_minor)
         made = Array(buffer, types[-1], signature_of(types[-1], None, layout))
         # jaxlib's copy of what is not aligned is row-major.
@@ -433,8 +432,7 @@ def _copy_needed(got: str) -> WeftValueError:
 
 
 def _stored_order(x: np.ndarray[Any, Any], layout: Layout) -> Layout:
-    """The layout of a dense NumPy array; the given one where that says the same, as places of
-    dimensions of length 1 say nothing."""
+    """The layout of a dense NumPy array; `layout` where only dimensions of length 1 differ."""
     real = [d for d in layout.major_to_minor if x.shape[d] != 1]
     by_stride = sorted(real, key=lambda d: -x.strides[d])
     if x.size < 2 or by_stride == real:
@@ -493,7 +491,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:
-    """An array of one number, known now. Only called eagerly may it be weakly typed."""
+    """An array of one concrete number. Only a constant made eagerly may be weakly typed."""
     scalar = dtype.type(value)
     size = 1
     for length in shape:
@@ -572,7 +570,7 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: Any, operation: str) -> A
     wanted = None if dtype is None else dtypes.parse(dtype)
     if wanted is None:
         value = as_operand(operation, value)
-    else:  # to which the number as it was given is rounded
+    else:  # the given number is rounded to it once
         check_arrays(operation, value)
     keys = wanted is not None and dtypes.is_extended(wanted)
     if keys and not dtypes.is_extended(type_of(value).dtype):

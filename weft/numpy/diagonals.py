@@ -81,7 +81,7 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
         return broadcast_in_dim(of.dtype.type(0), (*left, 0), ())
     x = slice_in_dim(x, low_row, low_row + size, axis=rank)
     x = slice_in_dim(x, low_column, low_column + size, axis=rank + 1)
-    # A square read row by row has its diagonal at every (size + 1)-th place: pad and slice, which
+    # In a square read row by row, every (size + 1)-th element is on the diagonal: pad and slice
     # move memory once and need no gather.
     flat = reshape(x, (*left, size * size))
     flat = pad(flat, of.dtype.type(0), [*[(0, 0, 0)] * rank, (0, size, 0)])
@@ -93,7 +93,7 @@ def _diagonal(a: Any, *, offset: int, axis1: int, axis2: int) -> Any:
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonal of the matrices in two axes, as the last dimension of the result.
 
-    offset: how many places above the main diagonal. Raises ShapeError for fewer than 2 dimensions.
+    offset: how far above the main diagonal. Raises ShapeError for fewer than 2 dimensions.
 
     >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
@@ -122,7 +122,7 @@ def _diag(v: Any, *, k: int) -> Any:
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """The k-th diagonal of a matrix, or the matrix that has an array of one dimension there.
+    """The k-th diagonal of a matrix, or a matrix with a vector on that diagonal.
 
     >>> jnp.diag(jnp.array([1, 2]))
     Array([[1, 0],
@@ -326,7 +326,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 def mask_indices(
     n: int, mask_func: Any, k: int = 0, *, size: int | None = None
 ) -> tuple[Array, ...]:
-    """The positions in a square matrix where `mask_func(ones, k)` is not zero, as `triu` has it.
+    """The positions in a square matrix where `mask_func(ones, k)`, for example of `triu`, is not 0.
 
     >>> jnp.mask_indices(2, jnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
@@ -337,7 +337,7 @@ def mask_indices(
 
 
 def ix_(*args: Any) -> tuple[Array, ...]:
-    """Arrays of one dimension shaped so that indexing with them gives their open mesh.
+    """Arrays of one dimension reshaped so that indexing with them selects their open mesh.
 
     A boolean array stands for the positions where it holds, which must be known.
 
@@ -410,7 +410,7 @@ def _stacked_indices(*, shape: Any, dtype: Any) -> Any:
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
-    """The positions in an array of a shape that flat positions stand for, one array per dimension.
+    """Flat positions as positions in an array of `shape`, one array per dimension.
 
     Negative positions count from the end; positions out of bounds are moved to the ends.
 
@@ -446,7 +446,7 @@ def _unravel(index: Any, *, shape: tuple[int, ...]) -> tuple[Any, ...]:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C"
 ) -> Array:
-    """The flat positions that positions in an array of shape `dims` stand for.
+    """Positions in an array of shape `dims` as flat positions.
 
     mode: "clip" or "wrap" for positions out of bounds; "raise" needs known positions. order: "C"
     for the last index fastest, "F" for the first.

@@ -124,7 +124,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     """A signal that is known up to multiples of `period`, without jumps along `axis`.
 
     Where neighbours differ by `discont` or more (at least half a period, which is the default),
-    multiples of the period are added to what follows. Integers stay integers where the period is
+    multiples of the period are added from there on. Integers stay integers where the period is
     one. Raises DTypeError for complex numbers, AxisError for an axis out of range.
 
     >>> import weft.numpy as jnp
@@ -170,7 +170,7 @@ def _unwrap(p: Any, period: Any, *discont: Any, axis: int) -> Any:
     odd = remainder(period, dtype.type(2)) if whole else mul(period, dtype.type(0))
     least = neg(half)
     wrapped = add(remainder(sub(jumps, least), period), least)
-    # A jump of exactly half a period keeps its sign; for an odd whole period there is none such.
+    # A jump of exactly half a period keeps its sign; an odd whole period has no such jump.
     turned = bitwise_and(eq(wrapped, least), less(dtype.type(0), jumps))
     wrapped = select(bitwise_and(turned, eq(odd, mul(odd, dtype.type(0)))), half, wrapped)
     correction = sub(wrapped, jumps)
@@ -308,7 +308,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int
     if x is not None:
         broadcast_shape("trapezoid", of.shape, type_of(x).shape if type_of(x).ndim > 1 else ())
     if not of.shape[place]:
-        # As a sum over no intervals.
+        # A sum over no intervals is 0.
         shape = (*of.shape[:place], *of.shape[place + 1 :])
         return full(shape, 0, inexact(of.dtype))
     return _trapezoid(y, step, axis=place, coordinates=x is not None)

@@ -1,5 +1,6 @@
-"""The dtypes as public names, which are called to make arrays and compare equal to NumPy's; and the
-functions about dtypes and promotion.
+"""Dtypes under public names, and functions about dtypes and promotion.
+
+Called, a name makes an array; it compares equal to NumPy's dtype.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ __all__ = [
 
 
 class ScalarType:
-    """A dtype under its public name: a dtype wherever one is asked for, and a function that makes
-    arrays of it.
+    """A dtype under its public name; called, it makes an array of that dtype.
 
     >>> float32(3)
     Array(3., dtype=float32)
@@ -123,7 +123,7 @@ class ScalarType:
 
 
 class DefaultScalarType(ScalarType):
-    """The dtype of what asks for no width: 32 bits, or 64 with `enable_x64`."""
+    """A dtype without a width in its name: 32 bits, or 64 with `enable_x64`."""
 
     __slots__ = ()
 
@@ -202,7 +202,7 @@ _PYTHON_KINDS = {
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
-    """The dtype and weak type of an array, a number, or what names a dtype."""
+    """The dtype and weak type of an array or number, or of a class, string or dtype."""
     if isinstance(value, type) and value in _PYTHON_KINDS:
         return _PYTHON_KINDS[value](), True
     if isinstance(value, (str, type, np.dtype, ScalarType)):
@@ -215,7 +215,7 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 
 def result_type(*args: Any) -> np.dtype[Any]:
-    """The dtype in which arrays, numbers and dtypes meet. Python numbers yield to the others.
+    """The dtype to which arrays, numbers and dtypes promote. Python numbers yield to the others.
 
     >>> result_type(np.int8, 1.0), result_type("bfloat16", 2)
     (dtype('float32'), dtype(bfloat16))
@@ -251,7 +251,7 @@ _KINDS: dict[str, Any] = {
 
 
 def isdtype(dtype: Any, kind: Any) -> builtins.bool:
-    """Whether a dtype is of a kind: one of the Array API's names, a dtype, or a tuple of those.
+    """Whether a dtype is of a kind: a kind of the Array API by name, a dtype, or a tuple of those.
 
     >>> isdtype(np.dtype("int8"), "integral"), isdtype(np.dtype("int8"), ("bool", "real floating"))
     (True, False)

@@ -1,8 +1,8 @@
 """`einsum`: sums of products in Einstein's notation, as a sequence of pairwise contractions.
 
 The order of the contractions is found by opt_einsum (Smith and Gray, 2018); each becomes sums over
-the labels that one operand alone has, a `dot_general` and a transposition. Reading the subscripts
-and finding the order happens once per subscripts and shapes.
+the labels that one operand alone has, a `dot_general` and a transposition. Subscripts are parsed,
+and the order is found, once per subscripts and shapes.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def contraction_order(
 
 
 def without_repeats(x: Any, labels: str) -> tuple[Any, str]:
-    """Takes diagonals until every label stands once."""
+    """Takes diagonals until no label is repeated."""
     for label in labels:
         while labels.count(label) > 1:
             i = labels.index(label)
@@ -171,7 +171,7 @@ def _summed(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def sum_out(x: Any, labels: str, keep: set[str]) -> tuple[Any, str]:
-    """Sums over the labels that nobody else has."""
+    """Sums over the labels that are not in `keep`."""
     axes = tuple(i for i, label in enumerate(labels) if label not in keep)
     return _summed(x, axes), "".join(c for c in labels if c in keep)
 
@@ -179,7 +179,7 @@ def sum_out(x: Any, labels: str, keep: set[str]) -> tuple[Any, str]:
 def contract_pair(
     x: Any, left: str, y: Any, right: str, keep: set[str], precision: Any, preferred: Any
 ) -> tuple[Any, str]:
-    """The product of two operands, summed over the shared labels that are not kept."""
+    """Multiplies two operands and sums over the shared labels that are not kept."""
     x, left = sum_out(x, left, keep | set(right))
     y, right = sum_out(y, right, keep | set(left))
     # A shared label of length 1 in one operand alone broadcasts: there that operand lacks it.
@@ -272,7 +272,7 @@ def einsum(
     terms, result = parse(subscripts, shapes)
     _check_optimize("einsum", optimize)
     if isinstance(optimize, list):
-        # The list that `einsum_path` answers with begins with its name.
+        # The list that `einsum_path` returns begins with its name.
         optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
     order = contraction_order(terms, result, shapes, optimize)
     return _einsum(
@@ -285,7 +285,7 @@ def einsum(
     )
 
 
-# The names of opt_einsum, which is imported only where an order is looked for.
+# opt_einsum's names; it is imported only where an order is looked for.
 _METHODS = (True, False, "auto", "auto-hq", "optimal", "greedy", "eager", "opportunistic", "dp") + (
     "dynamic-programming",
     "branch-all",

@@ -393,7 +393,7 @@ def _sinc(x: Any) -> Any:
     y = lax.mul(x, constant(math.pi, x))
     size = lax.abs(y)
     near = lax.lt(size, type_of(size).dtype.type(_SERIES_BELOW))
-    # Near 0 the quotient loses its derivatives; at 0 it has none at all.
+    # Near 0 the derivatives of the quotient lose digits; at 0 it has none.
     squared = lax.mul(y, y)
     series = filled(1 / math.factorial(9), y)
     for k in (7, 5, 3, 1):

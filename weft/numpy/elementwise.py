@@ -1,4 +1,4 @@
-"""Elementwise arithmetic and comparison: functions behind an array's operators. See `logic` too."""
+"""Elementwise arithmetic and comparison, also behind an array's operators. See `logic` too."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SIGNED, UNSIGNED, FLOATING = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.FLOATING
 
 
 def same(x: Any) -> Any:
-    """The operand as an array: what a function does that changes nothing."""
+    """The operand unchanged, as an array."""
     if hasattr(x, "type"):
         return x
     return reshape_p.bind(x, shape=type_of(x).shape)  # an operation that takes every dtype
@@ -426,8 +426,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 
 @compiled
 def _power_of_integers(x: Any, y: Any) -> Any:
-    """Repeated squaring, modulo 2 to the number of bits. For a negative exponent the exact value
-    rounded to zero."""
+    """Repeated squaring modulo 2**bits; for negative exponents the exact value rounded to zero."""
     x, y = together(x, y)
     zero, one = constant(0, x), constant(1, x)
     result = _wrapped_power(x, y)
@@ -488,7 +487,7 @@ _power_operator = operator_of(_power)
 
 @functools.lru_cache(maxsize=256)
 def _static_power(exponent: int) -> Unary:
-    """The power with an exponent that is part of the program."""
+    """The power with a static exponent."""
 
     def integer_power(x: Any) -> Any:
         return powers.integer_pow_p.bind(x, y=exponent)
@@ -511,7 +510,7 @@ def _static_power(exponent: int) -> Unary:
 
 
 def _is_static(x1: Any, x2: Any) -> bool:
-    """Whether an exponent is an integer known now that does not widen the base."""
+    """Whether an exponent is a concrete integer that does not widen the base."""
     if type(x2) is int:
         return True
     if not isinstance(x2, np.integer):
@@ -524,8 +523,8 @@ def _is_static(x1: Any, x2: Any) -> bool:
 def power(x1: Any, x2: Any, /) -> Any:
     """x1 to the power x2, elementwise.
 
-    A Python integer as exponent is part of the program: it costs a few products, and its derivative
-    is exact at 0. Raises WeftTypeError for integers to a negative power known now; in an array of
+    A Python integer as exponent is static: the power costs a few products, and its derivative is
+    exact at 0. Raises WeftTypeError for integers to a concrete negative power; in an array of
     exponents, negative ones give the value rounded towards zero.
 
     >>> power(np.array([1.0, 2.0]), 3)
@@ -537,7 +536,7 @@ def power(x1: Any, x2: Any, /) -> Any:
 
 
 def power_operator(x1: Any, x2: Any, /) -> Any:
-    """`power` as an operator: NotImplemented for an operand that it does not know."""
+    """`power` as an operator: returns NotImplemented for an operand that it does not know."""
     if _is_static(x1, x2):
         return _static_power(int(x2))(x1)
     return _power_operator(x1, x2)

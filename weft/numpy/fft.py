@@ -69,7 +69,7 @@ _AT_ONCE = 3
 
 
 def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> None:
-    """Raises WeftTypeError and DTypeError unless an operand is an array of numbers of the kind."""
+    """Raises WeftTypeError or DTypeError unless an operand is an array of numbers of the kind."""
     check_arrays(operation, a)
     dtype = type_of(a).dtype
     if dtype not in dtypes.ANY:
@@ -174,7 +174,7 @@ def default_length(operation: str, of: ArrayType, axis: int, halved: bool) -> in
 
 
 def _along(x: Any, kind: str, axes: Sequence[int], lengths: Sequence[int]) -> Any:
-    """The operation over any axes, three at most."""
+    """`ops.fft` over at most three axes, which need not be the last."""
     ndim = type_of(x).ndim
     order = [d for d in range(ndim) if d not in axes] + list(axes)
     moved = fft_operation(transpose(x, order), kind, tuple(lengths))
@@ -191,7 +191,7 @@ def resized(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
 
 
 def _factor(kind: str, norm: str, size: int) -> float:
-    """What remains to multiply: the operation divides by the size in the inverse kinds."""
+    """The factor for `norm`: `ops.fft` already divides by the size in the inverse kinds."""
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
     root = sqrt(size) if power == 0.5 else float(size) if power else 1.0
     return root if kind in ("IFFT", "IRFFT") else 1.0 / root

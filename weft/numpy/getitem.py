@@ -1,6 +1,6 @@
 """`x[...]`: under a transformation by its plan, and of an array, called eagerly, as one executable.
 
-A static index that was used before is one look-up in a dictionary. Windows of one size are one
+A static index that was used before costs one look-up in a dictionary. Windows of one size share an
 executable wherever they start; a mask, whose result has as many elements as it has true values,
 is applied on the host.
 """
@@ -41,18 +41,18 @@ def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
 
 @compiled
 def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
-    """An index carried out as one executable."""
+    """Indexing by a plan, as one executable."""
     return index_array(x, plan, arrays, safe)
 
 
-# What runs an index of an array, and the operands besides it: by the array's signature and the
-# index. The settings are no part of the key: no index depends on them, and none makes a NaN.
+# By an array's signature and an index, the `Run` of its executable and the operands besides the
+# array. The settings are no part of the key: no index depends on them, and none makes a NaN.
 _eager = BoundedCache(10_000)
 _starts = BoundedCache(10_000)
 
 
 def start_array(value: int) -> Array:
-    """The start of a window as an array, remembered: loops over windows use the same ones again."""
+    """The start of a window as a cached array: loops over windows use the same ones again."""
     found: Array | None = _starts.get(value)
     if found is None:
         dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
@@ -61,7 +61,7 @@ def start_array(value: int) -> Array:
 
 
 def _static_call(x: Array, plan: IndexPlan) -> tuple[Run, list[Any]]:
-    """What runs a static index of an array of one signature, and its operands besides the array."""
+    """The `Run` of a static index for arrays like `x`, and its operands besides the array."""
     if plan.unit and not plan.whole:
         # The start is an operand, so that a loop over windows compiles once.
         dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
@@ -77,7 +77,7 @@ def getitem(x: Any, index: Any) -> Any:
     A static index out of bounds raises WeftIndexError; index values that are not known while
     tracing are clamped to the bounds (use `x.at[index].get(mode=...)` for other semantics).
     """
-    # Random keys whose use is looked at are followed through operations.
+    # Random keys whose reuse is checked are followed through operations.
     followed = config.looking and extended_dtypes.is_key(x)
     if _trace(None) is None and type(x) is Array and not followed:
         # Static indices of an array: one dictionary look-up. Integers and slices only.
@@ -99,8 +99,8 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def _bounds(part: slice) -> tuple[Any, Any, Any]:
-    """The bounds and the step of a slice. Raises TypeError for other classes than those that stand
-    in keys: 1, 1.0 and True are equal, and only the first of them is a bound."""
+    """The bounds and the step of a slice. Raises TypeError unless they are integers or None: as
+    keys 1, 1.0 and True are equal, and only the first of them is a bound."""
     start, stop, step = part.start, part.stop, part.step
     if type(start) in _BOUNDS and type(stop) in _BOUNDS and type(step) in _BOUNDS:
         return start, stop, step
@@ -124,8 +124,8 @@ def _quick_key(index: Any) -> Any:
 def _getitem_eagerly(x: Array, index: Any) -> Any:
     x._live()
     if _is_mask(index, x) and isinstance(x.dtype, np.dtype):
-        # How many elements there are is known only from the values, and an executable is made for
-        # one number: so this runs on the host, where the values of the mask have to go anyway.
+        # Only the values of the mask tell the size of the result, which an executable fixes: so
+        # this runs on the host, where those values have to go anyway.
         value = np.asarray(x)[np.asarray(index)]
         return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
     encoded = encode(index, x.shape)
@@ -142,7 +142,7 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
 
 
 def _remembered(x: Array, index: Any) -> Any:
-    """The key under which `getitem` looks a static index up, or None for one it does not."""
+    """The key under which `getitem` looks a static index up, or None for other indices."""
     try:
         if type(index) is int:
             return x.signature, index

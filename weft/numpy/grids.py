@@ -1,4 +1,4 @@
-"""Grids: coordinates along each dimension, spread over all of them."""
+"""Grids of coordinates: `meshgrid` and `fromfunction`."""
 
 from __future__ import annotations
 

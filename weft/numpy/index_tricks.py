@@ -25,7 +25,7 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
 def _values(operation: str, part: slice) -> Any:
-    """What a slice stands for: a range, or, with a complex step, so many points from end to end."""
+    """The values of a slice: a range, or, with a complex step, so many points from end to end."""
     if part.stop is None:
         raise WeftValueError(
             f"{operation}: a slice has an end",
@@ -100,14 +100,14 @@ class _Joined:
                 got=repr(key),
                 wanted="at least one array, number or slice",
             )
-        # Python numbers and NumPy arrays at once in what they meet, where that is wide.
+        # Python numbers and NumPy arrays become a common wide dtype without rounding first.
         values = meeting(self._name, *map(self._value, parts))
         made = [
             (self._spread(value, ndmin, place), _is_number(part))
             for value, part in zip(values, parts, strict=True)
         ]
         arrays = [x for x, number in made if not number]
-        if arrays:  # Python numbers take the dtype of the arrays beside them
+        if arrays:  # Python numbers take the dtype of the arrays
             dtype = result_type(*[x for x, _ in made])
             made = [(asarray(x, dtype=dtype), number) for x, number in made]
         joined = [x for x, _ in made]
@@ -133,7 +133,7 @@ class _Joined:
         return defaults[0], defaults[1], defaults[2]
 
     def _value(self, part: Any) -> Any:
-        """An array or a number for what a part is written as."""
+        """The array or number that a part stands for."""
         if isinstance(part, str):
             raise WeftTypeError(
                 f"{self._name}: a text stands in front only",
@@ -152,7 +152,7 @@ class _Joined:
             return reshape(asarray(value), (1,) * max(ndmin, 1))
         if rank >= ndmin:
             return asarray(value)
-        # The old dimensions stand where `place` says, new ones of length 1 around them.
+        # The old dimensions begin at `place`, new ones of length 1 stand around them.
         missing = ndmin - rank
         first = place if place >= 0 else place + missing + 1
         value = reshape(asarray(value), (*(1,) * missing, *type_of(value).shape))

@@ -1,11 +1,11 @@
-"""Indexing, `x[...]`, in every form that NumPy has, read as a plan and then carried out.
+"""Indexing, `x[...]`, in every form that NumPy has, by way of a cached plan.
 
 An index is first encoded: what is static (integers, slices, None, Ellipsis) becomes a hashable key,
-and arrays are listed beside it. From the key and the types a plan is made once and remembered. It
-has two parts: a static one of slices, and one that gathers by integer arrays from what the slices
-left. A plan whose first part alone says everything lowers to slices and reshapes, and an integer
-that is not known while tracing becomes a dynamic slice. The rules for where the dimensions of index
-arrays go are NumPy's ("Combining advanced and basic indexing" in its manual).
+and arrays are listed beside it. A plan is made once per key and shape of the operand. It has two
+parts: a static one of slices, and a dynamic one that gathers by integer arrays from the sliced
+array. A plan without a dynamic part lowers to slices and reshapes, and a traced integer becomes a
+dynamic slice. The rules for where the dimensions of index arrays go are NumPy's ("Combining
+advanced and basic indexing" in its manual).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 
 __all__ = ["IndexPlan", "encode", "gather_by", "index_array", "plan_of", "take_static"]
 
-# How an index is written in a key. Integers and None stand for themselves, a slice is a tuple of
-# three; what else there is has a tuple that begins with one of these words.
+# Entries of a key: integers and None stand for themselves, a slice is a tuple of three; others are
+# tuples that begin with one of these words.
 _SCALAR, _ARRAY, _FLAG = "scalar", "array", "flag"
 
 
@@ -59,7 +59,7 @@ class Index:
 
 
 def encode(index: Any, shape: tuple[int, ...]) -> Index:
-    """Reads an index of an array of the given shape. Raises TypeError or IndexError."""
+    """Encodes an index of an array of the given shape. Raises TypeError or IndexError."""
     parts = index if type(index) is tuple else (index,)
     key: list[Any] = []
     arrays: list[Any] = []
@@ -82,7 +82,7 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
 
 
 def _without_sequences(parts: Sequence[Any]) -> Iterator[Any]:
-    """The entries of an index, lists and tuples as the arrays that NumPy takes them for."""
+    """The entries of an index, with lists and tuples converted to arrays, as in NumPy."""
     for part in parts:
         if type(part) is not list and type(part) is not tuple:
             yield part
@@ -144,7 +144,7 @@ def _encode_array(
     key: list[Any],
     arrays: list[Any],
 ) -> bool:
-    """Adds an array to the key; answers whether it is known to be within bounds."""
+    """Adds an array to the key; returns whether it is known to be within bounds."""
     of = _index_type(part)
     if of.dtype == dtypes.bool_:
         return _encode_mask(part, of, shape, parts, place, key, arrays)
@@ -191,7 +191,7 @@ def _consumed(part: Any) -> int:
 
 
 def _dimension(parts: Sequence[Any], place: int, ndim: int) -> int:
-    """The operand's dimension at which the entry at a place begins."""
+    """The operand's dimension at which entry number `place` begins."""
     before = parts[:place]
     if any(part is Ellipsis for part in before):
         return ndim - sum(map(_consumed, parts[place:]))
@@ -234,7 +234,7 @@ def _encode_mask(
     key: list[Any],
     arrays: list[Any],
 ) -> bool:
-    """A boolean array: as the integer arrays of the places where it holds."""
+    """Adds a boolean array to the key, as the integer arrays of the positions where it is true."""
     value = part if isinstance(part, np.ndarray) else part.concrete()
     if value is None:
         raise NonConcreteBooleanIndexError(
@@ -270,12 +270,12 @@ def _encode_mask(
 
 
 class IndexPlan:
-    """What to do with an array of one type for one key; see the module's text.
+    """The slices and gather that carry out one key on arrays of one shape; see the module's text.
 
     Static part: `starts`, `limits`, `strides` and `reverse` per dimension. Dynamic part:
     `indexed` are the dimensions that arrays index, `dropped` those of static integers (of length 1
-    after slicing), `index_shape` what the arrays broadcast to and `place` where its dimensions
-    stand among those that are left; `shape` is the shape of the result.
+    after slicing), `index_shape` is the broadcast shape of the arrays and `place` the position of
+    its dimensions among those that are left; `shape` is the shape of the result.
     """
 
     __slots__ = (
@@ -310,7 +310,7 @@ class IndexPlan:
                 got="shapes " + ", ".join(map(str, read.shapes)),
                 wanted="shapes that broadcast together",
             ) from None
-        # Index arrays that stand side by side leave their dimensions there, others in front.
+        # The dimensions of adjacent index arrays stay in position; others go in front.
         at = read.advanced
         aside = read.has_arrays and at == list(range(at[0], at[-1] + 1))
         first, self.place = read.before[0] if aside else (0, 0)
@@ -340,7 +340,7 @@ class IndexPlan:
 class _Reader:
     """Goes through the entries of an expanded key, one dimension of the operand after the other.
 
-    `kept` are the lengths that slices and None give to the result; `advanced` the places of the
+    `kept` are the lengths that slices and None give to the result; `advanced` the positions of the
     entries that NumPy counts as index arrays once there is one, and `before` how many lengths were
     kept when each came: all of them, and without those of None.
     """
@@ -407,8 +407,8 @@ def _within(index: int, size: int, dim: int) -> int:
 
 
 def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
-    """The key with one entry per dimension of the operand, besides those of None and flags, and an
-    Ellipsis that stands for no dimension: it still sets what is before it apart from the rest."""
+    """The key with one entry per dimension of the operand, besides those of None and flags. An
+    Ellipsis that stands for no dimension stays: it still separates index arrays."""
     used = sum(
         part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key
     )
@@ -435,7 +435,7 @@ _plans: dict[Any, IndexPlan] = {}
 
 
 def plan_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> IndexPlan:
-    """The plan for a key and an operand's shape, made once."""
+    """The cached plan for a key and an operand's shape."""
     found = _plans.get((key, shape))
     if found is None:
         if len(_plans) > 10_000:
@@ -444,7 +444,7 @@ def plan_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> IndexPlan:
     return found
 
 
-# ---- carrying a plan out -----------------------------------------------------------------------
+# ---- carrying out a plan -----------------------------------------------------------------------
 
 
 def take_static(x: Any, plan: IndexPlan) -> Any:
@@ -472,7 +472,7 @@ def counted_from_start(index: Any, size: int) -> Any:
 
 
 def start_indices(plan: IndexPlan, arrays: Sequence[Any], safe: bool, wrap: bool = True) -> Any:
-    """The index arrays as one array of vectors, as gather and scatter take them."""
+    """The index arrays stacked in one array of index vectors, as gather and scatter take them."""
     sizes = plan.sliced_shape()
     values = []
     for dim, index in zip(plan.indexed, arrays, strict=True):
@@ -499,7 +499,7 @@ def gather_by(
     unique_indices: bool = False,
     wrap: bool = True,
 ) -> Any:
-    """The dynamic part of a plan, on what the static part left; shaped as the result."""
+    """The dynamic part of a plan, on the result of the static part; shaped as the result."""
     gone = tuple(sorted((*plan.indexed, *plan.dropped)))
     if not plan.indexed:
         if plan.index_shape in ((), (1,)):
@@ -544,7 +544,7 @@ _MODES = {
 
 
 def gather_mode(mode: Any, safe: bool = False) -> Any:
-    """The mode of a gather; None means that what is out of bounds is clamped."""
+    """The mode of a gather; None clamps indices to the bounds."""
     if safe:
         return GatherScatterMode.PROMISE_IN_BOUNDS
     return _MODES[mode or "clip"]

@@ -1,4 +1,4 @@
-"""Questions about values and arrays that are answered without computing: kind, shape, text."""
+"""Properties of values and arrays that need no computing: kind, shape, text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Joining, splitting and repeating arrays: concatenate, stack, split, tile, repeat, insert, delete.
 
-Joined arrays are first brought to the dtype in which they meet. How often elements repeat, and
-where arrays split, must be known while tracing, since they decide shapes.
+Joined arrays are promoted to a common dtype first. How often elements repeat, and where arrays
+split, must be known while tracing, since they decide shapes.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, A
 def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
     """The arrays to join: those of a sequence, or the slices of an array along its first axis.
 
-    Raises OverflowError for a Python integer beyond `dtype`, or beyond the one in which they meet.
+    Raises OverflowError for a Python integer beyond `dtype`, or beyond the common dtype.
     """
     _check_one_list(operation, "dtype", dtype)
     if isinstance(arrays, (list, tuple)):
@@ -123,8 +123,8 @@ def _sequence(operation: str, arrays: Any, dtype: Any = None) -> list[Any]:
 
 
 def _check_one_list(operation: str, argument: str, value: Any) -> None:
-    """Raises WeftTypeError where an array, or a list of them, stands in the place of another
-    argument: the arrays were not passed as one list."""
+    """Raises WeftTypeError where another argument is an array or a list of them: the arrays were
+    not passed as one list."""
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
     if several or getattr(value, "shape", ()) != ():
         raise WeftTypeError(
@@ -156,7 +156,7 @@ def _stack(*arrays: Any, axis: int, dtype: Any) -> Any:
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """The arrays joined along a dimension they have (None: each flattened first).
 
-    The result has the dtype in which they meet, or `dtype`. Raises ShapeError where the other
+    The result has their common dtype, or `dtype`. Raises ShapeError where the other
     lengths differ, ValueError for arrays without dimensions.
 
     >>> import weft.numpy as jnp
@@ -191,7 +191,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
-    """The arrays, all of one shape, joined along a new dimension at place `axis`.
+    """The arrays, all of one shape, joined along a new dimension at position `axis`.
 
     Raises ShapeError where the shapes differ.
 
@@ -366,7 +366,7 @@ def _bounds(operation: str, ary: Any, sections: Any, axis: Any, equal: bool) -> 
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """The parts of an array along a dimension: so many equal ones, or cut before given places.
+    """The parts of an array along a dimension: so many equal ones, or cut before given indices.
 
     Raises ValueError where equal parts do not fit.
 
@@ -471,8 +471,8 @@ def repeat(
     """Each element repeated along `axis` (None: of the flattened array).
 
     repeats: a number for all elements or one for each; it may be traced where
-    `total_repeat_length` says how long the result is: what is beyond that is cut off, and if there
-    is too little the last element is repeated.
+    `total_repeat_length` is the length of the result, which is cut off there or filled up with the
+    last element.
 
     >>> jnp.repeat(jnp.array([1, 2]), jnp.array([2, 1]))
     Array([1, 1, 2], dtype=int32)
@@ -543,7 +543,7 @@ def _take_places(x: Any, index: Any, *, axis: int) -> Any:
 
 @compiled
 def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
-    """Marks, in the result, where a new element begins; the running count says which it is."""
+    """Marks where each new element begins in the result; the running count numbers the elements."""
     length = type_of(x).shape[axis]
     int32 = np.dtype(np.int32)
     counts = broadcasted(convert(repeats, int32), (length,), "repeat")
@@ -565,10 +565,10 @@ def _repeat_traced(x: Any, repeats: Any, *, axis: int, total: int) -> Any:
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """The array without the slices at places `obj` along `axis` (None: of the flattened array).
+    """The array without the slices at indices `obj` along `axis` (None: of the flattened array).
 
     obj: an integer, a slice, or an array of integers or booleans, known while tracing. Raises
-    IndexError for a place out of bounds.
+    IndexError for an index out of bounds.
 
     >>> jnp.delete(jnp.array([4, 5, 6]), 1)
     Array([4, 6], dtype=int32)
@@ -598,7 +598,7 @@ def delete(
 
 
 def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Array:
-    """The array with values put in before places `obj` along `axis` (None: flattened first).
+    """The array with values put in before indices `obj` along `axis` (None: flattened first).
 
     obj: an integer, a slice or an array of integers, known while tracing, that count in the
     original array. `values` broadcasts to what is put in. Raises IndexError out of bounds.
@@ -629,7 +629,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     single = places.ndim == 0
     count = places.size
     if single and values_of.ndim:
-        # One place for many values: as NumPy has it, the values' first dimension goes along axis.
+        # One index for many values: as in NumPy, the values' first dimension goes along axis.
         padded = (1,) * (of.ndim - values_of.ndim) + values_of.shape
         values = shapes.reshape(as_operand(values), padded)
         values = _moved_first(values, place)

@@ -1,4 +1,4 @@
-"""NumPy's functions whose answer depends on values, or on dtypes by NumPy's own rules: iteration
+"""NumPy's functions whose result depends on values, or on dtypes by NumPy's own rules: iteration
 over positions, text of arrays, the least dtype of a number. None of them takes a traced array.
 """
 
@@ -31,7 +31,8 @@ __all__ = [
 
 
 def _values(operation: str, a: Any, argument: str) -> np.ndarray[Any, Any]:
-    """The elements of an argument. Raises WeftTypeError for no array, and for a traced one."""
+    """The elements of an argument on the host. Raises WeftTypeError, or for a traced array
+    ConcretizationError."""
     a = asarray(a) if isinstance(a, (list, tuple)) else a
     check_arrays(operation, a)
     return static_array(a, operation, argument)
@@ -98,10 +99,10 @@ def array2string(
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
-    """An array of one dimension or more, which NumPy's callers ask for as stored row by row.
+    """An array of at least one dimension; NumPy's function of this name stores it row by row.
 
-    Arrays have no order in memory that a program could see, so this is `asarray` with a dimension
-    added to numbers. Raises the errors of `asarray`.
+    A caller cannot see the order of an array in memory, so this is `asarray` with a dimension added
+    to numbers. Raises the errors of `asarray`.
 
     >>> import weft.numpy as jnp
     >>> jnp.ascontiguousarray(2.0, "float32")
@@ -112,7 +113,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
 
 
 def common_type(*arrays: Any) -> type:
-    """The class of scalars, floating-point or complex, in which all arrays meet.
+    """The class of scalars, floating-point or complex, to which all arrays promote.
 
     Integers count as the default floating-point dtype, no arrays as float16. Raises DTypeError for
     booleans and random keys.

@@ -1,7 +1,6 @@
 """Products of vectors, matrices and tensors: dot, matmul, tensordot, outer, kron, cross.
 
-All of them are one `dot_general` and moves of dimensions; a product of 16-bit floats is accumulated
-in float32.
+Each is one `dot_general` and moves of dimensions; products of 16-bit floats accumulate in float32.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ Numbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], 
 
 
 def preferred_dtype(preferred: Any) -> Any:
-    """The dtype that a caller asks a product to be summed in, or None."""
+    """The dtype in which a product is summed on the caller's request, or None."""
     return None if preferred is None else dtypes.parse(preferred)
 
 
@@ -91,7 +90,7 @@ def mismatch(operation: str, a: Any, b: Any, i: int, j: int) -> ShapeError:
     )
 
 
-# Two types -> the dimension numbers of their product, where it is one primitive and nothing else.
+# Two types -> the dimension numbers of their product, where it is a single primitive.
 _matmul_numbers: dict[Any, Any] = {}
 
 
@@ -135,7 +134,7 @@ def dot(
     if left and right and left[-1] != right[max(len(right) - 2, 0)]:
         raise mismatch("dot", a, b, len(left) - 1, max(len(right) - 2, 0))
     if left and right and len(left) < 3 and len(right) < 3:
-        # Without batch dimensions the two functions are one.
+        # Without batch dimensions `dot` and `matmul` are the same.
         return matmul(a, b, precision=precision, preferred_element_type=preferred_element_type)
     return _dot(a, b, precision=precision, preferred=preferred_dtype(preferred_element_type))
 
@@ -185,7 +184,7 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
         ),
     )
     out = product("matmul", x, y, numbers, precision, preferred)
-    # What dot_general gives: shared, free of x (with its rows), free of y (with its columns).
+    # The order of dot_general: shared, free of x (with its rows), free of y (with its columns).
     order = [*shared, *only_x, "row", *only_y, "column"]
     wanted = [*range(rank), "row", "column"]
     out = transpose(out, [order.index(d) for d in wanted])
@@ -218,7 +217,7 @@ def matmul(
     x, y = getattr(a, "type", None), getattr(b, "type", None)
     plain = precision is None and preferred_element_type is None and out_sharding is None
     if plain and x is not None and y is not None:
-        # Equal dtypes and no broadcasting: one primitive, and what to do is remembered.
+        # Equal dtypes and no broadcasting: one primitive, whose dimension numbers are cached.
         numbers = _matmul_numbers.get((x, y))
         if numbers is not None:
             return dot_general(a, b, numbers)
@@ -479,7 +478,7 @@ def cross(
 ) -> Array:
     """The cross product of vectors of 3 (or 2) numbers along an axis; others broadcast.
 
-    axisa, axisb: where the vectors lie; axisc: where the result's do; axis: all three at once. Of
+    axisa, axisb: the axes of the vectors; axisc: that of the result's; axis: all three at once. Of
     vectors of 2 numbers the result is the third component. Raises ShapeError for other lengths.
 
     >>> jnp.cross(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.0, 0.0]))

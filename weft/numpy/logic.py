@@ -1,4 +1,4 @@
-"""Elementwise logic and operations on bits: functions behind an array's operators."""
+"""Elementwise logic and operations on bits, also behind an array's operators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Shapes and orders of elements: reshape, transpose, broadcast, squeeze, flip, roll.
 
-Everything here moves elements and computes nothing; most of it is one primitive or none.
+All functions move elements and compute nothing; most of them are one primitive or none.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 
 
 def as_operand(x: Any) -> Any:
-    """A value that a function may answer with unchanged: an array where nothing is traced."""
+    """The value, made an array where nothing is traced, so that it may be returned unchanged."""
     return as_array(x) if is_eager() else x
 
 
@@ -218,7 +218,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 @repeated
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """Dimensions moved to other places; the others keep their order.
+    """Dimensions moved to other positions; the others keep their order.
 
     Raises ShapeError where source and destination do not have the same number of axes.
 
@@ -243,7 +243,7 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """One dimension moved so that it stands before the one that is now at `start`.
+    """One dimension moved in front of the one that is now at `start`.
 
     >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
@@ -256,7 +256,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Dimensions of length 1 put in, at the places `axis` of the result.
+    """Dimensions of length 1 put in, at the positions `axis` of the result.
 
     >>> jnp.expand_dims(jnp.arange(3), 0).shape
     (1, 3)
@@ -407,7 +407,7 @@ def _at_least(m: Any, ndim: int, operation: str) -> None:
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """Reversed along the second dimension.
+    """The elements in reverse order along the second dimension.
 
     >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
     Array([[2, 1],
@@ -418,7 +418,7 @@ def fliplr(m: ArrayLike) -> Array:
 
 
 def flipud(m: ArrayLike) -> Array:
-    """Reversed along the first dimension.
+    """The elements in reverse order along the first dimension.
 
     >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
     Array([[3, 4],
@@ -429,7 +429,7 @@ def flipud(m: ArrayLike) -> Array:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by 90 degrees k times in the plane of two axes, from the first towards the second.
+    """The array turned k times by 90 degrees in a plane, from the first axis towards the second.
 
     >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
     Array([[2, 4],
@@ -462,7 +462,7 @@ def _rot90(m: Any, *, turns: int, one: int, two: int) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
-    """The elements moved on by `shift` along `axis`; what leaves at the end enters at the start.
+    """The elements moved by `shift` along `axis`; those moved past the end enter at the start.
 
     shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
     None rolls the elements in row-major order. Raises ShapeError where the numbers do not fit.
@@ -563,7 +563,7 @@ def _resize(a: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of an array along a dimension, which each of them lacks.
+    """The slices of an array along a dimension, without that dimension.
 
     >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
     (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))

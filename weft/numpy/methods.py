@@ -1,4 +1,4 @@
-"""Gives arrays and tracers their operators and methods: the functions of `weft.numpy`."""
+"""Operators and methods of arrays and tracers: the functions of `weft.numpy`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def array_namespace(api_version: str | None = None) -> Any:
 
 
 def to_device(x: Any, device: Any, stream: Any = None) -> Any:
-    """An array at a place. Raises NotImplementedError for a stream: copies order themselves."""
+    """The array on a device. Raises NotImplementedError for a stream: copies order themselves."""
     if stream is not None:
         why = "the runtime orders copies and programs by itself"
         raise not_taken("to_device", "stream", stream, why, "leave it out")
@@ -125,7 +125,7 @@ def to_device(x: Any, device: Any, stream: Any = None) -> Any:
 
 @repeated
 def matmul_operator(x1: Any, x2: Any) -> Any:
-    """`matmul` as an operator: NotImplemented for an operand that it does not know."""
+    """`matmul` as an operator: returns NotImplemented for an operand that it does not know."""
     try:
         check_arrays("matmul", x1, x2)
     except WeftTypeError:

@@ -1,4 +1,4 @@
-"""What the Array API standard asks a namespace about itself: `__array_namespace_info__`."""
+"""`__array_namespace_info__`: the Array API standard's description of a namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = {
     "complex floating": dtypes.COMPLEX,
     "numeric": dtypes.NUMERIC,
 }
-# Those of the standard, which has no float16, no bfloat16 and no integers of 4 bits.
+# The standard has no float16, no bfloat16 and no integers of 4 bits.
 _STANDARD = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float32", "float64", "complex64", "complex128"),
@@ -28,10 +28,10 @@ _STANDARD = (
 
 
 class NamespaceInfo:
-    """Answers about `weft.numpy` for programs that are written for any array library."""
+    """Describes `weft.numpy` to code that is written for any array library."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What can be done now: shapes that depend on values need values, so not while tracing.
+        """The features available now: while tracing, no shapes that depend on values.
 
         >>> import weft.numpy as jnp
         >>> jnp.__array_namespace_info__().capabilities()["boolean indexing"]
@@ -110,7 +110,7 @@ class NamespaceInfo:
 
 
 def array_namespace_info() -> NamespaceInfo:
-    """What `weft.numpy` can do, as the Array API standard (2024.12) asks for it.
+    """Returns the description of `weft.numpy` that the Array API standard (2024.12) asks for.
 
     >>> import weft.numpy as jnp
     >>> jnp.__array_namespace_info__().capabilities()["max dimensions"]

@@ -47,7 +47,7 @@ INT32 = np.dtype(np.int32)
 
 
 def is_nan(x: Any) -> Any:
-    """Where the elements are not a number."""
+    """Whether the elements are NaN."""
     return ne(x, x)
 
 

@@ -1,7 +1,7 @@
 """`pad`: an array with elements added around it, by each of NumPy's modes.
 
-Modes go axis by axis, so that the corners come out as the composition, as in NumPy. Reflections
-that are longer than the array are repeated.
+Axes are padded one after the other, so that the corners are the composition, as in NumPy.
+Reflections that are longer than the array are repeated.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
 
 
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
-    """Raises WeftValueError for a mode that there is not, and for options that are not its own."""
+    """Raises WeftValueError for an unknown mode, and for options that the mode does not take."""
     if mode not in _OPTIONS:
         raise unknown_option("pad", "mode", mode, f"{', '.join(map(repr, _OPTIONS))} or a function")
     unknown = set(options) - set(_OPTIONS[mode])
@@ -194,9 +194,8 @@ def _by_mode(x: Any, *, widths: Widths, mode: str, odd: bool) -> Any:
 
 
 def _reflected(x: Any, before: int, after: int, axis: int, without_edge: bool, odd: bool) -> Any:
-    """Reflections are added, at most as long as what is there, until the widths are reached."""
+    """Adds reflections, each at most as long as the array is by then, up to the widths."""
     skip = int(without_edge)
-    # What there is to reflect is one period of the pattern: the array as it was.
     while before or after:
         n = type_of(x).shape[axis]
         take = min(before, n - skip)

@@ -84,7 +84,7 @@ def _vector(operation: str, p: Any, argument: str) -> Any:
 
 
 def _vectors(operation: str, **polynomials: Any) -> list[Any]:
-    """Coefficients by argument, which are to meet."""
+    """The coefficient vectors of several arguments, promoted to a common dtype."""
     given = [asarray(p) if isinstance(p, (list, tuple)) else p for p in polynomials.values()]
     met = meeting(operation, *given)
     return [_vector(operation, p, argument) for argument, p in zip(polynomials, met, strict=True)]
@@ -270,7 +270,7 @@ def _polyval(p: Any, x: Any, *, shape: Any, unroll: int) -> Any:
 
 
 def _falling(count: int, order: int) -> np.ndarray[Any, Any]:
-    """What each of `count` coefficients is multiplied by in the derivative, highest power first."""
+    """The factors of `count` coefficients in the derivative, highest power first."""
     return np.array(
         [math.prod(range(k - order + 1, k + 1)) for k in range(count - 1, order - 1, -1)], float
     )
@@ -365,7 +365,7 @@ def _vander(x: Any, *, count: int, increasing: bool) -> Any:
     of = type_of(x)
     if not count:
         return broadcast_in_dim(of.dtype.type(0), (of.size, 0), ())
-    # Products of neighbours, as NumPy has them: a power of each would cost more and be less exact.
+    # Cumulative products, as in NumPy: a power for each would cost more and be less exact.
     columns = [broadcast_in_dim(of.dtype.type(1), (of.size, 1), ())]
     column = reshape(x, (of.size, 1))
     for k in range(1, count):
@@ -380,8 +380,8 @@ def poly(seq_of_zeros: Any) -> Array:
     """The coefficients of the polynomial with given roots and leading coefficient 1.
 
     For a square matrix, its characteristic polynomial. n roots give n + 1 coefficients. Of complex
-    roots the result is complex (NumPy answers with real numbers where roots are conjugate pairs,
-    which depends on values). Raises ShapeError for other shapes.
+    roots the result is complex (NumPy returns real numbers where roots are conjugate pairs, which
+    depends on values). Raises ShapeError for other shapes.
 
     >>> import weft.numpy as jnp
     >>> jnp.poly(jnp.array([1.0, -1.0]))
@@ -434,7 +434,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
 
     strip_zeros: zeros in front, which make fewer roots, are left out; that depends on values, which
     have to be known. With False there is always one root fewer than coefficients, and the last ones
-    are NaN where zeros are in front. Edelman and Murakami (1995) have the accuracy. Raises
+    are NaN where zeros are in front. Edelman and Murakami (1995) analyse the accuracy. Raises
     ConcretizationError under `jit` with strip_zeros=True.
 
     >>> import weft.numpy as jnp
@@ -479,7 +479,7 @@ def _roots_of_any(p: Any) -> Any:
     end = broadcasted(np.int32(count), (count,))
     front = select(eq(p, _zeros(count, of.dtype)), end, places).min()
     moved = p[(places + front) % np.int32(count)]
-    # A polynomial of zeros has no roots: those of another one stand for them and become NaN.
+    # A polynomial of zeros has no roots: those of another one are computed and become NaN.
     one = select(eq(places, places * 0), p * 0 + 1, p * 0)
     found = _roots.function(select(eq(broadcasted(front, (count,)), end), one, moved))
     # Each zero moved to the end has made a root 0: the smallest ones are not roots of p.

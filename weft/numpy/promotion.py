@@ -1,9 +1,9 @@
-"""How an elementwise function of `weft.numpy` brings its operands to one dtype and one shape.
+"""Promotion and broadcasting of the operands of elementwise functions, by cached plans.
 
-What is to be done depends on the operands' types alone: the dtype in which they meet (see
-`weft.dtypes.promote`), who is converted, who is broadcast, which operation serves that dtype. It is
-decided once per function and types and kept as a *plan*, a function of the operands; where nothing
-is to be done the plan is the primitive's own `bind`. A call is then one look-up and one call.
+The operands' types alone decide their common dtype (see `weft.dtypes.promote`), the conversions and
+broadcasts, and the operation for that dtype. The decision is made once per function and types and
+cached as a *plan*, a function of the operands; without conversions and broadcasts the plan is the
+primitive's own `bind`. A call is then one look-up and one call.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _WIDE = frozenset({dtypes.int64, dtypes.uint64, dtypes.float64, dtypes.complex12
 
 
 def canonical_type(value: Any) -> ArrayType:
-    """The type of an operand: a NumPy scalar or array asks for no width and gets the default."""
+    """The type of an operand; NumPy scalars and arrays get the default width."""
     if _is_number(value):
-        # Of the class alone: whether an integer fits is seen when the plan runs.
+        # By class alone: the plan checks whether an integer fits when it runs.
         return type_of(next(cls for cls in _NUMBERS if isinstance(value, cls))(0))
     of = type_of(value)
     if isinstance(value, np.generic):
@@ -68,7 +68,7 @@ def canonical_type(value: Any) -> ArrayType:
 
 
 def as_operand(operation: str, value: Any) -> Any:
-    """An argument as an operand of primitives: a NumPy scalar of a default 64-bit dtype narrowed.
+    """An argument as an operand of primitives: a 64-bit NumPy scalar takes the default width.
 
     Raises WeftTypeError naming the operation where it is no array and no number.
     """
@@ -83,8 +83,8 @@ def as_operand(operation: str, value: Any) -> Any:
 
 
 def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
-    """Arguments that meet in one dtype. Where that is one of 64 bits, numbers and NumPy arrays are
-    made in it at once: not in the default width first, which would round them.
+    """Operands that share a common dtype. Where that has 64 bits, numbers and NumPy arrays are
+    converted directly, not to the default width first, which would round them.
 
     Raises as `as_operand`, DTypeError where there is no common dtype, and OverflowError for a
     Python integer beyond it.
@@ -106,8 +106,8 @@ def meeting(operation: str, *values: Any) -> tuple[Any, ...]:
 
 
 def number_for(operation: str, value: Any, dtype: Any) -> Any:
-    """A Python number, a NumPy scalar or a NumPy array in the dtype that it is to take, where the
-    default width would round it or not hold it; anything else as it is.
+    """Converts a Python number, NumPy scalar or NumPy array to `dtype` where the default width
+    would round it or not hold it; anything else is returned as it is.
 
     Raises OverflowError for an integer beyond an integer dtype.
     """
@@ -133,8 +133,8 @@ def _made(value: Any, dtype: Any, operation: str) -> Any:
         if _trace(None) is None:
             return put(np.asarray(number), ArrayType((), dtype))
         if dtypes.canonical(dtype) == dtype:
-            return number  # A literal of the program.
-        # As an argument once more, a NumPy scalar would take the default width.
+            return number  # A literal of the jaxpr.
+        # Passed as an argument again, a NumPy scalar would take the default width.
         return convert_element_type_p.bind(number, new_dtype=dtype, weak_type=False)
     return put(value.astype(dtype), ArrayType(value.shape, dtype))
 
@@ -147,7 +147,7 @@ def _is_number(value: Any) -> bool:
 
 
 def number_of(value: Any, dtype: Any, operation: str) -> Any:
-    """A Python number as a NumPy scalar of `dtype`, which a program keeps as a literal.
+    """A Python number as a NumPy scalar of `dtype`, which a jaxpr keeps as a literal.
 
     Raises OverflowError for an integer that does not fit.
     """
@@ -158,7 +158,7 @@ def number_of(value: Any, dtype: Any, operation: str) -> Any:
 
 
 def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
-    """`number_of` for one dtype, with a short way for the numbers that need no care."""
+    """`number_of` for one dtype, with a fast path for numbers within its range."""
     make = dtype.type
     if dtype.kind == "b":
         return make
@@ -182,7 +182,7 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
 class Operation:
     """An elementwise function as data.
 
-    cases: which primitive (or function of operands of one dtype) serves which dtypes; it takes
+    cases: a primitive (or function of operands of one dtype) for each set of dtypes; it takes
     operands of one shape, and operands without dimensions beside them. inexact: whether integers
     become real numbers first.
     """
@@ -195,7 +195,7 @@ class Operation:
         self.inexact = inexact
 
     def choose(self, dtype: Any, types: list[ArrayType]) -> Apply:
-        """What serves a dtype. Raises DTypeError where nothing does."""
+        """The primitive or function for a dtype. Raises DTypeError where there is none."""
         for accepted, apply in self.cases.items():
             if dtype in accepted:
                 return apply
@@ -209,7 +209,7 @@ class Operation:
         )
 
     def plan(self, values: tuple[Any, ...]) -> Apply:
-        """What to do with operands of the types of `values`."""
+        """The plan for operands of the types of `values`."""
         types = [canonical_type(value) for value in values]
         try:
             dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
@@ -234,7 +234,7 @@ class Operation:
     def host_step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool
     ) -> Callable[[Any], Any] | None:
-        """What becomes of an operand that is no array yet; None: nothing."""
+        """The conversion of an operand that is no array yet, or None."""
         if isinstance(value, np.ndarray) and of.shape:
             if dtype in _WIDE and value.dtype != of.dtype:
                 wide = ArrayType(of.shape, dtype)
@@ -255,7 +255,7 @@ class Operation:
     def device_step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool, shape: tuple[int, ...]
     ) -> Unary | None:
-        """What is computed from one array before the operation; None: nothing."""
+        """The conversion and broadcast of one array before the operation, or None."""
         if not hasattr(value, "type") and not of.shape:
             return None
         wide = isinstance(value, np.ndarray) and dtype in _WIDE and value.dtype != of.dtype
@@ -273,7 +273,7 @@ class Operation:
         return step
 
     def stable(self, values: tuple[Any, ...]) -> bool:
-        """Whether the plan is the same under all settings, which know the default widths."""
+        """Whether the plan is the same under all settings, which set the default widths."""
         types = [type_of(x) for x in values if not _is_number(x)]
         if not types or any(isinstance(x, (np.generic, np.ndarray)) for x in values):
             return False
@@ -304,7 +304,7 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
 
 
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
-    """The operation on operands that are converted and broadcast first, as one program."""
+    """The operation on operands that are converted and broadcast first, as one executable."""
 
     def operation(*values: Any) -> Any:
         return apply(
@@ -331,16 +331,15 @@ def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
 
 
 def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
-    """Makes an operand of a number: a literal of a program, or, where evaluation is immediate, an
-    array that is on the device already.
-    """
+    """Returns a function that makes an operand of a number: a literal of a jaxpr, or in eager calls
+    a cached array on the device."""
     checked = scalar.dtype.kind in "iu"
 
     def step(value: Any) -> Any:
         if _trace(None) is not None or value.__class__ is complex:
             return convert(value)
         if checked:
-            convert(value)  # whether it fits
+            convert(value)  # raises where it does not fit
         return scalar_array(value, scalar)
 
     return step
@@ -350,7 +349,7 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
 
 
 def _key(value: Any) -> Any:
-    """What a plan is kept under: the type of an array, the class of a number."""
+    """The key of a plan: the type of an array, the class of a number."""
     found = getattr(value, "type", None)
     if found is not None:
         return found
@@ -384,7 +383,7 @@ class _Plans(dict[Any, Apply]):
 
 
 def _by_settings(operation: Operation) -> Apply:
-    """A plan that depends on the settings, which choose the default widths."""
+    """A plan that looks up another by the settings, which set the default widths."""
     plans: dict[Any, Apply] = {}
 
     def plan(*values: Any) -> Any:
@@ -405,7 +404,7 @@ def _named(function: Any, name: str, doc: str) -> Any:
 
 
 def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
-    """A function of one operand, from what serves which dtypes."""
+    """Makes a function of one operand from the primitives for its dtypes."""
     plans = _Plans(Operation(name, cases, inexact))
 
     def function(x: Any, /) -> Any:
@@ -419,15 +418,14 @@ def unary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Unary:
 
 
 def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
-    """A function of two operands, which promotes and broadcasts, from what serves which dtypes."""
+    """Makes a promoting and broadcasting function of two operands from the primitives by dtype."""
     plans = _Plans(Operation(name, cases, inexact))
     return _named(_of_two(plans, MISSING), name, doc)
 
 
 def _of_two(plans: _Plans, unknown: Any) -> Any:
-    """The function that looks its plan up. `unknown`: what it answers with for an operand that it
-    does not know; MISSING: it raises.
-    """
+    """The function that looks up its plan and runs it. It returns `unknown` for an operand that it
+    does not know; if that is MISSING it raises."""
 
     def function(x1: Any, x2: Any, /) -> Any:
         try:
@@ -437,7 +435,7 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
                 try:
                     check_arrays(plans.operation.name, x1, x2)
                 except WeftTypeError:
-                    # Left to a list, a product would repeat it, and `==` be false.
+                    # Left to a list's operators, a product would repeat it, and `==` be false.
                     if type(x1) in CONTAINERS or type(x2) in CONTAINERS:
                         raise
                     return unknown
@@ -448,15 +446,14 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
 
 
 def operator_of(function: BinaryUfunc) -> Binary:
-    """The function as an operator: for an operand it does not know it answers NotImplemented, so
-    that Python asks the other operand's class.
-    """
+    """The function as an operator: it returns NotImplemented for an operand that it does not know,
+    so that Python tries the other operand's class."""
     operator = _of_two(function.plans, NotImplemented)
     return _named(operator, function.__name__, function.__doc__ or "")
 
 
 class UnaryUfunc(ufunc):
-    """A ufunc of one operand that looks up, by the operand's type, what is to be done."""
+    """A ufunc of one operand that looks up its plan by the operand's type."""
 
     if TYPE_CHECKING:
 
@@ -486,7 +483,7 @@ class UnaryUfunc(ufunc):
 
 
 class BinaryUfunc(ufunc):
-    """A ufunc of two operands that looks up, by the operands' types, what is to be done."""
+    """A ufunc of two operands that looks up its plan by the operands' types."""
 
     if TYPE_CHECKING:
 
@@ -498,7 +495,7 @@ class BinaryUfunc(ufunc):
             self, x1: Any = MISSING, x2: Any = MISSING, /, *more: Any, **keywords: Any
         ) -> Any:
             try:
-                # Of arrays the slot itself: `getattr` would cost as much as the object's call does.
+                # `x.type` for arrays: `getattr` would cost as much as the call of this object.
                 plan = self.plans[
                     x1.type if type(x1) is Array else getattr(x1, "type", x1.__class__),
                     x2.type if type(x2) is Array else getattr(x2, "type", x2.__class__),
@@ -525,7 +522,7 @@ _ONE, _TWO = signature_of("x"), signature_of("x1", "x2")
 
 
 def unary_ufunc(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> UnaryUfunc:
-    """A ufunc of one operand, from what serves which dtypes."""
+    """Makes a ufunc of one operand from the primitives for its dtypes."""
     made = UnaryUfunc(_Plans(Operation(name, cases, inexact)), None, False)
     return _named(made, name, doc)
 
@@ -539,6 +536,6 @@ def binary_ufunc(
     identity: Any = None,
     reorderable: bool = False,
 ) -> BinaryUfunc:
-    """A ufunc of two operands, from what serves which dtypes; see `ufunc` for the rest."""
+    """Makes a ufunc of two operands from the primitives by dtype; see `ufunc` for the rest."""
     plans = _Plans(Operation(name, cases, inexact))
     return _named(BinaryUfunc(plans, identity, reorderable), name, doc)

@@ -149,8 +149,8 @@ def _step_of(q: Any, count: Any, method: str) -> tuple[Any, Any]:
         offset = add(mul(q, dtype.type(1 - alpha - beta)), dtype.type(alpha - 1))
         place = add(mul(q, count), offset)
         return floor(place), sub(place, floor(place))
-    # The product is rounded down before anything is added: in one rounding with a sum it would
-    # not be the whole number that decides.
+    # The product is rounded down before anything is added: fused with a sum into one rounding, it
+    # might miss the whole number that decides.
     halves = method == "closest_observation"
     product = mul(q, mul(count, dtype.type(2 if halves else 1)))
     whole = floor(product)
@@ -161,7 +161,7 @@ def _step_of(q: Any, count: Any, method: str) -> tuple[Any, Any]:
         return low, select(exact, mean if method == "averaged_inverted_cdf" else stay, step)
     place = mul(sub(whole, dtype.type(3)), dtype.type(0.5))
     low = floor(place)
-    # Halfway, the even one of the two, counted from 1.
+    # Halfway between two, the one whose number is even, counted from 1.
     half = mul(low, dtype.type(0.5))
     on_element = bitwise_and(bitwise_and(exact, eq(place, low)), ne(floor(half), half))
     return low, select(on_element, stay, step)
@@ -269,8 +269,8 @@ def take_last(x: Any, index: Any) -> Any:
 
 
 def _check_fractions(name: str, q: Any, scale: int) -> None:
-    """Raises WeftValueError for fractions out of range, where they are numbers of the host: what is
-    out of range in an array on a device gives NaN."""
+    """Raises WeftValueError for fractions out of range that are numbers on the host; in an array
+    on a device they give NaN."""
     for value in q if isinstance(q, (list, tuple)) else [q]:
         if not isinstance(value, (int, float, np.number, np.ndarray)):
             continue
@@ -356,7 +356,7 @@ def quantile(
 ) -> Array:
     """The values below which the fractions `q` of the elements along `axis` lie.
 
-    q: numbers between 0 and 1, whose dimension comes first in the result; method: what is between
+    q: numbers between 0 and 1, whose dimension comes first in the result; method: the value between
     two elements: "linear", "lower", "higher", "midpoint", "nearest", or one of the other methods of
     Hyndman and Fan, Sample quantiles in statistical packages (1996), by NumPy's names. weights: of
     the array's shape or that of `axis`, with method="inverted_cdf". NaN where there is one.

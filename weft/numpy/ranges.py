@@ -61,7 +61,7 @@ def _on_device(value: np.ndarray[Any, Any]) -> Any:
 
 
 def _static(value: Any, argument: str) -> Any:
-    """A number that is known now."""
+    """A concrete number. Raises WeftTypeError, WeftValueError or ShapeError for anything else."""
     if isinstance(value, Tracer):
         known = value.concrete()
         if known is None:
@@ -97,7 +97,7 @@ _PLAIN = {int, float, type(None)}
 
 
 def _range_dtype(values: list[Any]) -> Any:
-    """The dtype in which the numbers meet: Python numbers ask for no width."""
+    """The dtype to which the numbers promote; Python numbers are weakly typed."""
     pairs = []
     for value in values:
         of = canonical_type(value)
@@ -190,20 +190,20 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
     return _on_device((np.arange(size, dtype=np.int64) * by + first).astype(dtype))
 
 
-# Longer ranges are counted by a program for their length: NumPy and the copy to the device take
-# longer than running one from about here on.
+# Longer ranges are counted by an executable for their length: from about here on, NumPy and the
+# copy to the device take longer than running it.
 _ON_HOST = 1 << 14
 # Dtypes that hold the whole numbers of every range that is made on the host exactly.
 _PRECISE = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 def _is_whole(value: Any) -> bool:
-    # Up to there every whole number is a floating-point number.
+    # Up to 2**53 every whole number is a float64.
     return isinstance(value, int) or (abs(value) <= 2**53 and value.is_integer())
 
 
 def _wrapped(value: int) -> Any:
-    """The number modulo 2**64: sums of such numbers are right where they fit in the dtype."""
+    """The number modulo 2**64: sums of such numbers are exact where they fit in the dtype."""
     return np.uint64(value % 2**64)
 
 
@@ -328,7 +328,7 @@ def _known(
     axis: int,
     device: Any,
 ) -> Any:
-    """`linspace` between two numbers that are known now, exact to rounding."""
+    """`linspace` between two concrete numbers, exact to rounding."""
     axis_of(axis, 1, "linspace")
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
     real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
@@ -342,13 +342,13 @@ def _known(
 
 
 def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[Any, float]:
-    """What `np.linspace` computes and the distance, in a fifth of its time."""
+    """The result of `np.linspace` and the distance, in a fifth of its time."""
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else math.nan
     made = np.arange(num, dtype=np.float64)
     if parts > 0 and step:
         made *= step
-    elif parts > 0:  # The distance is 0, or too small for a number.
+    elif parts > 0:  # The distance is 0 or underflows.
         made /= parts
         made *= stop - start
     made += start
@@ -370,8 +370,8 @@ def _count(num: Any, operation: str) -> int:
 
 
 def _given(operation: str, dtype: Any, *values: Any) -> tuple[Any, ...]:
-    """Arguments as operands of a program. Numbers are not rounded to the default width first where
-    an array or the dtype that is asked for makes them wider."""
+    """Arguments as operands of primitives. Numbers are not rounded to the default width first where
+    an array or the requested dtype is wider."""
     if dtype is not None and dtype in (dtypes.float64, dtypes.complex128):
         wide = [np.float64(x) if type(x) in _REAL else None for x in values]
         given = meeting(operation, *values)
@@ -487,7 +487,7 @@ def _proportional(start: Any, stop: Any, *, num: int, endpoint: bool, axis: int,
     ends, wanted, computed = _ends("geomspace", start, stop, dtype)
     out = _in_proportion(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
     if wanted.kind in "iu":
-        # What is whole but for rounding is meant to be whole.
+        # Values that are whole but for rounding are meant to be whole.
         out = rounding.floor(lax.mul(out, constant(1 + 4 * float(dtypes.finfo(computed).eps), out)))
     return convert_element_type(out, wanted)
 
@@ -535,7 +535,7 @@ def _banded(*, shape: tuple[int, int], k: int, dtype: Any, below: bool) -> Any:
 
 def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: str) -> Any:
     wanted = dtypes.default_float() if dtype is None else dtypes.parse(dtype)
-    # Beyond the matrix all offsets are alike.
+    # All offsets beyond the matrix have the same effect.
     k = max(-shape[0] - 1, min(integer_of(k, operation, "k"), shape[1] + 1))
     if is_eager() and shape[0] * shape[1] <= _SMALL:
         made = np.tri(*shape, k) if below else np.eye(*shape, k)
@@ -608,7 +608,7 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
 
 @repeated
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """The last two dimensions on and below a diagonal, zeros above.
+    """The elements of matrices on and below a diagonal, zeros above.
 
     >>> tril(np.ones((2, 2)))
     Array([[1., 0.],
@@ -619,7 +619,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 @repeated
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The last two dimensions on and above a diagonal, zeros below.
+    """The elements of matrices on and above a diagonal, zeros below.
 
     >>> triu(np.ones((2, 2)))
     Array([[1., 1.],

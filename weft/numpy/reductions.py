@@ -110,8 +110,7 @@ def arguments(
     dtype: Any = None,
 ) -> tuple[list[Any], dict[str, Any]]:
     """The operands of a reduction, and its parameters: the axes, `keepdims`, and which of `initial`
-    and `where` are given. A Python number `initial` has to fit in `dtype`, where that is an integer
-    dtype."""
+    and `where` are given. A Python number `initial` must fit in an integer `dtype`."""
     check_flag(keepdims, name, "keepdims")
     refuse_out(name, out)
     initial = number_for(name, initial, dtype)
@@ -124,8 +123,8 @@ def arguments(
 
 
 def plain_axes(name: str, a: Any, axis: Any) -> tuple[int, ...]:
-    """The axes of a reduction that is one primitive: of an array or tracer of numbers that is not
-    weakly typed. Without elements: none."""
+    """The axes of a reduction that is one primitive: of a nonempty array or tracer of numbers that
+    is not weakly typed. Otherwise none."""
     aval = getattr(a, "type", None)
     if aval is None or aval.weak_type or aval.dtype not in dtypes.ANY or not aval.size:
         return ()
@@ -198,7 +197,7 @@ def _total(
     initial: Any,
     **rest: Any,
 ) -> Any:
-    """A sum or product; `rest` are more arguments of `arguments`."""
+    """A sum or product; `rest` are further arguments of `arguments`."""
     check_flag(promote_integers, name, "promote_integers")
     a = operand(name, a)
     if dtype is None:
@@ -274,7 +273,7 @@ def _extremum(a: Any, *extra: Any, largest: bool, axes: Any, keepdims: Any, give
 
 
 def check_elements(name: str, aval: ArrayType, axes: tuple[int, ...]) -> None:
-    """Raises WeftValueError where there is nothing along the axes to choose from."""
+    """Raises WeftValueError where the axes have no elements."""
     if aval.size == 0 and 0 in [aval.shape[d] for d in axes]:
         raise WeftValueError(
             f"{name}: no elements to choose from, and no initial=",
@@ -513,7 +512,7 @@ def _var(
     count = _number_counted(shape, axes, where, real_dtype)
     center = div(reduce_sum(masked(x, where, 0), axes), convert(count, working))
     squares = masked(_spread_about(x, center, shape, axes), where, 0)
-    # As in NumPy, no degrees of freedom are none, however many are taken away.
+    # As in NumPy, degrees of freedom do not fall below 0.
     degrees = larger(sub(count, convert(correction, real_dtype)), real_dtype.type(0))
     out = div(reduce_sum(squares, axes), degrees)
     return kept(convert(sqrt(out) if root else out, target), shape, axes, keepdims)

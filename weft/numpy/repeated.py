@@ -1,15 +1,14 @@
-"""Cached dispatch: from what was passed straight to the executable that the call ends in.
+"""Cached dispatch: from a call's arguments straight to the executable that the call ends in.
 
-Most functions of the numpy layer look at their arguments, and then run one executable on the arrays
-among them. What they look at is the types of the arrays and what the other arguments are: when all
-of that is as it was in an earlier call, so is the executable. `repeated` remembers it, and a call
-that comes again costs a look-up and the executable. All else is called as if nothing was there:
-under transformations, for NumPy arrays and lists, for objects that cannot be told apart for sure,
-while results are looked at (`debug_nans`), and where the executable cannot run (a deleted array),
-so that errors are those of the function.
+Most functions of the numpy layer check their arguments, and then run one executable on the arrays
+among them. The types of the arrays and the values of the other arguments determine the executable.
+`repeated` caches it under these, and a repeated call costs a look-up and the executable. The
+function itself is called on a miss, under transformations, for NumPy arrays and lists, for objects
+that are no safe keys, while results are checked (`debug_nans`), and where the executable cannot run
+(a deleted array), so that errors are those of the function.
 
-That a call ends in one executable is not declared but seen: when a call comes for the second time,
-the function runs once on stand-ins of its arrays, which show what it did with them.
+That a call ends in one executable is not declared but observed: at the second such call the
+function runs once on stand-ins of its arrays, which show how it uses them.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ __all__ = ["WatchedTrace", "repeated"]
 F = TypeVar("F", bound=Callable[..., Any])
 _trace = current_variable.get
 _settings = config.settings
-# With more elements looking at the arguments is nothing beside the work, which watching may double.
+# With more elements, checking arguments costs little beside the work, which watching may double.
 _LARGE = 1 << 16
-# What stands in a key by itself, and what stands there beside its class: 1, 1.0 and True are equal.
+# Classes that stand in a key alone, and those that need their class: 1, 1.0 and True are equal.
 _UNIQUE = frozenset({type(None), bool, type})
 _PLAIN = frozenset({int, str})
 
 
 class WatchedTrace(EvalTrace):
-    """Evaluates, and notes which executables ran on which arrays."""
+    """Evaluates primitives and records which executables ran on which arrays."""
 
     __slots__ = ("ran",)
 
@@ -60,47 +59,46 @@ class WatchedTrace(EvalTrace):
             key.append(tuple(params.items()))
         if config.effort_varies:
             key.append(config.settings().compile_effort)
-        # There is none for what Python evaluates.
+        # None where Python evaluates the primitive.
         self.note(primitive.eager_cache.get(tuple(key)), arrays, out)
         return out
 
     def note(self, program: Any, arrays: Sequence[Array], out: Any) -> None:
-        """Notes that an executable ran on arrays, and with which result."""
+        """Records an executable (or None), its operands and its result."""
         self.ran.append((program, arrays, out))
 
 
 class Calls:
-    """The calls of one function that were made, and the executables that they end in."""
+    """The calls of one function so far, and the executables that they end in."""
 
     __slots__ = ("function", "made")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        # For each call what `watched` returns; False for one that was made once.
+        # For each call the `Run` that `watched` finds, or None; False for one that was made once.
         self.made = BoundedCache()
 
     def add(self, key: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        """Notes a call; returns its result where that was watched, or None."""
+        """Records a call; returns its result if it was watched, or None."""
         if key not in self.made:
-            # What is called with ever new numbers is not worth the look.
+            # A call made only once, with ever new numbers say, is not worth watching.
             self.made[key] = False
             return None
         passed = (*args, *named.values())
         if any(type(x) is Array and x.type.size > _LARGE for x in passed):
             return None
         result, found = None, None
-        with contextlib.suppress(Exception):  # The call itself follows, and raises what there is.
+        with contextlib.suppress(Exception):  # The call itself follows, and raises the error.
             result, found = self.watched(args, named)
         self.made[key] = found
         return None if found is None else result
 
     def watched(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[Any, Any]:
-        """The result of a call, and what runs its executable on the buffers of the arrays that are
-        passed. None in place of this where it does not end in one executable that its key
-        determines."""
+        """The result of a call, and the `Run` of its executable on the buffers of passed arrays; or
+        (None, None) where the call does not end in one executable that its key determines."""
         if _settings().looks_at_results:
             return None, None
-        # Each array is a new one, even where one is passed twice, and its values are not known yet.
+        # New arrays tell apart one that is passed twice, and show whether their values are read.
         given = [_stand_in(x) for x in args]
         by_name = {name: _stand_in(x) for name, x in named.items()}
         trace = WatchedTrace()
@@ -115,7 +113,7 @@ class Calls:
             return None, None
         arrays = [x for x in (*given, *by_name.values()) if type(x) is Array]
         if any(hasattr(x, "_host") for x in arrays):
-            return None, None  # The function has looked at the values.
+            return None, None  # The function has read the values.
         places = {id(x): i for i, x in enumerate(arrays)}
         picks = [places.get(id(x), x) for x in operands]
         constants = [x for x in picks if type(x) is Array]
@@ -130,8 +128,8 @@ class Calls:
 
 
 def _on_picks(run: Run, picks: Sequence[Any]) -> Run:
-    """Runs on the picked operands: arrays without dimensions, and integers that say which of the
-    arrays that are passed an operand is."""
+    """Runs on the picked operands: arrays without dimensions, and integers that are indices of
+    passed arrays."""
 
     def picked(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
         return run([buffers[x] if type(x) is int else x._buffer for x in picks], args)
@@ -140,15 +138,15 @@ def _on_picks(run: Run, picks: Sequence[Any]) -> Run:
 
 
 def _stand_in(value: Any) -> Any:
-    """A new array for one that is passed, and anything else as it is."""
+    """A new array on the same buffer for an array, and anything else as it is."""
     if type(value) is Array:
         return Array(value._buffer, value.type, value.signature)
     return value
 
 
 def _part(value: Any, kind: Any) -> Any:
-    """What stands in a key for an argument of a rarer class: what cannot be hashed for one of any
-    other class, so that there is no such key."""
+    """The part of a key for an argument of a rarer class; a list, which cannot be hashed, for
+    classes that stand in no key."""
     if kind is float:
         return kind, value or str(value)  # -0.0 equals 0.0
     if kind is tuple and all(type(x) is int for x in value):
@@ -159,9 +157,9 @@ def _part(value: Any, kind: Any) -> Any:
 
 
 def repeated(function: F) -> F:
-    """Makes a function of arrays and static arguments remember the executables its calls end in."""
-    # All that changes is kept behind this one object: two reads of what `repeating` closes over
-    # have to find the same (`weft.function_keys`).
+    """Makes a function of arrays and static arguments cache the executables its calls end in."""
+    # All changing state is behind this one object, so that what `repeating` closes over stays the
+    # same for `weft.function_keys`.
     calls = Calls(function)
 
     @functools.wraps(function)
@@ -170,7 +168,7 @@ def repeated(function: F) -> F:
             key: list[Any] = [_settings()]
             passed: tuple[Any, ...] = args
             if named:
-                key += named  # Names are the only texts that stand alone in a key.
+                key += named  # Names are the only strings that stand alone in a key.
                 passed = (*args, *named.values())
             buffers = []
             try:
@@ -191,7 +189,7 @@ def repeated(function: F) -> F:
             if found:
                 try:
                     return found(buffers, ())
-                except Exception:  # noqa: BLE001 - the function finds out what it is
+                except Exception:  # noqa: BLE001 - the function itself raises the error
                     calls.made.pop(tuple(key), None)
             elif found is False:
                 result = calls.add(tuple(key), args, named)

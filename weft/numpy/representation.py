@@ -1,5 +1,5 @@
-"""How numbers are represented, elementwise: whole numbers, what is finite, sign and exponent, real
-and imaginary parts.
+"""Parts and classes of numbers, elementwise: rounding, finiteness, sign and exponent, real and
+imaginary parts.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _power_of_ten(exponent: int) -> float:
 
 
 def _round_scaled(x: Any, decimals: int) -> Any:
-    """To a number of decimals, of floating-point numbers."""
+    """Rounds floating-point numbers to a number of decimals."""
     dtype = type_of(x).dtype
     if dtype.itemsize == 2:  # powers of ten soon leave the range of 16 bits
         return convert_element_type(
@@ -150,10 +150,10 @@ def _round_scaled(x: Any, decimals: int) -> Any:
     if decimals > 0:
         factor = constant(_power_of_ten(decimals), x)
         rounded = lax.div(_to_even(lax.mul(x, factor)), factor)
-        # What is too large to be scaled has no decimals.
+        # Numbers too large to be scaled have no decimals.
         return select(rounding.is_finite(rounded), rounded, x)
     factor = constant(_power_of_ten(-decimals), x)
-    if np.isinf(factor):  # every number is nearer to 0
+    if np.isinf(factor):  # every number rounds to 0
         return lax.mul(x, constant(0, x))
     return lax.mul(_to_even(lax.div(x, factor)), factor)
 
@@ -169,7 +169,7 @@ def _round_floating(x: Any, *, decimals: int) -> Any:
 
 @compiled
 def _round_integer(x: Any, *, decimals: int) -> Any:
-    """To a multiple of a power of ten, halves to the even multiple."""
+    """Rounds integers to a multiple of a power of ten, halves to the even multiple."""
     unit = 10**-decimals
     if unit > dtypes.iinfo(type_of(x).dtype).max:
         return filled(0, x)
@@ -214,7 +214,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 around = round
 
 
-# ---- what is finite ----------------------------------------------------------------------------
+# ---- finiteness --------------------------------------------------------------------------------
 
 
 @compiled
@@ -308,7 +308,7 @@ def nan_to_num(
 ) -> Array:
     """The values with NaN and infinities replaced.
 
-    nan: what stands for NaN; posinf, neginf: what stands for infinities, by default the largest and
+    nan: the replacement of NaN; posinf, neginf: those of infinities, by default the largest and
     the smallest finite numbers of the dtype. copy=False, which in NumPy changes x itself, raises
     WeftNotImplementedError.
 
@@ -335,7 +335,7 @@ def nan_to_num(
         float(limits.max) if posinf is None else posinf,
         float(limits.min) if neginf is None else neginf,
     )
-    # As parameters of a program, -0.0 and 0.0 would be one.
+    # As static parameters, -0.0 and 0.0 would be equal.
     if all(type(value) in (int, float) and str(value) != "-0.0" for value in values):
         low, high, missing = (float(value) for value in (values[2], values[1], values[0]))
         return _replace_constants(x, nan=missing, posinf=high, neginf=low)
@@ -360,7 +360,7 @@ def _replace_constants(x: Any, *, nan: float, posinf: float, neginf: float) -> A
 
 # ---- sign and exponent -------------------------------------------------------------------------
 
-# Of each dtype the unsigned integer of its size, the bits of its fraction, its exponent's bias.
+# For each dtype the unsigned integer of its size, the bits of its fraction, its exponent's bias.
 _FORMATS: dict[Any, tuple[Any, int, int]] = {
     dtypes.float16: (dtypes.uint16, 10, 15),
     dtypes.bfloat16: (dtypes.uint16, 7, 127),
@@ -465,7 +465,7 @@ def _scale_by_power(x: Any, exponent: Any) -> Any:
 
 
 def _within_int32(exponent: Any) -> Any:
-    """Exponents that int32 does not hold, moved to where every number is infinite or 0 too."""
+    """Exponents, clipped to +-10**6 in wide dtypes, where every result is infinite or 0."""
     of = type_of(exponent).dtype
     if of.itemsize < 4 or of == dtypes.int32:
         return exponent

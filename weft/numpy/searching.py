@@ -174,7 +174,7 @@ def _searchsorted(a: Any, v: Any, *extra: Any, side: str, method: str) -> Any:
         before = less_than(rows, points) if side == "left" else bitwise_not(less_than(points, rows))
         return reduce_sum(convert(before, dtype), (0,))
     low, high = broadcasted(dtype.type(0), shape), broadcasted(dtype.type(n), shape)
-    # Halving: after k steps the answer is known to n / 2**k; the loop has a static length.
+    # Bisection: after k steps the interval has n / 2**k elements; the loop has a static length.
     for _ in range(n.bit_length()):
         middle = div(add(low, high), dtype.type(2))
         value = take_axis(a, middle, 0, "clip")

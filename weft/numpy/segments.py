@@ -1,4 +1,4 @@
-"""Sums, products and extrema over segments: elements of an array with one number each.
+"""Sums, products and extrema over segments: the elements of an array that share an id.
 
 `segment_ids` says of each row of `data` to which segment it belongs. The derivative of a product
 takes each element's product with all others of its segment, by products from both sides over the
@@ -43,7 +43,7 @@ __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
 class _Kind(NamedTuple):
-    """How elements are combined: into an array of segments, of several such arrays, from what."""
+    """A way to combine elements: the scatter, the reduction of several results, the identity."""
 
     name: str
     scatter: Callable[..., Any]
@@ -91,14 +91,14 @@ def _segments(
 
 
 def _clipped(ids: Any, num_segments: int) -> Any:
-    """The segments that numbers belong to with mode="clip"."""
+    """The segment ids clipped to the segments that there are, for mode="clip"."""
     wide = dtypes.int64
     ids = convert_element_type(ids, wide)
     return min(max(ids, wide.type(0)), wide.type(num_segments - 1))
 
 
 def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatterMode) -> Any:
-    """Numbers of segments that every bucket of rows has its own of."""
+    """Segment ids that are different in every bucket of rows; -1 for ids out of bounds."""
     size, wide = type_of(ids).size, dtypes.int64
     ids = convert_element_type(ids, wide)
     zero, end = wide.type(0), wide.type(num_segments)
@@ -170,10 +170,10 @@ def _product_of_others(rows: Any, ids: Any) -> Any:
 
 
 def _products_before(rows: Any, begins: Any, reverse: bool) -> Any:
-    """The product of the rows of a segment before each, from one of its ends."""
+    """For each row the product of the rows before it in its segment (after it with `reverse`)."""
     of, size = type_of(rows), type_of(begins).size
     ones = full((1, *of.shape[1:]), 1, of.dtype)
-    # Each row takes the place of the one after it, and 1 the place of the first of a segment.
+    # Each row is shifted by one, and 1 stands at the first of each segment.
     if reverse:
         moved = concatenate([slice_in_dim(rows, 1, size), ones], 0)
     else:

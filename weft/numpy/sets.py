@@ -1,6 +1,6 @@
 """Sets of values: unique, union, intersection, difference.
 
-How many values there are depends on the values: they are known, or `size=` fixes the shape.
+The number of values depends on the elements: they are concrete, or `size=` fixes the shape.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ INT32 = np.dtype(np.int32)
 
 @compiled
 def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
-    """Sorts rows: their positions before, where a new value begins, the number of each value."""
+    """Sorts rows; returns their positions before, where each value begins, each value's number."""
     n, k = type_of(rows).shape
     columns = [reshape(slice_in_dim(rows, i, i + 1, axis=1), (n,)) for i in range(k)]
     if not k:
@@ -94,7 +94,7 @@ def _unique(
     if fill:
         value = broadcasted(convert(fill[0], type_of(rows).dtype), (size, k))
     else:
-        # The first and smallest value, as nothing else is known to be a value.
+        # Filled with the first and smallest value, the only one that always exists.
         value = broadcasted(slice_in_dim(values, 0, 1), (size, k))
     values = select(broadcast_in_dim(missing, (size, k), (0,)), value, values)
     zero = broadcasted(np.int32(0), (n,))
@@ -324,7 +324,7 @@ def unique(
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` returns."""
+    """The result of `unique_all`."""
 
     values: Array
     indices: Array
@@ -333,14 +333,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` returns."""
+    """The result of `unique_counts`."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` returns."""
+    """The result of `unique_inverse`."""
 
     values: Array
     inverse_indices: Array

@@ -1,4 +1,4 @@
-"""Order: sort, argsort, lexsort, partition, and cumulative sums and products.
+"""Sorting and cumulative sums and products: sort, argsort, lexsort, partition, cumsum, cumprod.
 
 NaN is the greatest number, and of complex numbers the real parts are compared first, as in NumPy.
 """

@@ -108,7 +108,7 @@ def cov(
     """The covariance matrix of variables, which are the rows of `m` (and of `y`).
 
     rowvar=False: the columns. bias: divide by the number of observations and not by one less (ddof
-    says how many less). fweights, aweights: how often each observation occurs, and its weight.
+    sets how many less). fweights, aweights: how often each observation occurs, and its weight.
 
     >>> jnp.cov(jnp.array([[1.0, 3.0], [2.0, 0.0]]))
     Array([[ 2., -2.],
@@ -286,13 +286,13 @@ def _edges(a: Any, *ends: Any, bins: int) -> Any:
     span, number = sub(high, low), dtype.type(bins)
     width = div(span, number)
     # Compilers multiply by the inverse of a constant, which may be a unit off: a round width that
-    # fits is what was meant.
+    # fits is the right one.
     parts = dtype.type(256)
     near = div(round(mul(width, parts), RoundingMethod.TO_NEAREST_EVEN), parts)
     off = select(eq(mul(near, number), span), sub(near, width), broadcasted(dtype.type(0), ()))
     width = add(width, stop_gradient(off))
     edges = add(mul(convert(place, dtype), width), low)
-    # The last edge is exact, whatever the compiler makes of the line above: the greatest element
+    # The last edge is set exactly, without the rounding of the line above: the greatest element
     # belongs to the last bin.
     return select(eq(place, np.int32(bins)), broadcasted(high, (bins + 1,)), edges)
 

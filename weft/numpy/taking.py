@@ -1,6 +1,6 @@
 """Elements and slices at positions that an array lists: take, take_along_axis, put.
 
-A position out of bounds is a matter of the mode: filled, clamped to the bounds, or counted round.
+The mode decides about positions out of bounds: fill, clamp to the bounds, or wrap around.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ INT32 = np.dtype(np.int32)
 
 
 def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) -> Any:
-    """The slices of `x` along an axis at positions not negative; the index's shape stands there."""
+    """The slices of `x` at nonnegative positions; the index's shape replaces the axis."""
     shape, of = type_of(x).shape, type_of(index)
     rank = of.ndim
     if not shape[axis]:
@@ -83,7 +83,7 @@ def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) 
 
 
 def _of_nothing(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any) -> Any:
-    """What is taken along an axis without elements: nothing, or fill values."""
+    """The result of taking along an axis without elements: empty, or fill values."""
     if 0 in shape:
         return reshape(x, shape)
     dtype = type_of(x).dtype
@@ -173,8 +173,8 @@ def take(
 ) -> Array:
     """The slices of `a` along `axis` (None: of the flattened array) at positions `indices`.
 
-    Their shape stands where the axis was. mode: "fill" (the default) gives `fill_value` (NaN, or an
-    extreme integer) for positions out of bounds, "clip" the nearest element, "wrap" counts round.
+    Their shape replaces the axis. mode: "fill" (the default) gives `fill_value` (NaN, or an
+    extreme integer) for positions out of bounds, "clip" the nearest element, "wrap" wraps around.
 
     >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
     Array([30, 10], dtype=int32)
@@ -211,7 +211,7 @@ def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill: Any) -> A
 
 
 def _aligned(arr: Any, indices: Any, axis: int, mode: Any) -> Any:
-    """Operand and positions of a gather along one axis: the other dimensions go together."""
+    """The operand and positions of a gather along one axis, with the other dimensions matched."""
     shape, of = type_of(arr).shape, type_of(indices)
     common = tuple(
         n if d == axis else broadcast_shape("take_along_axis", (n,), (shape[d],))[0]

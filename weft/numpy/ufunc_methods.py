@@ -1,8 +1,8 @@
-"""What the methods of `ufunc` do, and `frompyfunc`, which makes a ufunc of a function of scalars.
+"""The methods of `ufunc`, and `frompyfunc`, which makes a ufunc from a function of scalars.
 
-Sums, products, extrema and their like are the reductions that `weft.numpy` has. Any other function
-whose operands may be combined in any order is applied to halves of the axis, over and over; the
-rest is folded from the first element to the last by `scan`.
+Sums, products, extrema and their like use the reductions of `weft.numpy`. Any other function whose
+operands may be combined in any order is applied to halves of the axis, over and over; the rest are
+folded from the first element to the last by `scan`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _UPDATES = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "
 
 
 def check_binary(function: ufunc, method: str, out: Any = None) -> str:
-    """The name of the method with its function. Raises unless it combines two operands into one."""
+    """The name of the method with its function. Raises unless this maps two operands to one."""
     name = f"{function.__name__}.{method}"
     if function.nin != 2 or function.nout != 1:
         raise WeftTypeError(
@@ -142,7 +142,7 @@ def identity_of(function: ufunc, dtype: Any) -> Any:
 
 
 def _run(program: CompiledFunction, function: ufunc) -> Callable[..., Any]:
-    """The program, or for a user's function, which may read what changes, the Python code of it."""
+    """The compiled function, or for a user's function, which may read state, its Python code."""
     return program.function if isinstance(function, PythonUfunc) else program
 
 
@@ -245,7 +245,7 @@ def _rows(a: Any, axes: Sequence[int]) -> Any:
 
 
 def _by_halves(function: ufunc, rows: Any) -> Any:
-    """All rows combined, in any order; None for no rows."""
+    """All rows combined in any order, or None for no rows."""
     shape = type_of(rows).shape
     if not shape[0]:
         return None
@@ -437,7 +437,7 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
 
 @compiled
 def _updated(a: Any, places: Any, *operands: Any, function: Any) -> Any:
-    """One place after the other; a place behind the last element is left out."""
+    """Updates one position after the other; positions past the last element are left out."""
     shape, dtype, count = type_of(a).shape, type_of(a).dtype, type_of(places).size
     flat = reshape(a, (type_of(a).size,))
     rows = [reshape(broadcasted(x, type_of(places).shape), (count,)) for x in operands]

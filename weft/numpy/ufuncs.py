@@ -1,7 +1,7 @@
 """The class of NumPy's elementwise functions: callables that also reduce, accumulate and update.
 
-A `ufunc` of `weft.numpy` is called as the function that it is. Its methods need the chapters that
-are written with such functions, so they are given to the class by `ufunc_methods`.
+The methods of `ufunc` need modules that are written with such functions, so their code is in
+`ufunc_methods`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = ["MISSING", "FunctionUfunc", "ufunc", "ufunc_of"]
 
-# What the methods do, imported when one is called: it needs loops, and chapters that import this.
+# Imported when a method is called: it needs loops, and modules that import this one.
 implementations = LazyModule("weft.numpy.ufunc_methods")
 
 
@@ -138,7 +138,7 @@ class ufunc:
         """A new array with the function applied to the elements of `a` at `indices` (and to `b`).
 
         An element that is listed several times is updated several times; indices out of bounds are
-        left out. Arrays do not change in place, so `inplace=False` has to be said.
+        left out. Arrays do not change in place, so pass `inplace=False`.
 
         >>> import weft.numpy as jnp
         >>> jnp.add.at(jnp.zeros(3), jnp.array([0, 0, 2]), 1.0, inplace=False)
@@ -151,7 +151,7 @@ class ufunc:
         name = self.__name__
         for keyword in keywords:
             advice = _UNSUPPORTED.get(keyword, "leave it out")
-            # What NumPy has is missing here; what it has not is a mistake.
+            # NumPy's keywords are not implemented; others are the caller's mistake.
             error = WeftNotImplementedError if keyword in _UNSUPPORTED else WeftTypeError
             raise error(
                 f"{name} takes no {keyword}=: {advice}",

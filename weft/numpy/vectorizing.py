@@ -1,4 +1,4 @@
-"""Functions of single elements or of slices made functions of arrays, by `vmap`: `vectorize`,
+"""Functions of arrays from functions of elements or slices, by `vmap`: `vectorize`,
 `apply_along_axis` and `apply_over_axes`.
 """
 
@@ -81,7 +81,7 @@ def _over(
                 wanted="lengths that are equal or 1, dimension by dimension from the last",
             )
         sizes.append(wide.pop() if wide else 1)
-    # An operand of length 1 is not repeated: it is given to every call as it is.
+    # An operand of length 1 is not repeated: every call gets it as it is.
     dims = [
         [len(loop) >= count - i and loop[i - count] == size for loop in loops]
         for i, size in enumerate(sizes)
@@ -100,7 +100,7 @@ def _over(
 
 @functools.lru_cache(maxsize=256)
 def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDims, ...]]:
-    """The core dimensions of operands and results. Raises WeftValueError for what is none."""
+    """The core dimensions of operands and results. Raises WeftValueError for no signature."""
     text = re.sub(r"\s+", "", signature)
     sides = text.split("->")
     terms = [re.findall(_ARGUMENT, side) for side in sides]
@@ -262,8 +262,8 @@ def apply_along_axis(
 ) -> Array:
     """`func1d(line, *args, **kwargs)` for every line of `arr` along `axis`, as one array.
 
-    The dimensions of its result (any number of them) stand in the place of the axis. `func1d` is
-    traced once, for all lines at once. Raises AxisError for an axis out of range.
+    The dimensions of its result (any number of them) replace the axis. `func1d` is traced once,
+    for all lines at once. Raises AxisError for an axis out of range.
 
     >>> import weft.numpy as jnp
     >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
@@ -294,7 +294,7 @@ def apply_along_axis(
 def apply_over_axes(
     func: Callable[[Any, int], Any], a: ArrayLike, axes: int | Sequence[int]
 ) -> Array:
-    """`func(a, axis)` for each axis in turn, every time with the result of the last.
+    """`func(a, axis)` for each axis in turn, each time on the previous result.
 
     `func` keeps the number of dimensions or drops the axis, which then stays with length 1. Raises
     ShapeError for a result of another number of dimensions.

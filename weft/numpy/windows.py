@@ -1,7 +1,7 @@
 """Window functions: weights that fall off towards both ends, as vectors of M elements.
 
-They are computed in double precision from a length that is known, and given back in the default
-dtype of real numbers.
+They are computed in double precision from a concrete length, and returned in the default
+floating-point dtype.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
 def _positions(operation: str, M: Any) -> np.ndarray[Any, Any]:
-    """From -1 to 1 in M steps; 0 for one element."""
+    """M positions from -1 to 1; 0 for a single one."""
     count = integer_of(M, operation, "M")
     if count < 2:
         return np.zeros(max(count, 0))

@@ -1,4 +1,4 @@
-"""`weft.numpy.linalg`: linear algebra with NumPy's names; a chapter a file."""
+"""`weft.numpy.linalg`: linear algebra with NumPy's names."""
 
 from weft.numpy.linalg.determinants import det, slogdet
 from weft.numpy.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh

@@ -5,7 +5,7 @@ det(A) tr(inverse(A) dA) does not have. Up to 3 by 3 it is written out. Larger m
 of three columns U and three rows W that complete them, where the pivoted QR factorization says that
 they are nearest to singular: K = [[A, U], [W, 0]]. With X the last three rows and columns of the
 inverse of K, by the determinant of a Schur complement det(A) = det(K) det(X), and K is regular for
-all A whose rank is at most three less than full. Of lower rank all derivatives up to the third are
+all A whose rank is at most three less than full. At lower rank all derivatives up to the third are
 zero.
 """
 
@@ -53,7 +53,7 @@ def _element(a: Any, i: int, j: int) -> Any:
 
 
 def _minor(a: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
-    """The determinant of two rows and columns."""
+    """The determinant of the 2 by 2 matrix of two rows and columns."""
     (i, k), (j, m) = rows, columns
     return sub(mul(_element(a, i, j), _element(a, k, m)), mul(_element(a, i, m), _element(a, k, j)))
 
@@ -92,7 +92,7 @@ def _small_adjugate(a: Any) -> Any:
 
 
 def _parity(pivots: Any, like: Any) -> Any:
-    """1 or -1, by how many exchanges of rows were made, in the dtype of `like`."""
+    """The sign of the row exchanges, 1 or -1, in the dtype of `like`."""
     of = type_of(pivots)
     own = broadcasted_iota(dtypes.int32, of.shape, of.ndim - 1)
     odd = convert(ne(pivots, own), type_of(like).dtype)
@@ -101,14 +101,14 @@ def _parity(pivots: Any, like: Any) -> Any:
 
 
 def _product(a: Any) -> Any:
-    """The determinant from the factors of LU."""
+    """The determinant from an LU factorization."""
     packed, pivots, _ = lu(a)
     values = diagonal(packed)
     return mul(reduce_prod(values, (type_of(values).ndim - 1,)), _parity(pivots, values))
 
 
 def _traced_product(a: Any, b: Any) -> Any:
-    """The trace of a b."""
+    """The trace of the matrix product a b."""
     ndim = type_of(a).ndim
     return reduce_sum(mul(a, swapped(b)), (ndim - 2, ndim - 1))
 
@@ -160,8 +160,7 @@ def _scaled(matrices: Any, factors: Any) -> Any:
 
 
 def _bordered(a: Any) -> tuple[Any, Any]:
-    """The matrices with their borders, and which of them are singular nevertheless (and replaced by
-    identity matrices)."""
+    """The bordered matrices, and which of them are singular still and replaced by identities."""
     of = type_of(a)
     n, batch = of.shape[-1], of.shape[:-2]
     q, r, order = qr(stop_gradient(a), pivoting=True)
@@ -193,9 +192,9 @@ def _determinant(a: Any) -> Any:
 def det(a: Any) -> Array:
     """The determinants of square matrices, shape (..., n, n); of an empty one it is 1.
 
-    By LAPACK's getrf, and up to 3 by 3 written out. Derivatives are there for singular matrices
-    too: up to the third for every matrix, and of any order where the rank is at least n - 3. They
-    cost a pivoted QR factorization more. Raises ShapeError, DTypeError, WeftTypeError.
+    By LAPACK's getrf, and up to 3 by 3 written out. Singular matrices have derivatives too: up to
+    the third for every matrix, and of any order where the rank is at least n - 3. They cost a
+    pivoted QR factorization more. Raises ShapeError, DTypeError, WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> jnp.linalg.det(jnp.array([[1.0, 2.0], [3.0, 4.0]]))

@@ -35,7 +35,7 @@ def _eigvalsh(a: Any, *, lower: bool, symmetrize: bool) -> Any:
 
 
 def _reading(operation: str, uplo: Any, symmetrize: bool | None) -> dict[str, bool]:
-    """Which part of a matrix is read. Raises WeftValueError."""
+    """The parameters for the part of a matrix that is read. Raises WeftValueError."""
     given = uplo.upper() if isinstance(uplo, str) else uplo
     if given not in (None, "L", "U"):
         raise unknown_option(operation, "UPLO", uplo, '"L", "U" or None', use="L", noun="triangle")
@@ -50,9 +50,9 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool | None = None) 
     a: shape (..., n, n). With `symmetrize_input`, by default where no UPLO is given, a is replaced
     by (a + its adjoint) / 2; otherwise only the triangle UPLO is read, "L" or "U".
 
-    By LAPACK's syevd and heevd. Where eigenvalues are equal, eigenvectors have no derivative; that
-    of the eigenvalues is there. A matrix for which the iteration fails gives NaN. Raises
-    ShapeError, DTypeError, WeftValueError for another UPLO, WeftTypeError.
+    By LAPACK's syevd and heevd. Where eigenvalues are equal, they have derivatives but eigenvectors
+    have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
+    WeftValueError for another UPLO, WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
@@ -99,8 +99,8 @@ def eig(a: Any) -> EigResult:
 
     a: shape (..., n, n). Both are complex64 or complex128, the eigenvalues in no particular order.
     By LAPACK's geev. Eigenvalues have derivatives where they are distinct; eigenvectors have none
-    here, as they are known up to a factor only (`weft.lax.linalg.eig` can give it with one that is
-    fixed). A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
+    here, as they are unique up to a factor only (`weft.lax.linalg.eig` can fix it and differentiate
+    them). A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
     WeftTypeError.
 
     >>> import weft.numpy as jnp

@@ -35,7 +35,7 @@ __all__ = ["cholesky", "hermitian_svd", "qr", "svd", "svdvals"]
 def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
     x = widened(a)
     if upper and not symmetrize:
-        # Only the upper triangle is read: that is the lower one of the adjoint.
+        # Only the upper triangle is read, which is the lower one of the adjoint.
         x = adjoint(x)
     factor = cholesky_operation.cholesky(x, symmetrize_input=symmetrize)
     return returned(adjoint(factor) if upper else factor, type_of(a).dtype)
@@ -47,8 +47,8 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
     a: shape (..., n, n), Hermitian and positive definite; one that is not gives NaN. upper: gives
     the adjoint of L instead. With `symmetrize_input` a is replaced by (a + its adjoint) / 2;
-    without it, only the triangle is read that the result has. By LAPACK's potrf; the derivative is
-    that of I. Murray (2016), https://arxiv.org/abs/1602.07527.
+    without it, only the triangle of the result is read. By LAPACK's potrf; the derivative is that
+    of I. Murray (2016), https://arxiv.org/abs/1602.07527.
 
     Raises ShapeError, DTypeError, WeftTypeError.
 
@@ -97,10 +97,9 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """The factors of a = Q R, where Q has orthonormal columns and R is upper triangular.
 
     a: shape (..., m, n), k the smaller of m and n. mode: "reduced" gives Q (..., m, k) and
-    R (..., k, n); "complete" Q (..., m, m) and R (..., m, n); "r" only R, reduced; "raw" what
-    LAPACK's geqrf leaves: reflections (..., n, m), transposed, and their factors (..., k). A
-    complete Q of a tall matrix has no derivative, nor has the Q of one with linearly dependent
-    columns.
+    R (..., k, n); "complete" Q (..., m, m) and R (..., m, n); "r" only R, reduced; "raw" the output
+    of LAPACK's geqrf: reflections (..., n, m), transposed, and their factors (..., k). A complete Q
+    of a tall matrix has no derivative, nor has the Q of one with linearly dependent columns.
 
     Raises WeftValueError for another mode, ShapeError, DTypeError, WeftTypeError.
 
@@ -128,7 +127,7 @@ def hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
     places = broadcasted_iota(dtypes.int32, type_of(w).shape, last)
     below, w, order = sort((neg(abs_(w)), w, places), last, num_keys=1)
     u = reordered(v, order, -1)
-    # An eigenvalue below zero turns one of its two vectors.
+    # An eigenvalue below zero changes the sign of one of its two vectors.
     one = full_like(w, 1)
     sign = select(ge(w, zeros_like_array(w)), one, neg(one))
     return u, neg(below), scaled_rows(adjoint(u), convert(sign, type_of(x).dtype))
@@ -196,13 +195,13 @@ def svd(
 
     a: shape (..., m, n), k the smaller of m and n. U: (..., m, m), Vh: (..., n, n), or without
     `full_matrices` (..., m, k) and (..., k, n); S: (..., k), real, falling, none negative. Without
-    `compute_uv`, S alone. hermitian: a is its adjoint, and the decomposition is made from its
-    eigenvalues. subset_by_index: with full_matrices=False, the first and the end of those singular
-    values that are given.
+    `compute_uv`, S alone. hermitian: a equals its adjoint, and the decomposition is made from its
+    eigenvalues. subset_by_index: with full_matrices=False, the range (first, end) of the singular
+    values to return.
 
-    By LAPACK's gesdd. Where singular values are equal, singular vectors have no derivative; that of
-    the singular values is there. A matrix for which the iteration fails gives NaN. Raises
-    ShapeError, DTypeError, WeftValueError for a range that is not there, WeftTypeError.
+    By LAPACK's gesdd. Where singular values are equal, they have derivatives but singular vectors
+    have none. A matrix for which the iteration fails gives NaN. Raises ShapeError, DTypeError,
+    WeftValueError for a range out of bounds, WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> u, s, vh = jnp.linalg.svd(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
@@ -227,7 +226,7 @@ def svd(
 
 
 def subset_of(given: Any, a: Any, full: bool) -> tuple[int, int] | None:
-    """The range of singular values that is asked for. Raises WeftValueError."""
+    """The range of singular values to return, or None for all. Raises WeftValueError."""
     if given is None:
         return None
     count = min(type_of(a).shape[-2:])

@@ -54,7 +54,7 @@ __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 
 
 def _least(s: Any, rtol: Any) -> Any:
-    """The bound above which singular values count, for each: `rtol` times the greatest."""
+    """The bound above which singular values count, per matrix: `rtol` times the greatest."""
     of = type_of(s)
     batch = of.shape[:-1]
     rtol = broadcasted(convert(rtol, of.dtype), batch, "rtol")
@@ -65,7 +65,7 @@ def _least(s: Any, rtol: Any) -> Any:
 
 
 def _tolerance(operation: str, argument: str, value: Any, a: Any) -> None:
-    """Raises unless a tolerance is real, with dimensions that broadcast to those of a batch."""
+    """Raises unless a tolerance is real, with dimensions that broadcast to the batch dimensions."""
     check_arrays(operation, value)
     of, batch = type_of(value), type_of(a).shape[:-2]
     fits = of.ndim <= len(batch) and all(
@@ -93,7 +93,7 @@ def _both(operation: str, one: str, first: Any, other: str, second: Any) -> None
 
 
 def _default(a: Any, factor: float = 1.0) -> float:
-    """The longer side times the distance of 1 to the next number."""
+    """The default tolerance: the longer side times the machine epsilon."""
     of = type_of(a)
     dtype = dtypes.to_real(computing_dtype(of.dtype))
     return factor * float(max(of.shape[-2:])) * float(dtypes.finfo(dtype).eps)
@@ -110,8 +110,8 @@ def _assembled(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
 
 @_assembled.defjvp
 def _assembled_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The derivative of Golub and Pereyra. The factors are constants here: they follow from a, and
-    singular vectors need not have a derivative where the pseudoinverse has."""
+    """The derivative of Golub and Pereyra, from a alone. The factors count as constants: singular
+    vectors need not have a derivative where the pseudoinverse has one."""
     a, da = primals[0], tangents[0]
     p = _assembled(*primals)
     ph, dah = adjoint(p), adjoint(da)
@@ -145,9 +145,9 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     """The pseudoinverses of matrices: (..., n, m) for shape (..., m, n).
 
     Singular values up to `rtol` (or `rcond`, its older name) times the greatest count as zero; by
-    default 10 max(m, n) eps. hermitian: a is its adjoint, and its eigenvalues are used. The
+    default 10 max(m, n) eps. hermitian: a equals its adjoint, and its eigenvalues are used. The
     derivative is that of G. H. Golub and V. Pereyra, The differentiation of pseudo-inverses and
-    nonlinear least squares problems whose variables separate (1973), for a rank that stays.
+    nonlinear least squares problems whose variables separate (1973), for constant rank.
 
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.
@@ -195,7 +195,7 @@ def lstsq(
 
     a: shape (m, n); b: (m,) or (m, k); more of both are mapped with `weft.vmap`. Singular values up
     to `rcond` times the greatest count as zero; by default (or for a negative one) max(m, n) eps.
-    Gives (x, residuals, rank, s): x of shape (n,) or (n, k), the sums of squares of b - a x of
+    Returns (x, residuals, rank, s): x of shape (n,) or (n, k), the sums of squares of b - a x of
     shape (1,) or (k,), an integer, and the singular values. With `numpy_resid` there are no
     residuals where rank < n or m <= n, as in NumPy; the rank has to be known then, so not under
     `jit`. The derivative is that of `pinv`.
@@ -249,11 +249,11 @@ def _rank(a: Any, *tolerance: Any, hermitian: bool, relative: bool) -> Any:
 
 @api_boundary
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
-    """How many singular values are greater than `rtol` times the greatest, or than `tol`.
+    """The number of singular values greater than `rtol` times the greatest, or than `tol`.
 
     M: shape (..., m, n); the result has the batch dimensions, and the default integer dtype. By
-    default rtol is max(m, n) eps. hermitian: M is its adjoint, and its eigenvalues are used. Of
-    fewer dimensions than two the rank is 1 where an element is not zero, otherwise 0.
+    default rtol is max(m, n) eps. hermitian: M equals its adjoint, and its eigenvalues are used. An
+    M of fewer dimensions than two has rank 1 where an element is not zero, otherwise 0.
 
     Raises WeftValueError for two tolerances or one that does not fit, ShapeError, DTypeError,
     WeftTypeError.

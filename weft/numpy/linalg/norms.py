@@ -40,8 +40,8 @@ def _filled(value: float, like: Any) -> Any:
 
 
 def _root(total: Any) -> Any:
-    """The square root of sums of squares. Where the sum is 0, so is the derivative: a norm has no
-    slope there, and of all subgradients 0 is the least. That of the square root would be NaN."""
+    """The square root of sums of squares, with derivative 0 where the sum is 0: a norm has no slope
+    there, and 0 is the least subgradient. The derivative of the square root would be NaN."""
     nothing = eq(total, type_of(total).dtype.type(0))
     return select(nothing, total, sqrt(select(nothing, _filled(1.0, total), total)))
 
@@ -59,7 +59,7 @@ def _vector_norm(x: Any, *, axes: Any, order: Any, keepdims: bool) -> Any:
         size = abs_(x)
         if order == np.inf and type_of(x).size:
             out = reduce_max(size, axes)
-        elif order == np.inf:  # magnitudes are not negative: of none the greatest is 0
+        elif order == np.inf:  # magnitudes are not negative: without elements the greatest is 0
             out = reduce_sum(size, axes)
         elif order == -np.inf:
             out = reduce_min(size, axes)
@@ -108,12 +108,12 @@ def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
 
 
 def _greatest(x: Any, axis: int) -> Any:
-    """The greatest of numbers that are not negative; of none it is 0."""
+    """The greatest of nonnegative numbers; 0 without elements."""
     return (reduce_max if type_of(x).shape[axis] else reduce_sum)(x, (axis,))
 
 
 def check_order(operation: str, order: Any, argument: str = "ord") -> None:
-    """Raises WeftValueError where there is no matrix norm of an order."""
+    """Raises WeftValueError for an order that no matrix norm has."""
     if isinstance(order, str):
         fine = order in ("fro", "nuc")
     else:
@@ -183,7 +183,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _check_elements(operation: str, x: Any, axes: tuple[int, ...], order: Any) -> None:
-    """Raises ShapeError where there is nothing that could be the least."""
+    """Raises ShapeError for a norm that is a least element, where there are no elements."""
     if order not in (-1, -2, -np.inf):
         return
     rows, columns = (type_of(x).shape[axis] for axis in axes)

@@ -1,7 +1,7 @@
-"""What functions of matrices do with their operands: checks, and the dtype they compute in.
+"""Checks of operands that are matrices, and the dtypes in which they are computed.
 
 Integers are computed in the float dtype that has their width. float16 and bfloat16, for which
-LAPACK has no routines, are computed in float32, and results are given back in their dtype.
+LAPACK has no routines, are computed in float32, and results are returned in their dtype.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def widened(x: Any) -> Any:
 
 
 def returned(x: Any, given: Any) -> Any:
-    """A result in the dtype that belongs to operands of the dtype `given`: real where it is."""
+    """A result in the dtype that belongs to operands of the dtype `given`; real if it is real."""
     wanted, found = inexact(given), type_of(x).dtype
     if found in dtypes.COMPLEX:
         return x

@@ -58,12 +58,11 @@ def qdwh(
     """The factors of x = u h, u with orthonormal columns and h Hermitian and positive.
 
     x: shape (m, n) with m >= n, of full rank; float32, float64, complex64 or complex128. u has its
-    type and h, of shape (n, n), its dtype. Beside them stand the number of iterations, int32, and
-    whether they came to an end: the last one, which changes u by no more than (4 eps) ** (1 / 3) of
-    its norm, was among the first `max_iterations`, 10 unless given; `eps` is that of the dtype
-    unless given. `dynamic_shape` are the numbers of rows and columns of x that count, which may be
-    traced; the rest of u and h is zero. A Hermitian x is not treated in another way: `is_hermitian`
-    is taken for compatibility.
+    type and h, of shape (n, n), its dtype. The third result is the number of iterations, int32, the
+    fourth whether they converged: one of the first `max_iterations`, 10 unless given, changed u by
+    no more than (4 eps) ** (1 / 3) of its norm; `eps` is that of the dtype unless given.
+    `dynamic_shape` are the numbers of rows and columns of x that count, which may be traced; the
+    rest of u and h is zero. `is_hermitian` is accepted for compatibility and has no effect.
 
     By the dynamically weighted Halley iteration of Y. Nakatsukasa, Z. Bai and F. Gygi, Optimizing
     Halley's iteration for computing the matrix polar decomposition (2010). Derivatives of all
@@ -134,7 +133,7 @@ def _within(of: Any, rows: Any, columns: Any) -> Any:
 
 
 def _iterated(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
-    """The unitary factor of x, the number of iterations, and whether they came to an end."""
+    """The unitary factor of x, the number of iterations, and whether they converged."""
     of = type_of(x)
     if 0 in of.shape:
         return x, np.int32(0), np.bool_(True)
@@ -160,14 +159,14 @@ def _iterated(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
         top = mul(low, add(a, mul(b, square(low))))
         low = div(top, add(mul(c, square(low)), real.type(1)))
         low = select(lt(low, real.type(1)), low, full_like(low, 1))
-        # While the smallest singular value is only known to be tiny, what is larger hardly moves.
+        # While the bound of the smallest singular value is tiny, larger ones hardly move.
         moving = bitwise_or(gt(change, mul(size, tolerance)), lt(low, near_one))
         return following, low, add(count, np.int32(1)), moving
 
-    # Singular values below eps times the largest are taken for that.
+    # Singular values below eps times the largest count as that.
     low = full_like(bound, float(np.finfo(real).eps))
     u, _, count, moving = while_loop(going_on, step, (start, low, np.int32(0), np.bool_(True)))
-    # One step of Newton and Schulz takes away what rounding has left.
+    # One step of Newton and Schulz removes the rounding errors.
     square_of = matmul(adjoint(u), u)
     correction = sub(mul(u, scalar(3, u)), matmul(u, square_of))
     return mul(correction, scalar(0.5, u)), count, bitwise_not(moving)
@@ -236,7 +235,7 @@ def _unitary_jvp(
     (x,), (dx,) = primals, tangents
     u, count, converged = outs = _unitary_factor(x, limit, least)
     h = symmetrized(matmul(adjoint(u), x))
-    # Rows and columns that are zero, as padding is, are to change nothing.
+    # Zero rows and columns, such as padding, must change nothing.
     empty = le(reduce_sum(abs_(h), (1,)), scalar(0, abs_(h)))
     padded = bitwise_and(on_diagonal(type_of(h)), both_ways(empty)[0])
     h = add(h, select(padded, full_like(h, 1), zeros_like_array(h)))
@@ -251,8 +250,8 @@ def _unitary_jvp(
 
 
 def _sylvester(h: Any, b: Any) -> Any:
-    """The y for which y h + h y = b, for a positive Hermitian h: a linear function of b, and one of
-    h whose derivatives need no distinct eigenvalues."""
+    """The y for which y h + h y = b, for a positive Hermitian h: linear in b, and differentiable in
+    h also where eigenvalues are equal."""
 
     def product(y: Any) -> Any:
         return add(matmul(y, h), matmul(h, y))

@@ -1,5 +1,5 @@
-"""Products of matrices, and what the Array API standard keeps with them: powers, outer and cross
-products, diagonals and traces."""
+"""Products and powers of matrices, outer and cross products, diagonals and traces, as in the Array
+API standard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["cross", "diagonal", "matrix_power", "multi_dot", "outer", "trace"]
 
 @functools.lru_cache(maxsize=1024)
 def _best_order(sizes: tuple[int, ...]) -> Any:
-    """How to bracket a chain of matrices, by dynamic programming over its parts."""
+    """The best bracketing of a chain of matrices, by dynamic programming over its parts."""
     n = len(sizes) - 1
     cost: dict[tuple[int, int], tuple[int, int | None]] = {(i, i): (0, None) for i in range(n)}
     for length in range(2, n + 1):
@@ -111,7 +111,7 @@ def _multi_dot(*values: Any, order: Any, precision: Any) -> Any:
 
 @api_boundary
 def matrix_power(a: Any, n: int) -> Array:
-    """Square matrices multiplied n times with themselves, or for negative n their inverses.
+    """The n-th powers of square matrices; for negative n, the powers of their inverses.
 
     a: shape (..., n, n); n: an integer that is known while tracing. Integers stay integers for
     n >= 0. Singular matrices have infinities or NaN as negative powers. Raises ShapeError,
@@ -193,7 +193,7 @@ def outer(x1: Any, x2: Any, /) -> Array:
 
 @api_boundary
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The diagonals of the matrices in the last two dimensions, `offset` places above the main one.
+    """The diagonals of the matrices in the last two dimensions, `offset` above the main one.
 
     Raises ShapeError, DTypeError, WeftTypeError.
 

@@ -1,4 +1,4 @@
-"""The named tuples that decompositions give, as in NumPy."""
+"""The named tuples that decompositions return, as in NumPy."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 One LU factorization serves the value and all derivatives, which are solutions of systems with the
 same matrix (M. B. Giles, Collected matrix derivative results for forward and reverse mode
 algorithmic differentiation, 2008). A singular matrix gives infinities or NaN, under `jit` and
-outside of it: no exception can depend on values.
+outside: no exception can depend on values.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def solved(a: Any, b: Any) -> Any:
     """The matrices x for which a x = b, in one dtype that LAPACK takes; batch dimensions of `a`
     broadcast to those of `b`."""
     packed, _, permutation = lu(stop_gradient(a))
-    # A right-hand side that is equal on all devices would make the transposed system communicate.
+    # For an invariant right-hand side the transposed system would communicate.
     differs = type_of(packed).varying - type_of(b).varying
     if differs:
         b = pbroadcast(b, tuple(sorted(differs)))
     batch, n = type_of(b).shape[:-2], type_of(a).shape[-1]
-    # What is repeated is factored once.
+    # Matrices that are broadcast are factored once.
     a, packed = broadcasted(a, (*batch, n, n)), broadcasted(packed, (*batch, n, n))
     permutation = broadcasted(permutation, (*batch, n))
     return custom_linear_solve(
@@ -76,7 +76,7 @@ def solved(a: Any, b: Any) -> Any:
 
 
 def identities(a: Any) -> Any:
-    """Identity matrices of the type of square ones."""
+    """Identity matrices of the type of the given square matrices."""
     of = type_of(a)
     one = eye(of.dtype, of.shape[-2:])
     return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
@@ -96,7 +96,7 @@ def _solve(a: Any, b: Any) -> Any:
         b = broadcasted(expand_dims(b, (1,)), (*batch, left.shape[-1], 1), "linalg.solve")
         return returned(squeeze(solved(a, b), (left.ndim - 1,)), dtype)
     if left.ndim == 2 and right.ndim > 2:
-        # One matrix for all: the right-hand sides stand beside one another.
+        # One matrix for all: the right-hand sides become columns of one.
         order = (right.ndim - 2, *range(right.ndim - 2), right.ndim - 1)
         beside = transpose(b, order)
         shape = type_of(beside).shape
