@@ -38,6 +38,7 @@ WAYS = {
     "a jitted function": compiled_double,
     "a program evaluated again": lambda x: eval_jaxpr(closed_double, (), x),
     "a loop": lambda x: lax.fori_loop(0, 3, lambda i, y: y * 2, x),
+    "a reduction": lambda x: lax.reduce(x, np.float32(0), lambda a, b: a + b * 2, (0,)),
     "a branch": lambda x: lax.cond(True, lambda y: y + 1, lambda y: y - 1, x),
     "an eager shard_map": mapped_double,
     "random numbers": lambda x: weft.random.normal(weft.random.key(0), x.shape),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from weft import dtypes, tree
+from weft import config, dtypes, tree
 from weft.arrays.array import Array, as_array
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
@@ -235,8 +235,9 @@ def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any
     rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
     signature = tuple(x.type for x in arrays)
     place, layouts = operand_place(arrays, made.name, params), operand_layouts(arrays)
+    effort = config.settings().compile_effort
     program = params["jaxpr"].memoize(
-        (made.name, signature, rest, place, operand_shardings(arrays, place), layouts),
+        (made.name, signature, rest, place, operand_shardings(arrays, place), layouts, effort),
         lambda: one_operation(made, arrays, params),
     )
     return list(run_program(program, arrays))
