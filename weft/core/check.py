@@ -94,7 +94,7 @@ def operands_do_not_fit(
     what: str = "the program",
     more: str = "",
 ) -> JaxprError:
-    """The error for operands that differ in type from a jaxpr's inputs; `more` ends its `wanted`."""
+    """The error for operands of other types than a jaxpr's inputs; `more` ends its `wanted`."""
     return JaxprError(
         f"{title}: the operands do not fit {what}",
         got=", ".join(map(str, types)),

@@ -135,7 +135,7 @@ def vmap_flat(
     dims: Sequence[Dim],
     name: str = "",
 ) -> tuple[list[Any], list[Dim]]:
-    """Results of a mapped function of flat lists, and their mapped dimensions (None: not mapped)."""
+    """Results of a mapped function of flat lists, and the mapped dimension (or None) of each."""
     trace = BatchTrace(current_trace(), axis, name)
     inputs = [trace.box(x, d) for x, d in zip(args, dims, strict=True)]
     token = set_current(trace)
