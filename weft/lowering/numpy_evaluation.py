@@ -6,8 +6,8 @@ moves small arrays a few times, or a loop over `x[:i]` in which every shape is n
 its time on compiling. So a jaxpr that only applies primitives with a `numpy_impl` rule to small
 arrays is compiled only when it has run often enough to gain by that.
 
-This never waits and needs no copies: operands are row-major in the memory of a CPU and not
-committed, and where one is still being computed the jaxpr is compiled at once.
+Nothing else is lost by it: operands are row-major in the memory of a CPU and not committed, and
+where one is still being computed nothing waits for it: the jaxpr is compiled at once.
 """
 
 from __future__ import annotations
