@@ -1,4 +1,4 @@
-"""Images resized, moved and scaled: `weft.image`.
+"""`weft.image`: resizes, scales and moves images.
 
 Each dimension is resampled by itself, as a product with a matrix: row by row, the weights of the
 input samples in an output sample are a kernel's values at their distances, divided by their sum

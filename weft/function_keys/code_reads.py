@@ -292,7 +292,7 @@ def check_imports(module: ModuleType, names: frozenset[str]) -> None:
 
 
 def check_names(names: frozenset[str]) -> None:
-    """Raises NoKey if one of the names in a function's code is that of a method that reads files."""
+    """Raises NoKey if one of the names in a function's code is of a method that reads files."""
     used = names & _METHODS_OF_PATHS
     if used:
         raise NoKey(f"the method {min(used)}, which reads files")

@@ -353,7 +353,7 @@ def _positions(value: functools.partial[Any]) -> Iterable[str]:
 
 _HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
 _POINTER = struct.calcsize("P")
-# In the namespace of a class, and no part of what its methods do.
+# Names in the namespace of a class on which its methods do not depend.
 _BOOKKEEPING = frozenset(
     """
     __abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__
@@ -567,7 +567,7 @@ def _path(walk: Walk, value: Any) -> Any:
 
 
 def rule_of(cls: type) -> Rule:
-    """The rule of a class for which none is registered: this alone decides which values have keys."""
+    """The rule of a class without a registered one: this alone decides which values have keys."""
     for exact, rule in _EXACT.items():  # A metaclass may define what is equal.
         if cls is exact:
             return rule

@@ -267,7 +267,7 @@ class NamedWalk(Walk):
         return self.part_by(Walk.part, value, name, role, owner)
 
     def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
-        """The same by a rule that its class does not decide."""
+        """Like `part`, by the given rule instead of its class's."""
         around = self.around
         function = _is_function(value)
         if function and not name:
@@ -362,7 +362,7 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _is_function(value: Any) -> bool:
-    """Whether it is a function of the user's, all of whose parts get notes."""
+    """Whether it is a function that has parts: the user's, or one of a library with a closure."""
     return type(value) is types.FunctionType and not _is_library_function(value)
 
 
