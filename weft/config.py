@@ -36,12 +36,12 @@ class Settings:
     enable_x64: bool = False
     # Internal frames help those who change weft and hide the mistake from those who use it.
     full_traceback: bool = False
-    # Explanations of every retrace would flood the log of those who do not look for them.
+    # Explanations of retracing go to the log only for those who look for them.
     explain_cache_misses: bool = False
     # Checking every jaxpr costs time; weft's own tests turn it on. The results of weft's own rules
     # are checked too where it is on when they are registered: when weft is imported.
     check_jaxprs: bool = False
-    # How many bits a matrix product keeps is a trade of speed against accuracy.
+    # The number of bits that a matrix product keeps is a trade of speed against accuracy.
     default_matmul_precision: str | None = None
     # "strict" refuses to mix types that differ, for code that writes every conversion.
     numpy_dtype_promotion: str = "standard"

@@ -1,7 +1,7 @@
 """The errors that weft raises for a user's program, and the trimming of its frames in tracebacks.
 
-An error is data before it is text: the operation, what it got, what it wanted, the user's line and
-the suggested fix are attributes, and `str()` composes them. Tests read the attributes, above all
+An error is data before it is text: the operation, `got`, `wanted`, the user's line and the
+suggested fix are attributes, and `str()` composes them. Tests read the attributes, above all
 the fix, which they apply before running the program again. Each class also derives from the builtin
 exception that a NumPy user would catch.
 """
@@ -60,8 +60,8 @@ E = TypeVar("E", bound=BaseException)
 class Fix:
     """A suggested change to the user's program.
 
-    `kind` names the sort of change (such as "cast"), `text` tells it to a person, and `data` holds
-    what a program needs to make it.
+    `kind` names the sort of change (such as "cast"), `text` describes it to a person, and `data`
+    has the values that a program needs to make it.
     """
 
     kind: str
@@ -222,7 +222,7 @@ class TreeError(WeftTypeError, ValueError):
 
 
 class ConcretizationError(WeftTypeError):
-    """Python asked for the value of an array that has none while the program is being traced."""
+    """Python asked for the value of an array that has none while the function is being traced."""
 
 
 class TracerBoolConversionError(ConcretizationError):

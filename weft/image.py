@@ -34,7 +34,7 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """How samples between those of an image are found.
+    """The method of interpolation between the samples of an image.
 
     NEAREST: the nearest. LINEAR: a triangle kernel (bilinear in two dimensions). CUBIC: Keys' cubic
     kernel with a = -1/2. LANCZOS3, LANCZOS5: a windowed sinc of that radius.

@@ -26,7 +26,7 @@ class ArrayValue(Typed, ArrayOperators[Any]):
     """A value that functions of `weft.numpy` and `weft.lax` take for the array it stands for.
 
     A subclass defines `__weft_array__(self)`, which returns an array (or a NumPy array, or a
-    number) of the same shape and dtype each time, computed from what the value holds by functions
+    number) of the same shape and dtype each time, computed from the value's contents by functions
     of weft. It should also define the property `type` (an `ArrayType`), which otherwise is worked
     out by computing the array. From this class it has the operators and methods of an array, with
     arrays on either side. Where a subclass defines an operator in its own way (`__matmul__`, or
@@ -34,7 +34,7 @@ class ArrayValue(Typed, ArrayOperators[Any]):
     (`jnp.matmul`) take the array.
 
     Arguments and results of transformed functions are trees. A class registered as a node
-    (`weft.tree_util.register_dataclass`, say) goes in and out as itself, and what it holds is
+    (`weft.tree_util.register_dataclass`, say) goes in and out as itself, and its contents are
     traced; one that is not registered becomes the array it stands for.
 
     Operators compare elementwise: a dataclass must say `eq=False`.
@@ -142,7 +142,7 @@ def array_of_value(value: Any) -> Any:
 
 
 def as_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of a primitive, with the arrays in place of the values that stand for some."""
+    """The operands of a primitive; values that stand for an array are replaced by it."""
     if array_values.isdisjoint(map(type, args)):
         return args
     return tuple([array_of_value(value) for value in args])

@@ -52,7 +52,7 @@ class JaxprBuilder:
 
     @api_boundary
     def input(self, type: ArrayType) -> Var:
-        """Adds an argument and returns its variable. Raises WeftTypeError for what is no type."""
+        """Adds an argument and returns its variable. Raises WeftTypeError unless given a type."""
         if not isinstance(type, ArrayType):
             raise WeftTypeError(
                 "JaxprBuilder.input takes the type of the argument",

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _CACHE_LIMIT = 4096
-# Set here, which every use of a rule imports: the checks need jaxprs, and jaxprs need the tables.
+# Set in this module, without which no rule is called: the checks need jaxprs, and these the tables.
 for _table, _check in CHECKS:
     _table.check = _check
 

@@ -1,10 +1,9 @@
 """Effects: what an equation does besides computing its results (printing, calling the host).
 
 An effect is a value in the `effects` of equations and jaxprs (see `core.rules.effects`).
-Transformations keep every equation that has one, and run it as often as the user's program says.
-Ordered effects happen, in addition, one after the other in the order of the program; there is one
-order for all of them, because a user who asks for an order expects it between prints and other
-calls too.
+Transformations keep every equation that has one, and run it as often as the user's function would.
+Ordered effects also happen one after the other, in the order of the equations; there is one order
+for all of them, because a user who asks for an order expects it between prints and other calls too.
 """
 
 from __future__ import annotations

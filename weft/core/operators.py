@@ -264,7 +264,7 @@ class ArrayOperators(Generic[Result]):
     def searchsorted(
         self, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
     ) -> Result:
-        """Where values would be inserted to keep this sorted array in order."""
+        """The indices at which inserting values would keep this sorted array in order."""
 
     def copy(self) -> Result:
         """The same values in a new array."""

@@ -71,10 +71,10 @@ class Primitive:
     def call(self, /, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
         """Applies the primitive to a Python function of flat values and to arrays.
 
-        The trace's `process_call` decides which values the function gets. weft's own
-        traces make it the parameter `function` of the primitive's rules; where an application is
-        recorded, the primitive's `stage` rule traces it; a trace that does not override the hook
-        runs it under itself. The function takes values and returns a list of them.
+        The trace's `process_call` decides which values the function gets. weft's own traces make it
+        the parameter `function` of the primitive's rules; where an application is recorded, the
+        primitive's `stage` rule traces it; a trace without a `process_call` of its own runs it
+        under itself. The function takes values and returns a list of them.
         """
         if array_values:
             args = as_operands(args)

@@ -172,8 +172,8 @@ def _check_jvp(
     wanted = _result_types(rule, [type_of(x) for x in primals], params)
     outs = _several(rule, results, "result", None if wanted is None else len(wanted))
     given = _several(rule, result_tangents, "tangent", len(outs))
-    # Under `linearize` the trace of a rule records what is computed from tangents in `linear`. Its
-    # own error is better for a function with derivatives of its own.
+    # Under `linearize` the trace of a rule records operations on tangents in `linear`. Its own
+    # error is better for a function with derivatives of its own.
     linear = None if rule.own else getattr(current_trace(), "linear", None)
     for i, (out, tangent) in enumerate(zip(outs, given, strict=True)):
         result, what = _numbered(i, len(outs), "result"), _numbered(i, len(outs), "tangent")

@@ -122,7 +122,7 @@ class NamedRule:
         """The result of the rule.
 
         An exception inside it gets a note that names the rule and the line of the application.
-        Raises JaxprError for a rule that does not take what it is given.
+        Raises JaxprError for a rule that does not take these arguments.
         """
         try:
             return self.rule(*args, **params)
@@ -170,7 +170,7 @@ class NamedRule:
 
 
 class Table(dict[Any, Rule]):
-    """The rules of one kind, one per primitive, and what holds for all of them.
+    """The rules of one kind, one per primitive, and the properties of the kind.
 
     Registering twice is an error, so is asking for a missing rule. A rule that was derived from a
     declaration (the primitive's `derived` names its kind) is replaced. `kind` names it in messages,
@@ -182,8 +182,8 @@ class Table(dict[Any, Rule]):
     column: the heading of the kind in docs/extending/matrix.md; empty where it has none.
     unmemoised: only primitives that are made with `memoise=False` are asked for a rule.
     sourced: the first argument has the line of the application as `source`.
-    checked: `check(named_rule, found, *args, **params)`, which `rule_results` sets, returns what a
-    rule gave, or raises JaxprError where it cannot be used.
+    checked: `check(named_rule, found, *args, **params)`, from `rule_results`, returns a rule's
+    result, or raises JaxprError where it cannot be used.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class Table(dict[Any, Rule]):
         )
 
     def how_to_register(self, primitive: Any) -> str:
-        """The advice to register a rule: the call, and what its names stand for."""
+        """The advice to register a rule: the call, with its names explained."""
         return f"register one: {self.register_with}, where primitive is {primitive.name!r}"
 
 

@@ -43,9 +43,9 @@ __all__ = [
 class Trace:
     """An interpreter of primitives; subclass it to write a transformation.
 
-    `parent` interprets what this trace passes on (None at the bottom); errors show `name`, that of
-    the transformation, and `function`, that of the function; `alive` becomes False when the
-    transformed call returns.
+    `parent` interprets the operations that this trace passes on (None at the bottom); errors show
+    `name`, that of the transformation, and `function`, that of the function; `alive` becomes False
+    when the transformed call returns.
 
     >>> from weft.extend.core import Trace, current_trace, using_trace
     >>> class Announce(Trace):

@@ -53,7 +53,7 @@ _FUNCTIONS = (
 
 
 def function_key(function: Any, *further: Any) -> Key | None:
-    """The key of a function (with further values that decide what it computes), or None.
+    """The key of a function (with further values on which its results depend), or None.
 
     Two functions with equal keys compute the same when traced. The key covers:
 

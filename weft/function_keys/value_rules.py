@@ -568,7 +568,7 @@ def _path(walk: Walk, value: Any) -> Any:
 
 def rule_of(cls: type) -> Rule:
     """The rule of a class without a registered one: this alone decides which values have keys."""
-    for exact, rule in _EXACT.items():  # A metaclass may define what is equal.
+    for exact, rule in _EXACT.items():  # By `is`: a metaclass may define `==`.
         if cls is exact:
             return rule
     if issubclass(cls, enum.Enum):

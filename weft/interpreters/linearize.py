@@ -84,8 +84,8 @@ class _RuleTrace(Trace):
 
 class _UserRuleTrace(_RuleTrace):
     """The trace under which a user's rule runs. Such a rule may apply a primitive that holds jaxprs
-    to primals and tangents together (a jitted rule does): what depends on primals only is computed,
-    the rest is recorded. weft's own rules bind linear jaxprs, which need no splitting."""
+    to primals and tangents together (a jitted rule does): the part that needs primals only runs at
+    once, the rest is recorded. weft's own rules bind linear jaxprs, which need no splitting."""
 
     __slots__ = ()
 

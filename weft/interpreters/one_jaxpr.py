@@ -47,7 +47,7 @@ def _unchanged(params: Params, *_: Sequence[bool]) -> Params:
 
 @dataclasses.dataclass(frozen=True)
 class OneJaxpr:
-    """How a primitive of the family differs from the others.
+    """A primitive of the family, with its differences from the others.
 
     `describe(params)` names an application in messages. `derive(params)` returns the parameters for
     a jaxpr derived from the application's own; `cut(params, reads, used)` those for the operands

@@ -26,7 +26,7 @@ __all__ = ["backward_pass", "transpose_jaxpr"]
 def _evaluate_known(
     eqns: Sequence[Equation], linear: set[Var], env: dict[Var, Any]
 ) -> list[Equation]:
-    """Evaluates what depends on no linear variable; returns the linear equations."""
+    """Evaluates the equations that depend on no linear variable; returns the others."""
     remaining: list[Equation] = []
     for eqn in eqns:
         if any(type(x) is Var and x in linear for x in eqn.inputs):

@@ -38,7 +38,7 @@ class ExecutableCache(BoundedCache):
         try:
             run = self[(_settings(), static, *[x.signature for x in arrays])]
             return run([x._buffer for x in arrays], arrays)
-        except Exception:  # noqa: BLE001 - the whole call follows, and raises what there is
+        except Exception:  # noqa: BLE001 - the whole call follows, and raises the error
             return None
 
     def find(self, static: Any, arrays: Sequence[Any]) -> Run | None:

@@ -286,7 +286,7 @@ def lower_program(
     out_layouts: Layouts | None = None,
     platform: str | None = None,
 ) -> LoweredProgram:
-    """Lowers a jaxpr to a module for `place`: None (the default device), a device, or a tuple.
+    """Lowers a jaxpr to a module for `place` (None is the default device).
 
     On several devices the shardings are those of the inputs and results. None among them: the
     compiler chooses; such an input is moved there from the default device. For the layouts see

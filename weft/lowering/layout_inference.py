@@ -171,7 +171,7 @@ def _once(reads: dict[Any, Read], type: ArrayType, same: bool) -> Reads:
     return tuple(read._replace(times=min(read.times, 1.0)) for read in reads.values())
 
 
-# ---- what orders cost ------------------------------------------------------------------------
+# ---- the costs of orders ---------------------------------------------------------------------
 
 
 def candidates(type: ArrayType, reads: Reads) -> list[Candidate]:

@@ -70,8 +70,8 @@ def operand_place(
 
 
 def joint_place(arrays: Sequence[Any], operation: str) -> Any:
-    """The place of results that Python computes of arrays: None, a device, or a sharding that gives
-    each device a copy. Raises WeftValueError where the arrays are committed to different ones."""
+    """The device for results that Python computes of arrays (or None), or a sharding with a copy
+    on each device. Raises WeftValueError where the arrays are committed to different ones."""
     place = operand_place(arrays, operation)
     if type(place) is not tuple:
         return place

@@ -64,7 +64,7 @@ class Call(NamedTuple):
     closed: tuple[ArrayType, ...]
 
 
-# ---- what differs --------------------------------------------------------------------------------
+# ---- differences of calls ------------------------------------------------------------------------
 
 
 def _differences(new: Call, old: Call) -> list[str]:
@@ -207,7 +207,7 @@ def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dic
     return found
 
 
-# ---- what is remembered --------------------------------------------------------------------------
+# ---- recorded misses -----------------------------------------------------------------------------
 
 _lock = threading.Lock()
 _histories: collections.OrderedDict[Hashable, collections.deque[Call]] = collections.OrderedDict()

@@ -258,7 +258,8 @@ def _died(
     if found is None:
         return
     found._dead.append((index, key))
-    # Another thread may hold the lock and wait for one that this thread holds: a later call buries.
+    # Not blocking: the thread with the lock may wait for one that this thread holds. Then a later
+    # call drops the entry.
     if found._lock.acquire(blocking=False):
         try:
             found._bury()
