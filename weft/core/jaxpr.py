@@ -121,7 +121,7 @@ class SplitEquation:
 
 
 class Jaxpr:
-    """Inputs (the first `num_consts` are closed-over arrays), equations and results.
+    """A jaxpr: inputs (the first `num_consts` are closed-over arrays), equations and results.
 
     `memo` caches what transformations derived from this jaxpr, for as long as the jaxpr lives; it
     is no part of the jaxpr.
