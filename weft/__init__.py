@@ -148,8 +148,8 @@ __all__ = [
     "vmap",
 ]
 
-# Imported when they are first used, so that `import weft` stays cheap: modules, and where the names
-# stand that many programs do without.
+# Imported at first use, so that `import weft` stays cheap: modules, and the homes of names that
+# many programs do not use.
 _LAZY_MODULES = {
     "checkpoint_policies": "weft.control_flow.checkpoint_policies",
     "ad_checkpoint": "weft.ad_checkpoint",

@@ -1,4 +1,4 @@
-"""Rematerialization under the names that JAX's programs import."""
+"""Rematerialization under the names that programs written for JAX import."""
 
 from weft.control_flow import checkpoint_policies
 from weft.control_flow.checkpoint import checkpoint

@@ -1,8 +1,8 @@
-"""The errors of an argument that a function cannot take, by kind.
+"""The errors for an argument that a function cannot take, by kind.
 
-Each function returns an error for its caller to raise. The caller states what is particular: the
-message, the argument with its value, and what was wanted. A fix that passes another value for the
-argument is made from that value (`use`); any other is given as it is (`fix`).
+Each function returns an error for its caller to raise. The caller passes the message, the argument
+with its value, and what was wanted. A fix that passes another value for the argument is made from
+that value (`use`); any other is given as it is (`fix`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ E = TypeVar("E", bound=WeftError)
 
 difflib: Any = LazyModule("difflib")  # for errors only
 
-# The `use` of an error whose fix passes no other value: None is a value.
+# The default of `use`: no value. None is a value.
 _NOTHING: Any = object()
 
 
@@ -56,7 +56,7 @@ def close_name(name: Any, known: Sequence[str]) -> str | None:
 def negative_value(
     operation: str, argument: str, value: Any, wanted: str = "an integer of 0 or more"
 ) -> WeftValueError:
-    """A number that may not be negative, and is."""
+    """The error for a number that may not be negative, and is."""
     message = f"{operation}: {argument} is not negative"
     return invalid_value(message, operation, argument, value, wanted)
 
@@ -64,7 +64,7 @@ def negative_value(
 def not_a_function(
     operation: str, value: Any, wanted: str = "a function", fix: Fix | None = None
 ) -> WeftTypeError:
-    """What was passed in place of the function that comes first."""
+    """The error for a first argument that is no function."""
     message = f"{operation} takes a function first, not {type(value).__name__}"
     return _error(WeftTypeError, message, operation, f"{value!r:.100}", wanted, fix)
 
@@ -72,7 +72,7 @@ def not_a_function(
 def not_an_array(
     operation: str, what: str, value: Any, wanted: str = "an array, a number, or a tree of those"
 ) -> WeftTypeError:
-    """A value that is no array and does not stand for one; `what` names it."""
+    """The error for a value that is no array and does not stand for one; `what` names it."""
     got = f"{value!r:.100} of class {type(value).__name__}"
     return _error(WeftTypeError, f"{what} is no array", operation, got, wanted, None)
 
@@ -86,7 +86,7 @@ def unknown_option(
     fix: Fix | None = None,
     noun: str | None = None,
 ) -> WeftValueError:
-    """A value that is none of those there are. noun: what they are, if not `argument`s."""
+    """The error for a value that is none of the options. noun: their name, if not `argument`."""
     message = f"{operation}: there is no {noun or argument} {value!r:.80}"
     return invalid_value(message, operation, argument, value, wanted, use, fix)
 
@@ -99,7 +99,7 @@ def invalid_class(
     wanted: str | None = None,
     fix: Fix | None = None,
 ) -> WeftTypeError:
-    """A value of a class that the function does not take, where the class is what matters."""
+    """The error for a value whose class the function does not take; the message shows the class."""
     got = f"{argument}={value!r:.80} of class {type(value).__name__}"
     return _error(WeftTypeError, message, operation, got, wanted, fix)
 
@@ -112,7 +112,7 @@ def invalid_dtype(
     wanted: str | None = None,
     fix: Fix | None = None,
 ) -> DTypeError:
-    """An array of a dtype that the function does not take."""
+    """The error for an array of a dtype that the function does not take."""
     return _error(DTypeError, message, operation, f"{argument} of type {aval}", wanted, fix)
 
 
@@ -124,7 +124,7 @@ def invalid_shape(
     wanted: str | None = None,
     fix: Fix | None = None,
 ) -> ShapeError:
-    """An array of a shape that the function does not take."""
+    """The error for an array of a shape that the function does not take."""
     return _error(ShapeError, message, operation, f"{argument} of shape {shape}", wanted, fix)
 
 
@@ -137,7 +137,7 @@ def invalid_type(
     use: Any = _NOTHING,
     fix: Fix | None = None,
 ) -> WeftTypeError:
-    """A value of a kind that the function does not take."""
+    """The error for a value of a kind that the function does not take."""
     got = f"{argument}={value!r:.80}"
     return _error(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
 
@@ -151,6 +151,6 @@ def invalid_value(
     use: Any = _NOTHING,
     fix: Fix | None = None,
 ) -> WeftValueError:
-    """A value of the right kind that the function cannot take."""
+    """The error for a value of the right kind that the function cannot take."""
     got = f"{argument}={value!r:.80}"
     return _error(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))

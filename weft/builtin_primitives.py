@@ -13,8 +13,8 @@ from weft.core.primitive import Primitive
 
 __all__ = ["BuiltinPrimitives", "primitives"]
 
-# The modules and packages that make primitives. They are imported when someone asks for primitives
-# by name: some are not needed, and so not imported, before an operation of theirs is used.
+# The modules and packages that make primitives. They are imported at the first look-up by name:
+# some are otherwise not imported before an operation of theirs is used.
 _HOMES = (
     "weft.callbacks.primitives",
     "weft.control_flow",
@@ -35,7 +35,7 @@ def _found() -> dict[str, Primitive]:
         inside = getattr(importlib.import_module(home), "__path__", ())
         for found in pkgutil.walk_packages(inside, f"{home}."):
             importlib.import_module(found.name)
-    # Primitives are looked for in modules, since those from outside are made by the same functions.
+    # Found in modules, not where primitives are made, since that makes those from outside too.
     made = {
         value.name: value
         for name, module in sorted(sys.modules.items())
@@ -49,9 +49,8 @@ def _found() -> dict[str, Primitive]:
 class BuiltinPrimitives(Mapping[str, Primitive]):
     """The primitives of weft: a read-only mapping from names to them, in the order of names.
 
-    `primitives["sin"]` and `primitives.sin_p` are the same; the names are those that programs show.
-    A name that there is not raises KeyError (as an attribute AttributeError), which names those
-    that are spelled alike.
+    `primitives["sin"]` and `primitives.sin_p` are the same; the names are those that jaxprs show.
+    An unknown name raises KeyError (as an attribute AttributeError) with those spelled alike.
 
     >>> from weft.extend.core import primitives
     >>> primitives["sin"] is primitives.sin_p

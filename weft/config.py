@@ -1,9 +1,8 @@
-"""Settings: one immutable object that says how weft behaves now.
+"""Settings of weft: one immutable object holds all of them.
 
-`settings()` answers with the settings in force in this thread or task. Equal settings are one
-object, so a cache may use the object itself as part of its key. A setting is changed for good by
-`update` (or by an environment variable `WEFT_<NAME>` before the import) and for a block of code by
-`override`.
+`settings()` returns the settings in force in this thread or task. Equal settings are one object, so
+a cache may use the object itself as part of its key. A setting is changed for good by `update` (or
+by an environment variable `WEFT_<NAME>` before the import) and for a block of code by `override`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = [
 # Compared and hashed by identity, which is free in a cache key: equal settings are one object.
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """All settings; each line of the fields says why it cannot be decided for the user."""
+    """All settings; each has a comment why weft cannot decide it for the user."""
 
     # 64-bit numbers cost twice the memory; only the user knows whether they are needed.
     enable_x64: bool = False
@@ -39,24 +38,24 @@ class Settings:
     full_traceback: bool = False
     # Explanations of retracing go to the log only for those who look for them.
     explain_cache_misses: bool = False
-    # Checking every traced program costs time; weft's own tests turn it on. The results of weft's
-    # own rules are checked too where it is on when they are registered: when weft is imported.
+    # Checking every jaxpr costs time; weft's own tests turn it on. The results of weft's own rules
+    # are checked too where it is on when they are registered: when weft is imported.
     check_jaxprs: bool = False
-    # How many bits a matrix product keeps is a trade of speed against accuracy.
+    # The number of bits that a matrix product keeps is a trade of speed against accuracy.
     default_matmul_precision: str | None = None
-    # "strict" refuses to mix types that differ; for code that wants to say every conversion.
+    # "strict" refuses to mix types that differ, for code that writes every conversion.
     numpy_dtype_promotion: str = "standard"
-    # Looking at every result costs time, and some programs compute with NaNs or infinities.
+    # Checking every result costs time, and some programs compute with NaNs or infinities.
     debug_nans: bool = False
     debug_infs: bool = False
-    # Following every random key costs time, and some programs draw the same numbers on purpose.
+    # Following every random key costs time, and some programs reuse a key deliberately.
     debug_key_reuse: bool = False
-    # Where compiled programs are kept between processes: the user's own cache directory for None,
-    # nowhere for "". Only the user knows which disk is fast, private and large enough.
+    # The directory that keeps executables between processes: the user's own cache directory for
+    # None, none for "". Only the user knows which disk is fast, private and large enough.
     cache_dir: str | None = None
     cache_max_bytes: int = 2 << 30
-    # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that programs run
-    # too seldom to earn back what optimizing them costs. weft's own tests are such programs.
+    # "least" leaves out most of XLA's optimizations on a CPU: only the user knows that a program
+    # runs too seldom to earn back the cost of these. weft's own tests are such programs.
     compile_effort: str = "full"
 
     @property
@@ -130,10 +129,10 @@ def _from_environment() -> Settings:
 
 
 _global = _intern(_from_environment())
-# How many blocks of code, in any thread, have settings of their own that look at results.
+# The number of active `override` blocks, in any thread, whose settings check results.
 _looking_blocks = 0
-# Whether results may have to be looked at somewhere in this process. Reading it is all that an
-# operation pays where nobody asked: which settings are in force takes much longer to find out.
+# Whether results may have to be checked somewhere in this process. An operation reads only this
+# where no setting asks for it: finding the settings in force takes much longer.
 looking = _global.looks_at_results
 _local: contextvars.ContextVar[Settings | None] = contextvars.ContextVar(
     "weft_settings", default=None
@@ -196,12 +195,12 @@ def enable_x64(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
 def debug_nans(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which an operation whose result holds a NaN raises NonFiniteError.
 
-    An operation that is evaluated at once is looked at as it runs, inside `grad` and `vmap` as
-    well. A compiled program is looked at by its results: NaNs that it masks raise nothing. Where a
-    result holds one, the recorded program runs again, operation by operation, to find the first
-    that this NaN came from (callbacks run again too), and nothing that is donated is overwritten.
-    The error names the operation, its operands, the user's line, iterations of loops, branches, and
-    the backward pass. Integers are never looked at, nor is reading elements by an index.
+    An eager operation is checked as it runs, inside `grad` and `vmap` as well. Of a compiled
+    function only the results are checked: NaNs that it masks raise nothing. Where a result holds
+    one, the jaxpr is evaluated again, operation by operation, to find the first that this NaN came
+    from (callbacks run again too), and nothing that is donated is overwritten. The error names the
+    operation, its operands, the user's line, iterations of loops, branches, and the backward pass.
+    Integers are never checked, nor is reading elements by an index.
 
     `weft.config.update("debug_nans", True)` or `WEFT_DEBUG_NANS=1` do the same everywhere.
 
@@ -219,8 +218,8 @@ def debug_nans(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
 def debug_infs(enabled: bool = True) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which an operation whose result holds an infinity raises NonFiniteError.
 
-    Everything else is as for `debug_nans`; constants that are infinite on purpose count too, such
-    as those of a mask that is made outside of compiled functions.
+    Everything else is as for `debug_nans`; intended infinities count too, such as those of a mask
+    that is made outside of compiled functions.
 
     >>> import weft
     >>> with weft.debug_infs():
@@ -237,10 +236,10 @@ def debug_key_reuse(enabled: bool = True) -> contextlib.AbstractContextManager[N
     """A `with` block in which using a random key twice raises KeyReuseError.
 
     Drawing from a key uses it, and so does splitting it; `fold_in`, `key_data` and moving keys
-    about do not. Keys are followed from where they are made: in what is evaluated at once, through
-    slices and stacks of them, and in compiled programs, through loops, branches and mapped
-    functions. `weft.random.clone` makes a key that may be used once more. A key that is picked by
-    an index that only the program knows counts as new.
+    about do not. Keys are followed from where they are made: in eager operations, through slices
+    and stacks of them, and in compiled functions, through loops, branches and mapped functions.
+    `weft.random.clone` makes a key that may be used once more. A key that is picked by an index
+    that is not known while tracing counts as new.
 
     `weft.config.update("debug_key_reuse", True)` or `WEFT_DEBUG_KEY_REUSE=1` do the same
     everywhere.

@@ -1,11 +1,11 @@
-"""Which numbers an array can hold, and which type two of them meet in.
+"""The dtypes of arrays, and the promotion of two dtypes to a common one.
 
 A dtype is a NumPy dtype instance (`ml_dtypes` supplies bfloat16 and the narrow types) or an
 extended dtype: any object with a `short_name`, such as the type of random keys. Promotion follows
 the lattice that JAX publishes ("Type promotion semantics" in its documentation): a join
 semilattice with three extra points for weakly typed values, that is Python numbers, which ask for
-no width. An explicit dtype is always honoured; what asks for nothing takes the default width, 32
-bits or 64 by the setting `enable_x64`.
+no width. An explicit dtype is always honoured; values without one take the default width, 32 bits
+or 64 by the setting `enable_x64`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ __all__ = [
     "uint64",
 ]
 
-# A NumPy dtype, or an extended dtype, of which this module knows nothing but `short_name`.
+# A NumPy dtype, or an extended dtype, of which this module uses only `short_name`.
 DType: TypeAlias = Any
 _NumPy: TypeAlias = np.dtype[Any]
 _Set: TypeAlias = frozenset[_NumPy]
@@ -105,7 +105,7 @@ float32: _NumPy = np.dtype(np.float32)
 float64: _NumPy = np.dtype(np.float64)
 complex64: _NumPy = np.dtype(np.complex64)
 complex128: _NumPy = np.dtype(np.complex128)
-# The type of the tangents of what has no derivative: it holds no bits.
+# The dtype of tangents of values without derivatives; it holds no bits.
 float0: _NumPy = np.dtype([("float0", np.void, 0)])
 
 BOOLEAN: _Set = frozenset({bool_})
@@ -294,7 +294,7 @@ _HALVED: dict[Any, _NumPy] = {int64: int32, uint64: uint32, float64: float32, co
 
 
 def canonical(dtype: DType) -> DType:
-    """The dtype of a value that asks for nothing, such as a NumPy array passed in.
+    """The dtype of a value without an explicit one, such as a NumPy array passed in.
 
     Narrows 64-bit types to 32 bits unless `enable_x64` is set, and keeps all others. A NumPy dtype
     of the other byte order becomes the machine's.
@@ -307,7 +307,7 @@ def canonical(dtype: DType) -> DType:
 
 
 _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}
-# What `np.dtype` would read as 64 bits although the word names no width.
+# Names without a width, which `np.dtype` would read as 64 bits.
 _BY_WORD = {
     "int": default_int,
     "uint": default_uint,
@@ -490,7 +490,7 @@ def _default_of(point: str, enable_x64: bool) -> _NumPy:
 
 
 def promote(*pairs: tuple[DType, bool]) -> tuple[DType, bool]:
-    """The dtype and the weak type in which operands of these (dtype, weak type) pairs meet.
+    """The dtype and weak type to which operands of these (dtype, weak type) pairs are promoted.
 
     Raises DTypeError where there is no such type: for a narrow or an extended dtype together with
     another one, and under the setting `numpy_dtype_promotion="strict"` for all dtypes that differ
@@ -558,7 +558,7 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
-    """The dtype in which arrays of dtypes `a` and `b` meet.
+    """The dtype to which arrays of dtypes `a` and `b` are promoted.
 
     `int`, `float` and `complex` stand for Python numbers, which are weakly typed.
 

@@ -1,7 +1,7 @@
-"""The errors weft raises for a user's program, and what keeps weft's own frames out of tracebacks.
+"""The errors that weft raises for a user's program, and the trimming of its frames in tracebacks.
 
-An error is data before it is text: the operation, what it got, what it wanted, the user's line and
-the suggested fix are attributes, and `str()` composes them. Tests read the attributes, above all
+An error is data before it is text: the operation, `got`, `wanted`, the user's line and the
+suggested fix are attributes, and `str()` composes them. Tests read the attributes, above all
 the fix, which they apply before running the program again. Each class also derives from the builtin
 exception that a NumPy user would catch.
 """
@@ -60,8 +60,8 @@ E = TypeVar("E", bound=BaseException)
 class Fix:
     """A suggested change to the user's program.
 
-    `kind` names the sort of change (such as "cast"), `text` tells it to a person, and `data` holds
-    what a program needs to make it.
+    `kind` names the sort of change (such as "cast"), `text` describes it to a person, and `data`
+    has the values that a program needs to make it.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Fix:
 
 
 class WeftError(Exception):
-    """An error in a user's program; the base class of all the errors that weft raises on purpose.
+    """An error in a user's program; the base class of all errors that weft itself raises.
 
     `got` and `wanted` are any values (they are shown with `str`). `where` is the user's line: a
     capture of `weft.base.source`, a text, or by default the line that is running now.
@@ -119,8 +119,8 @@ class WeftError(Exception):
         self.fix = fix
         # The function that was called, if the line is the one that called it.
         self.called = source.called() if where is None else None
-        # Where weft itself handles an error (a cache without the entry) and finds the user's, the
-        # first says nothing to the user. One that the user handles stays in sight.
+        # An error that weft handles (a missing cache entry) when it finds the user's is hidden: it
+        # says nothing to the user. One that the user handles stays in sight.
         handled = sys.exc_info()[1]
         if handled is not None and handled.__traceback__ is not None:
             catching = handled.__traceback__.tb_frame.f_code.co_filename
@@ -186,10 +186,10 @@ class WeftTypeError(WeftError, TypeError):
 
 
 class ArrayProtocolError(WeftError, TypeError):
-    """A method `__weft_array__` returned what is no array, or an array of another type than said.
+    """A method `__weft_array__` returned no array, or an array of another type than `type` says.
 
-    No WeftTypeError: where one of those is told in the words of the function that was called, what
-    is wrong here is the class of the value, which that function does not know.
+    Not a WeftTypeError: those are reworded for the function that was called, and the fault here is
+    in the class of the value, which that function does not know.
     """
 
 
@@ -222,7 +222,7 @@ class TreeError(WeftTypeError, ValueError):
 
 
 class ConcretizationError(WeftTypeError):
-    """Python asked for the value of an array that has none while the program is being traced."""
+    """Python asked for the value of an array that has none while the function is being traced."""
 
 
 class TracerBoolConversionError(ConcretizationError):
@@ -300,7 +300,7 @@ class ProfilerError(WeftError, RuntimeError):
 
 
 class WeftNotImplementedError(WeftError, NotImplementedError):
-    """Something that is meaningful and that weft does not do."""
+    """A meaningful request that weft does not implement."""
 
 
 class MissingRuleError(WeftNotImplementedError):
@@ -319,8 +319,8 @@ UnexpectedTracerError = LeakedTracerError
 def trim(error: E) -> E:
     """Removes weft's own frames from the traceback of `error` and of the errors chained to it.
 
-    Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that weft
-    did not raise on purpose keeps its innermost frame even inside weft: it shows where a fault is.
+    Returns `error` itself. With the setting `full_traceback` nothing is removed. An error that is
+    no WeftError keeps its innermost frame even inside weft: it shows where a fault is.
     """
     if not config.settings().full_traceback:
         _trim_chain(error)

@@ -1,4 +1,4 @@
-"""Images resized, moved and scaled: `weft.image`.
+"""`weft.image`: resizes, scales and moves images.
 
 Each dimension is resampled by itself, as a product with a matrix: row by row, the weights of the
 input samples in an output sample are a kernel's values at their distances, divided by their sum
@@ -34,7 +34,7 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """How samples between those of an image are found.
+    """The method of interpolation between the samples of an image.
 
     NEAREST: the nearest. LINEAR: a triangle kernel (bilinear in two dimensions). CUBIC: Keys' cubic
     kernel with a = -1/2. LANCZOS3, LANCZOS5: a windowed sinc of that radius.

@@ -1,4 +1,4 @@
-"""`weft.layout`: in which order devices hold the elements of arrays."""
+"""`weft.layout`: the orders in which devices hold the elements of arrays."""
 
 from weft.ops.structural.layout_constraint import with_layout_constraint
 from weft.sharding.layout import Format, Layout

@@ -1,4 +1,4 @@
-"""Names for annotations of programs that use weft: what is an array, and what serves as one.
+"""Types for annotations of programs that use weft: arrays, and values that serve as arrays.
 
 `Array` is also the class that `isinstance` knows: arrays and the traced values that stand for them
 in a transformed function are instances of it.
@@ -23,21 +23,21 @@ __all__ = ["Array", "ArrayLike", "DTypeLike"]
 
 
 class SupportsWeftArray(Protocol):
-    """A value that stands for an array: what it stands for is what the method answers with."""
+    """A value that stands for the array that the method returns."""
 
     def __weft_array__(self) -> Any:
         """The array."""
 
 
 class SupportsDType(Protocol):
-    """A value that says its dtype, as arrays do and the scalar types of `weft.numpy`."""
+    """A value with a dtype, as arrays and the scalar types of `weft.numpy`."""
 
     @property
     def dtype(self) -> Any:
         """The dtype."""
 
 
-# Lists are no arrays: functions of arrays refuse them, and `weft.numpy.asarray` takes them.
+# Without lists: functions of arrays refuse them, and `weft.numpy.asarray` takes them.
 ArrayLike: TypeAlias = (
     Array
     | SupportsWeftArray
@@ -52,9 +52,9 @@ ArrayLike: TypeAlias = (
 
 DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any] | SupportsDType
 
-# What a checker knows to be a tree of arrays: lists, tuples (named ones too) and dicts of arrays.
+# The trees of arrays that a checker knows: lists, tuples (named ones too) and dicts of arrays.
 # Dataclasses are trees only where a program registers them, which no checker sees.
 TreeOfArrays: TypeAlias = "Array | None | Sequence[TreeOfArrays] | Mapping[Any, TreeOfArrays]"
 
-# A tree with leaves of which nothing is known: only `Any` serves as what no value is.
+# A tree with leaves of any type: `Never` in the place of the leaf, which only `Any` fits.
 TreeOfAny: TypeAlias = "Never | Sequence[TreeOfAny] | Mapping[Any, TreeOfAny]"

@@ -1,4 +1,4 @@
-"""Lists of which some entries are marked by flags: taken apart, and put together again."""
+"""Splits lists by flags, and merges them again."""
 
 from __future__ import annotations
 

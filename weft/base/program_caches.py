@@ -1,11 +1,11 @@
 """Clears caches on request, or before memory mappings run out.
 
-Each executable maps two or three pieces of memory (with LAPACK's kernels and loops many
-more), and Linux lets a process map 65,530 of them (`vm.max_map_count`). XLA ends the process where
-it gets no more: there is no exception to catch. So every executable is announced here when it
-is loaded, and once half of the pieces are taken, all caches are emptied. To drop the least
-recently used alone would be finer, but then every eager operation would have to note that it ran;
-emptying all costs at most compiling once more what is still in use.
+Each executable takes two or three memory mappings (with LAPACK's kernels and loops many more), and
+Linux allows a process 65,530 of them (`vm.max_map_count`). XLA ends the process where it gets no
+more: there is no exception to catch. So every executable is counted here when it is loaded, and
+once half of the mappings are taken, all caches are emptied. Dropping the least recently used alone
+would be finer, but then every eager operation would have to record that it ran; emptying all costs
+at most compiling once more the executables that are still in use.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class _CacheOwner(Protocol):
 H = TypeVar("H", bound=_CacheOwner)
 F = TypeVar("F", bound=Callable[[], object])
 
-# The collector may let go of an owner while this thread has the lock.
+# Reentrant: the garbage collector may free an owner while this thread has the lock.
 _lock = threading.RLock()
 _owners: weakref.WeakSet[_CacheOwner] = weakref.WeakSet()
 _functions: list[Callable[[], object]] = []
 
 _MAPPINGS = "/proc/self/maps"
 _LIMIT = "/proc/sys/vm/max_map_count"
-# Counting the mappings takes some milliseconds, as a few compilations do.
+# Loads between two counts of the mappings, which take some milliseconds, as a few compilations do.
 _LOOK_EVERY = 256
 _loaded = 0
 
@@ -42,8 +42,8 @@ _loaded = 0
 def holds_programs(holder: H) -> H:
     """Makes `weft.clear_caches` empty an object, as long as it lives, by its `forget_programs()`.
 
-    For what remembers compiled programs. The object is answered, and not kept alive; it must be
-    possible to refer to it weakly.
+    For caches of executables. Returns the object, which is not kept alive and must take weak
+    references.
 
     >>> import weft
     >>> from weft.extend.programs import holds_programs
@@ -61,7 +61,7 @@ def holds_programs(holder: H) -> H:
 
 
 def on_clear(forget: F) -> F:
-    """Makes `weft.clear_caches` call a function, for the rest of the process; answers with it.
+    """Makes `weft.clear_caches` call a function, for the rest of the process; returns it.
 
     >>> import weft
     >>> from weft.extend.programs import on_clear
@@ -76,10 +76,10 @@ def on_clear(forget: F) -> F:
 
 
 class BoundedCache(dict[Any, Any]):
-    """A dictionary that `clear_caches` empties, and that starts anew when it is full.
+    """A dictionary that `clear_caches` empties, and that is emptied when it is full.
 
-    Code that loops over many shapes or numbers shall not fill the memory. To drop the least
-    recently used alone would be finer, but then every look-up would have to note that it happened.
+    So code that loops over many shapes or numbers does not fill the memory. Dropping the least
+    recently used alone would be finer, but then every look-up would have to be recorded.
     """
 
     __slots__ = ("__weakref__", "most")
@@ -99,13 +99,13 @@ class BoundedCache(dict[Any, Any]):
 
 
 def clear_caches() -> None:
-    """Forgets every trace and compiled program of this process: those of eager operations, of
+    """Drops all cached jaxprs and executables of this process: those of eager operations, of
     functions made by `jit`, and of loops and other functions that were traced.
 
-    What runs next is traced and compiled again. Programs that the program itself holds
-    (`jit(f).lower(...).compile()`) go on, and programs kept on disk stay:
-    `weft.debug.clear_program_cache` removes those. On Linux it happens by itself when programs take
-    half of the pieces of memory that a process may map (`vm.max_map_count`); XLA would end the
+    Later calls trace and compile again. Executables that the user's program holds
+    (`jit(f).lower(...).compile()`) still run, and those kept on disk stay:
+    `weft.debug.clear_program_cache` removes them. On Linux this happens by itself when half of the
+    memory mappings that a process may have (`vm.max_map_count`) are in use; XLA would end the
     process at the last one.
 
     >>> import weft
@@ -126,7 +126,7 @@ def clear_caches() -> None:
 
 
 def program_loaded() -> None:
-    """Says that the process has loaded one more program."""
+    """Counts an executable that the process has loaded; clears the caches if mappings run low."""
     global _loaded
     _loaded += 1
     if _loaded % _LOOK_EVERY == 0 and _is_half_full():
@@ -138,4 +138,4 @@ def _is_half_full() -> bool:
         with open(_MAPPINGS, "rb") as mappings, open(_LIMIT) as limit:
             return 2 * mappings.read().count(b"\n") > int(limit.read())
     except OSError:
-        return False  # Another system than Linux, or one that does not say.
+        return False  # Not Linux, or the files cannot be read.

@@ -1,9 +1,9 @@
-"""Which line of the user's program is running: captured cheaply, described lazily.
+"""Captures the running line of the user's program cheaply, and describes it lazily.
 
 A capture is a pair (code object, instruction offset), a few hundred nanoseconds to take; file, line
-and function are worked out from it only when somebody asks. Inside a named scope, or in a backward
-pass, a third element says so. While an interpreter re-runs a recorded program, `override` makes the
-recorded line stand for the current one.
+and function are found from it only when they are needed. Inside a named scope, or in a backward
+pass, it has a third element. While an interpreter evaluates a recorded jaxpr, `override` makes the
+recorded line the current one.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ class Scope(NamedTuple):
     backward: bool = False
 
 
-# Most captures have no scope; leaving the element out keeps taking them as cheap as it can be.
+# Most captures have no scope: leaving the element out makes them cheaper.
 Source = tuple[CodeType, int] | tuple[CodeType, int, Scope]
 
-# What is in force: the recorded line that stands for the current one, or a scope alone while the
-# frames count, or nothing. One variable for both, because reading it is on every equation's path.
+# The recorded line that replaces the current one; or a scope alone, where the line is that of the
+# frames; or None. One variable for both, because every equation reads it.
 _active: contextvars.ContextVar[Source | Scope | None] = contextvars.ContextVar(
     "weft_source", default=None
 )
-# The scope around the program that is being recorded; its equations do not carry that one.
+# The scope around the jaxpr that is being recorded; its equations do not carry that one.
 _around: contextvars.ContextVar[Scope | None] = contextvars.ContextVar("weft_scope", default=None)
 _internal_prefixes: list[str] = [
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 ]
-# File name -> whether its frames are ours. Looking a string up costs less than comparing prefixes.
+# File name -> whether its frames are internal: a look-up costs less than comparing prefixes.
 _internal: dict[str, bool] = {}
 
 
 class Location(NamedTuple):
-    """A place in a source file."""
+    """A line of a source file, and its function."""
 
     file: str
     line: int
@@ -71,7 +71,7 @@ class Location(NamedTuple):
 
 
 def register_internal(directory: str) -> None:
-    """Makes the frames of files below `directory` count as a library's, not as the user's."""
+    """Makes frames of files below `directory` count as a library's, not as the user's."""
     _internal_prefixes.append(os.path.join(os.path.abspath(directory), ""))
     _internal.clear()
 
@@ -85,7 +85,7 @@ def is_internal(filename: str) -> bool:
 
 
 def current() -> Source | None:
-    """The innermost frame that is not ours, or the line that is being re-run."""
+    """A capture of the innermost frame that is not internal, or of the recorded line in force."""
     active = _active.get()
     if active is not None and type(active) is not Scope:
         return active  # type: ignore[return-value]
@@ -108,7 +108,7 @@ def current() -> Source | None:
 def called() -> str | None:
     """The public function that the user's innermost frame has called; None where it is not known.
 
-    A message about an operation deep inside would otherwise not say what was called.
+    A message about an operation deep inside would otherwise not name it.
     """
     active = _active.get()
     if active is not None and type(active) is not Scope:
@@ -133,7 +133,7 @@ def _public_name(frame: FrameType) -> str | None:
 
 
 def here() -> Source | None:
-    """Like `current`, with the scopes around the program that is being recorded as well."""
+    """Like `current`, with the scopes around the jaxpr that is being recorded as well."""
     source, around = current(), _around.get()
     if source is None or around is None:
         return source
@@ -157,14 +157,14 @@ def _nested(outer: Scope, inner: Scope | None) -> Scope:
 
 
 class _Activation:
-    """A `with` block that puts something in force for `current`; subclasses say what."""
+    """A `with` block that sets a line or a scope for `current`; subclasses define which."""
 
     __slots__ = ("_token",)
 
     _token: Any
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
-        """What is in force inside, given what is outside."""
+        """The line or scope inside the block, given the one outside."""
         raise NotImplementedError("a subclass says what is in force inside the block")
 
     def __enter__(self) -> None:
@@ -178,7 +178,7 @@ class _Activation:
 
 
 class override(_Activation):
-    """`with override(source):` every `current()` inside answers with `source` (None: no change).
+    """`with override(source):` every `current()` inside returns `source` (None: no change).
 
     Scopes in force outside go in front of the recorded one.
     """
@@ -189,7 +189,7 @@ class override(_Activation):
         self._source = source
 
     def __enter__(self) -> None:
-        # Interpreters do this for every equation; without a scope there is nothing to put together.
+        # Interpreters do this for every equation; without a scope there is nothing to combine.
         source = self._source
         if source is not None and _active.get() is None:
             self._token = _active.set(source)
@@ -211,7 +211,7 @@ _BACKWARD_TEXT = "the backward pass of "
 
 
 class backward(override):
-    """Like `override`, for what a backward pass computes on behalf of the recorded equation."""
+    """Like `override`, for operations of a backward pass that belong to the recorded equation."""
 
     __slots__ = ()
 
@@ -262,8 +262,8 @@ class entered_scope(_Activation):
 
 
 class user_frames(_Activation):
-    """`with user_frames():` a function of the user's runs, so its own lines count again, also
-    where a recorded line is in force. The scope stays."""
+    """`with user_frames():` a user's function runs, so its own lines count again, also where a
+    recorded line is in force. The scope stays."""
 
     __slots__ = ()
 
@@ -272,9 +272,9 @@ class user_frames(_Activation):
 
 
 class new_program(_Activation):
-    """`with new_program():` a program is recorded without the scopes around it.
+    """`with new_program():` a jaxpr is recorded without the scopes around it.
 
-    It may be kept and used in other places; the equation that holds it has the scope of each.
+    It may be cached and used elsewhere; each equation that holds it has the scope around that.
     """
 
     __slots__ = ("_outer_token",)
@@ -317,7 +317,7 @@ def in_backward_pass(source: Source | None) -> bool:
 
 
 def describe(source: Source | None) -> str:
-    """`file.py:12 in function`, or a phrase saying that the line is not known.
+    """`file.py:12 in function`, or a phrase for an unknown line.
 
     The scope is named after it, and a backward pass before it: `the backward pass of file.py:12`.
     """
@@ -343,5 +343,5 @@ def warn(text: str) -> None:
 
 def placed(text: str) -> str:
     """A described line with the preposition that fits it."""
-    # What a backward pass computes has no line of its own, only the one that it is for.
+    # Operations of a backward pass have no line of their own, only that of the forward pass.
     return f"in {text}" if text.startswith(_BACKWARD_TEXT) else f"at {text}"

@@ -1,8 +1,8 @@
-"""What this thread spends on making programs: tracing, lowering, compiling, and loading those that
-were kept from an earlier process.
+"""The time that this thread spends on tracing, lowering, compiling, and loading executables that
+are kept on disk.
 
 The kinds may be nested, as when an operation is compiled while a function is traced; a moment is
-charged to the innermost. Who wants to know what something cost takes the difference of two looks.
+charged to the innermost. The cost of something is the difference of two calls of `spent`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Spent", "charged", "spent"]
 
 
 class Spent(NamedTuple):
-    """Seconds of each kind, and how often each was done."""
+    """Seconds of each kind, and the number of times that each was done."""
 
     tracing: float = 0.0
     lowering: float = 0.0
@@ -29,12 +29,12 @@ class Spent(NamedTuple):
     loaded: int = 0
 
     def since(self, before: Spent) -> Spent:
-        """What came on top of an earlier look."""
+        """The difference from an earlier `Spent`."""
         return Spent._make(now - then for now, then in zip(self, before, strict=True))
 
     @property
     def seconds(self) -> float:
-        """All kinds together."""
+        """The seconds of all kinds together."""
         return self.tracing + self.lowering + self.compiling + self.loading
 
 
@@ -45,12 +45,12 @@ class _Clock(threading.local):
     def __init__(self) -> None:
         self.seconds = [0.0] * len(_KINDS)
         self.done = [0] * len(_KINDS)
-        # The kind that is charged now, and since when.
+        # The kind that is charged now; `since`: the time at which that began.
         self.kind: int | None = None
         self.since = 0.0
 
     def switch(self, kind: int | None) -> int | None:
-        """Charges another kind from now on; the one before."""
+        """Charges another kind from now on; returns the one before."""
         now, before = time.perf_counter(), self.kind
         if before is not None:
             self.seconds[before] += now - self.since
@@ -78,7 +78,7 @@ class charged:
         self._before = _clock.switch(self._kind)
 
     def __exit__(self, failed: object, *_: object) -> None:
-        # What failed was not made.
+        # A block that failed does not count as done.
         _clock.done[self._kind] += failed is None
         _clock.switch(self._before)
 
@@ -94,6 +94,6 @@ class charged:
 
 
 def spent() -> Spent:
-    """All that this thread has spent so far."""
+    """The time that this thread has spent so far."""
     _clock.switch(_clock.kind)
     return Spent._make([*_clock.seconds, *_clock.done])

@@ -13,12 +13,12 @@ _was_enabled = False
 
 
 class collection_paused:
-    """`with collection_paused():` puts the cyclic garbage collector off until the block ends.
+    """`with collection_paused():` turns the cyclic garbage collector off until the block ends.
 
-    Recording a program makes many objects that all stay alive and are in no cycle. The collector
-    looks through them again and again as they grow in number, which makes the cost of one equation
-    grow with the program: from 2 to 6 microseconds between 1,000 and 32,000 equations. Blocks may
-    be nested, and may overlap in several threads; the last to end turns the collector on again.
+    Recording a jaxpr makes many objects that all stay alive and are in no cycle. The collector
+    scans them again and again as they grow in number, which makes the cost of one equation grow
+    with the jaxpr: from 2 to 6 microseconds between 1,000 and 32,000 equations. Blocks may be
+    nested, and may overlap in several threads; the last to end turns the collector on again.
     """
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class collection_paused:
 
 
 def bytes_text(count: int) -> str:
-    """A number of bytes for people.
+    """A number of bytes as readable text.
 
     >>> bytes_text(0), bytes_text(1536), bytes_text(5 << 20)
     ('0 B', '1.5 KiB', '5.0 MiB')

@@ -1,8 +1,8 @@
-"""In which order a jaxpr reads the elements of its values, which decides the best memory layout.
+"""The order in which a jaxpr reads the elements of its values; it decides the best memory layout.
 
 A `Read` is one walk over the elements of an array. The `access_pattern` rule of a primitive turns
 the reads of its results into reads of its operands, back to the arguments; its `data_movement` rule
-says which operand's elements a result has. Figures behind the rules stand in docs/layouts.md.
+says which operand's elements a result has. The measurements behind the rules: docs/layouts.md.
 """
 
 from __future__ import annotations
@@ -42,15 +42,14 @@ class Step(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Elements of an array, looked at one after the other.
+    """A walk over elements of an array.
 
     walk: the loops, from the outermost to the innermost; loops over one element are left out.
     times: how often a run of the jaxpr does it.
     carried: it happens inside a loop or a branch, which a computed value enters as a whole.
-    folds: the reader does as well with the dimensions permuted, so a `transpose` before it moves
-    nothing.
-    free: in whichever order the elements lie.
-    written: the elements become a result of the jaxpr, as they are.
+    folds: permuted dimensions cost the reader nothing, so a `transpose` before it moves nothing.
+    free: every order of the elements is as good.
+    written: the elements become a result of the jaxpr, unchanged.
     source: of the equation that reads like this; None until it is known.
     """
 
@@ -88,7 +87,7 @@ def full_read(type: ArrayType, folds: bool = False) -> Read:
 
 
 def whole_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """The rule of primitives without one: they go over all operands once, as they come."""
+    """The rule of primitives without one: they read all operands once, in row-major order."""
     return [(full_read(x.type),) for x in eqn.inputs]
 
 
@@ -138,7 +137,7 @@ def moves_of_program(eqn: Equation, result: int) -> Any:
 
 def regrouped(walk: Sequence[Step], shape: Sequence[int], other: Sequence[int]) -> list[Step]:
     """A walk over an array of one shape as a walk over the same elements, in row-major order, in
-    another shape. Where a loop does not fit into dimensions the answer is near it."""
+    another shape. Where a loop does not fit into dimensions the result is approximate."""
     parts: dict[int, tuple[int, list[int]]] = {}
     for inside, across in _groups(shape, other):
         for d in inside:

@@ -1,8 +1,8 @@
 """Values that stand for an array without being one: classes with a method `__weft_array__`.
 
-Such a value is an operand like any other. Wherever a primitive is applied to it, the array that it
-stands for is asked for first, under the trace that is current there: what `__weft_array__` computes
-is differentiated, mapped and recorded as everything else. So no trace and no rule ever sees one.
+Such a value is an operand like any other. A primitive that is applied to it first calls the method
+under the current trace, so the computation of the array is differentiated, mapped and recorded as
+any other. No trace and no rule ever gets such a value.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ __all__ = ["ArrayValue", "array_of_value", "array_values", "register_array_value
 
 C = TypeVar("C", bound=type)
 
-# The classes whose values are asked for their array. Empty unless a program has such a class, so
-# that applying a primitive costs other programs no more than looking whether it is.
+# The classes whose values stand for an array. Applying a primitive first checks whether there are
+# any, which is all that programs without such a class pay.
 array_values: set[type] = set()
 
 
 class ArrayValue(Typed, ArrayOperators[Any]):
     """A value that functions of `weft.numpy` and `weft.lax` take for the array it stands for.
 
-    A subclass defines `__weft_array__(self)`, which answers with an array (or a NumPy array, or a
-    number) of the same shape and dtype each time, computed from what the value holds by functions
+    A subclass defines `__weft_array__(self)`, which returns an array (or a NumPy array, or a
+    number) of the same shape and dtype each time, computed from the value's contents by functions
     of weft. It should also define the property `type` (an `ArrayType`), which otherwise is worked
     out by computing the array. From this class it has the operators and methods of an array, with
     arrays on either side. Where a subclass defines an operator in its own way (`__matmul__`, or
-    `__rmatmul__` for arrays on the left), that one is asked and no array is made; functions
+    `__rmatmul__` for arrays on the left), that one runs and no array is made; functions
     (`jnp.matmul`) take the array.
 
     Arguments and results of transformed functions are trees. A class registered as a node
-    (`weft.tree_util.register_dataclass`, say) goes in and out as itself, and what it holds is
+    (`weft.tree_util.register_dataclass`, say) goes in and out as itself, and its contents are
     traced; one that is not registered becomes the array it stands for.
 
     Operators compare elementwise: a dataclass must say `eq=False`.
@@ -61,7 +61,7 @@ class ArrayValue(Typed, ArrayOperators[Any]):
         register_array_value(cls)
 
     def __weft_array__(self) -> Any:
-        """The array that this value stands for: what a subclass defines."""
+        """Returns the array that this value stands for; defined by each subclass."""
         raise NotImplementedError(f"{type(self).__name__} does not define __weft_array__")
 
     @property
@@ -108,7 +108,7 @@ def register_array_value(cls: C) -> C:
     """Makes the values of a class operands: the class has `__weft_array__` and cannot inherit from
     `ArrayValue`, which registers its subclasses. May be used as a decorator.
 
-    Operators are the class's own business: those that it defines go before the operators of arrays.
+    The operators that the class defines go before those of arrays; it gets no others.
     Functions of `weft.numpy` and `weft.lax` take its values. Subclasses are registered for
     themselves. Raises WeftTypeError for a class without the method.
 
@@ -142,7 +142,7 @@ def array_of_value(value: Any) -> Any:
 
 
 def as_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of a primitive, with the arrays in place of the values that stand for some."""
+    """The operands of a primitive; values that stand for an array are replaced by it."""
     if array_values.isdisjoint(map(type, args)):
         return args
     return tuple([array_of_value(value) for value in args])

@@ -1,8 +1,8 @@
-"""Named axes: which axis names are bound here, and how long each is.
+"""The environment of named axes: the names bound in this context, with their lengths.
 
 `vmap(axis_name=…)` and `shard_map` bind names; collectives read them. Only along the axis of a mesh
-do types say whether values vary. The environment is a context variable, and an immutable tuple, so
-that it can be part of a cache key.
+do types say whether values vary. The environment is a context variable that holds an immutable
+tuple, so that it can be part of a cache key.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ __all__ = [
 
 
 class BoundAxis(NamedTuple):
-    """A bound axis: `mesh` is the mesh that it belongs to, None for an axis of a vmap; `explicit`
-    says that casts of values to varying ones are to be written by the user."""
+    """A bound axis: `mesh` is the mesh that it belongs to, None for an axis of a vmap; with
+    `explicit` the user has to write casts of values to varying ones."""
 
     name: Any
     size: int
@@ -129,7 +129,7 @@ def axis_length(name: Any) -> int:
 
 
 def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:
-    """Whether an application refers to the axis `name`, itself or in a program it holds."""
+    """Whether an application refers to the axis `name`, itself or in a jaxpr it holds."""
     if name is None or not params:
         return False
     named = params.get("axis_name", ())
@@ -138,7 +138,7 @@ def names_axis(primitive: Primitive, params: dict[str, Any], name: Any) -> bool:
     if primitive.memoise:
         return False
     if "function" in params:
-        return True  # What a Python function refers to is not known before it runs.
+        return True  # The axes of a Python function are not known before it runs.
     return any(_program_names_axis(jaxpr, name) for jaxpr in jaxprs_in(params))
 
 

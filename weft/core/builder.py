@@ -1,4 +1,4 @@
-"""Writing a program by hand: an equation for each operation, typed as it is added."""
+"""The builder of jaxprs by hand: an equation for each operation, typed as it is added."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["JaxprBuilder"]
 
 
 class JaxprBuilder:
-    """Builds a program by hand, without a function that is traced.
+    """Builds a jaxpr by hand, without a function that is traced.
 
-    `input` adds an argument, `apply` an equation, and `build` answers with the program. Operands
+    `input` adds an argument, `apply` an equation, and `build` returns the jaxpr. Operands
     are the variables that `input` and `apply` returned, numbers (which become literals) and arrays
     (which become closed-over values). Types of results come from the primitives' type rules, which
     check the operands: a primitive takes operands of exactly the dtypes and shapes that its rule
@@ -46,13 +46,13 @@ class JaxprBuilder:
         self.name = name
         self._inputs: list[Var] = []
         self._eqns: list[Equation] = []
-        # By identity, with what was given, so that it lives as long as its number is in use.
+        # By identity, with the value as given, which must live as long as its identity is in use.
         self._consts: dict[int, tuple[Var, Any, Any]] = {}
         self._bound: set[Var] = set()
 
     @api_boundary
     def input(self, type: ArrayType) -> Var:
-        """Adds an argument of a type: its variable. Raises WeftTypeError for what is no type."""
+        """Adds an argument and returns its variable. Raises WeftTypeError unless given a type."""
         if not isinstance(type, ArrayType):
             raise WeftTypeError(
                 "JaxprBuilder.input takes the type of the argument",
@@ -65,11 +65,11 @@ class JaxprBuilder:
 
     @api_boundary
     def apply(self, primitive: Primitive, *operands: Any, **params: Any) -> Any:
-        """Adds `primitive[params] operands`: the variable of its result, or a list of them for a
-        primitive with several.
+        """Adds `primitive[params] operands` and returns the variable of its result, or a list of
+        them for a primitive with several.
 
         Raises what the primitive's type rule raises, WeftTypeError for what is no primitive and for
-        an operand that is no array and no number, and JaxprError for a variable of another program.
+        an operand that is no array and no number, and JaxprError for a variable of another jaxpr.
         """
         if not isinstance(primitive, Primitive):
             raise WeftTypeError(
@@ -89,10 +89,10 @@ class JaxprBuilder:
 
     @api_boundary
     def build(self, outputs: Sequence[Any]) -> ClosedJaxpr:
-        """The program with these results, checked, and the values that it closes over.
+        """Returns the jaxpr with these results, checked, and the values that it closes over.
 
-        More may be added afterwards and built again: a program does not change. Raises JaxprError
-        as `apply` does, and for equations whose operands vary along different mesh axes.
+        More may be added and built afterwards: a built jaxpr does not change. Raises JaxprError as
+        `apply` does, and for equations whose operands vary along different mesh axes.
         """
         results = [self._atom(output, "the results") for output in outputs]
         closed = list(self._consts.values())
@@ -125,7 +125,7 @@ class JaxprBuilder:
             return Literal(operand, type)
         found = self._consts.get(id(operand))
         if found is None:
-            # Changing an array of NumPy afterwards changes no program.
+            # A copy, so that changing the NumPy array afterwards changes no jaxpr.
             value = operand.copy() if isinstance(operand, np.ndarray) else operand
             found = self._consts[id(operand)] = (Var(type), value, operand)
             self._bound.add(found[0])

@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 _CACHE_LIMIT = 4096
-# Here, because no rule is asked of a primitive without this module: the checks need jaxprs, whose
-# equations need the tables.
+# Set in this module, without which no rule is called: the checks need jaxprs, and these the tables.
 for _table, _check in CHECKS:
     _table.check = _check
 
@@ -35,7 +34,7 @@ for _table, _check in CHECKS:
 def result_types(
     primitive: Primitive, in_types: tuple[ArrayType, ...], params: dict[str, Any]
 ) -> Any:
-    """The type rule's answer (one type, or a list), remembered where the primitive allows it.
+    """Returns the type rule's result (one type, or a list), cached where the primitive allows it.
 
     Raises what the type rule raises, and MissingRuleError where there is none.
 
@@ -49,7 +48,7 @@ def result_types(
     cache = primitive.type_cache
     try:
         found = cache.get(key)
-    except TypeError:  # a parameter that cannot be hashed: nothing to remember by
+    except TypeError:  # a parameter that cannot be hashed, so no cache key
         return rules.type_rule[primitive](*in_types, **params)
     if found is None:
         found = rules.type_rule[primitive](*in_types, **params)
@@ -62,15 +61,15 @@ def result_types(
 def equally_varying(types: Sequence[ArrayType]) -> bool:
     """Whether values of these types vary along the same mesh axes.
 
-    Operands of a first-order primitive have to; primitives that hold programs (those that turn
-    `memoise` off) say for themselves what they take.
+    Operands of a first-order primitive have to; primitives that hold jaxprs (those that turn
+    `memoise` off) have rules of their own for that.
     """
     first = types[0].varying if types else None
     return all(type.varying is first or type.varying == first for type in types)
 
 
 def checked(jaxpr: Jaxpr) -> Jaxpr:
-    """The program itself, checked where the setting `check_jaxprs` asks for it."""
+    """Returns the jaxpr itself, checked where the setting `check_jaxprs` asks for it."""
     if config.settings().check_jaxprs:
         check_jaxpr(jaxpr)
     return jaxpr
@@ -95,7 +94,7 @@ def operands_do_not_fit(
     what: str = "the program",
     more: str = "",
 ) -> JaxprError:
-    """The error for operands of other types than a jaxpr's inputs; `more` adds to what it wants."""
+    """The error for operands of other types than a jaxpr's inputs; `more` ends its `wanted`."""
     return JaxprError(
         f"{title}: the operands do not fit {what}",
         got=", ".join(map(str, types)),
@@ -104,7 +103,7 @@ def operands_do_not_fit(
 
 
 def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
-    """Checks a program and the programs inside its equations.
+    """Checks a jaxpr and the jaxprs inside its equations.
 
     Raises JaxprError naming the equation (by number and user's line) that is wrong.
 
@@ -135,7 +134,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
 
 
 def _check_program(jaxpr: Jaxpr, seen: set[Jaxpr]) -> None:
-    """Checks a program unless it was `seen`: nested ones may be shared many times over."""
+    """Checks a jaxpr unless it was `seen`: nested ones may be shared many times over."""
     if jaxpr in seen:
         return
     seen.add(jaxpr)

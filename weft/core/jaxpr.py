@@ -72,7 +72,7 @@ Atom = Var | Literal
 class Equation:
     """`outputs = primitive[params] inputs`, with the user's line that asked for it.
 
-    A program of one's own is made of equations by hand, or better with `JaxprBuilder`.
+    A jaxpr can be made of equations by hand, or better with `JaxprBuilder`.
 
     >>> (eqn,) = weft.make_jaxpr(lambda x: lax.sin(x))(1.0).eqns
     >>> eqn.primitive, [var.type for var in eqn.outputs], eqn.params
@@ -109,8 +109,8 @@ class Equation:
 class SplitEquation:
     """An equation split in two: `known` also computes `residuals`, which `unknown` reads.
 
-    Either part may be None where nothing is left of it; `unknown_out` marks the results that only
-    `unknown` computes. What `before` computes from known values comes before `known`.
+    A part of which nothing is left is None; `unknown_out` marks the results that only `unknown`
+    computes. The equations `before`, of known values, come before `known`.
     """
 
     known: Equation | None
@@ -121,10 +121,10 @@ class SplitEquation:
 
 
 class Jaxpr:
-    """A program: inputs (the first `num_consts` are closed-over arrays), equations, results.
+    """A jaxpr: inputs (the first `num_consts` are closed-over arrays), equations and results.
 
-    `memo` holds what transformations derived from this program, so that it lives as long as the
-    program does; nothing in it is part of the program.
+    `memo` caches what transformations derived from this jaxpr, for as long as the jaxpr lives; it
+    is no part of the jaxpr.
 
     >>> from weft.extend.core import ArrayType, Jaxpr, Var
     >>> x = Var(ArrayType((3,), "float32"))
@@ -190,7 +190,7 @@ class Jaxpr:
         return found
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` answers, remembered under `key` for the life of this program."""
+        """`memoize` for results of any type."""
         return self.memoize(key, make)
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ class ClosedJaxpr:
 
     @property
     def eqns(self) -> list[Equation]:
-        """The equations of the program."""
+        """The equations of the jaxpr."""
         return self.jaxpr.eqns
 
     @property
@@ -225,11 +225,11 @@ class ClosedJaxpr:
 
     @property
     def effects(self) -> frozenset[Any]:
-        """The effects of the program."""
+        """The effects of the jaxpr."""
         return self.jaxpr.effects
 
     def __call__(self, *args: Any) -> list[Any]:
-        """Evaluates the program under the current trace: a flat list of results."""
+        """Evaluates the jaxpr under the current trace and returns a flat list of results."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
     def __getattr__(self, name: str) -> Any:
@@ -243,7 +243,7 @@ class ClosedJaxpr:
 
 
 def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
-    """The programs that an equation's parameters hold.
+    """The jaxprs that an equation's parameters hold.
 
     >>> from weft.extend.core import jaxprs_in
     >>> program = weft.make_jaxpr(weft.jit(lambda x: lax.sin(x)))(1.0)
@@ -261,10 +261,10 @@ def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
 
 
 def map_jaxprs(function: Callable[[Jaxpr], Jaxpr], params: dict[str, Any]) -> dict[str, Any]:
-    """An equation's parameters with `function(program)` in the place of each program they hold.
+    """An equation's parameters with `function(jaxpr)` in place of each jaxpr that they hold.
 
-    For a transformation that does to programs inside what it does to the one around them: it keeps
-    the types of their inputs and results, or changes the equation as well.
+    For a transformation that applies to inner jaxprs too: it keeps the types of their inputs and
+    results, or changes the equation as well.
 
     >>> from weft.extend.core import jaxprs_in, map_jaxprs
     >>> [eqn] = weft.make_jaxpr(lambda x: lax.cond(x > 0, lax.sin, lax.cos, x))(1.0).eqns[2:]
@@ -280,14 +280,14 @@ def map_jaxprs(function: Callable[[Jaxpr], Jaxpr], params: dict[str, Any]) -> di
             return function(value)
         if isinstance(value, ClosedJaxpr):
             return ClosedJaxpr(function(value.jaxpr), value.consts)
-        # Not those of subclasses: a named tuple is made in another way, and holds no programs.
+        # Not in subclasses: a named tuple is built in another way, and holds no jaxprs.
         return type(value)(map(mapped, value)) if type(value) in (tuple, list) else value
 
     return {name: mapped(value) for name, value in params.items()}
 
 
 def check_marks(operation: str, what: str, marks: Sequence[Any], count: int) -> None:
-    """Raises WeftTypeError unless there is a mark for each input (or result) of a program."""
+    """Raises WeftTypeError unless there is a mark for each input (or result) of a jaxpr."""
     if len(marks) != count:
         raise WeftTypeError(
             f"{operation} takes a mark for each {what} of the program",
@@ -299,7 +299,7 @@ def check_marks(operation: str, what: str, marks: Sequence[Any], count: int) -> 
 
 
 def effects_of(primitive: Primitive, params: dict[str, Any]) -> frozenset[Any]:
-    """What an application does besides computing its results, itself and in programs it holds."""
+    """The effects of an application: its own and those of the jaxprs that it holds."""
     own = rules.effects.get(primitive)
     found = [jaxpr.effects for jaxpr in jaxprs_in(params)]
     return NO_EFFECTS.union(*found, own(params) if own is not None else NO_EFFECTS)
@@ -317,10 +317,10 @@ def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
 
 
 def eval_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Evaluates a program by binding its equations one by one, under the current trace.
+    """Evaluates a jaxpr by binding its equations one by one, under the current trace.
 
     Any transformation may be active, so this is itself traceable. Values are dropped after their
-    last use. Raises TypeError where the number of arguments is not the program's.
+    last use. Raises TypeError where the number of arguments is not the jaxpr's.
 
     >>> from weft.extend.core import eval_jaxpr
     >>> program = weft.make_jaxpr(lambda x: lax.sin(x) * 2.0)(1.0)
@@ -440,7 +440,7 @@ class _Writer:
 
 
 def show_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, source: bool = False) -> str:
-    """The text of a program; with `source`, each equation followed by the user's line.
+    """The text of a jaxpr; with `source`, each equation followed by the user's line.
 
     >>> from weft.extend.core import show_jaxpr
     >>> print(show_jaxpr(weft.make_jaxpr(lambda x: lax.sin(x))(1.0)))

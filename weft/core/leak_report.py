@@ -1,8 +1,8 @@
-"""The leak report: says in which variables, attributes and containers a leaked value still stands.
+"""The leak report: which of the user's variables, attributes and containers hold a leaked value.
 
-It is for messages about values that outlived their transformation. It asks the garbage collector
-for what refers to the value and names what is a user's. Each question walks every object of the
-process, so only errors ask, and they ask about everything at one distance from the value at once.
+It is for messages about values that outlived their transformation. The garbage collector lists the
+referrers of the value; those that are a user's are named. Each listing walks every object of the
+process, so only errors make one, for all objects at one distance from the value at once.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ __all__ = ["leak_report"]
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
-# How many objects one walk asks about: it compares each reference of the process with all of them.
+# The most objects of one walk, which compares each reference of the process with all of them.
 _AT_ONCE = 32
 
 
 class _Target:
-    """An object whose referrers are asked for, on the way from the value to a name.
+    """An object whose referrers are looked up, on the way from the value to a name.
 
-    It has slots, because the collector would show an instance dictionary as one more referrer.
+    It has slots, because the collector would list an instance dictionary as one more referrer.
     """
 
     __slots__ = ("before", "depth", "holds", "item")
 
     def __init__(self, item: Any, holds: Any, before: str, depth: int) -> None:
         self.item = item
-        self.holds = holds  # The step before: what `item` holds of the way.
+        self.holds = holds  # The object of the step before, which `item` holds.
         self.before = before  # The containers behind that step, in words.
         self.depth = depth  # How many more containers may follow.
 
 
 def leak_report(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
-    """At most `limit` phrases for what refers to a value, the nearest first; containers are
-    followed `depth` deep."""
+    """At most `limit` phrases that name the referrers of a value, the nearest first; containers
+    are followed `depth` deep."""
     found: list[str] = []
     level = [_Target(value, None, "", depth)]
     while level and len(found) < limit:
@@ -50,7 +50,7 @@ def leak_report(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
 
 
 def _ask(level: list[_Target]) -> list[str | _Target]:
-    """One walk for all targets. What it makes is gone before the next one, which would find it."""
+    """One walk for all targets. Its lists are freed before the next one, which would find them."""
     referrers: dict[int, list[Any]] = {id(target.item): [] for target in level}
     for referrer in gc.get_referrers(*(target.item for target in level)):
         if not isinstance(referrer, (FrameType, _Target)):
@@ -60,7 +60,7 @@ def _ask(level: list[_Target]) -> list[str | _Target]:
 
 
 def _steps(target: _Target, referrers: list[Any]) -> Iterator[str | _Target]:
-    """Names for the target, and what to ask about where its referrers have none."""
+    """Names for the target, and the targets to look up next where its referrers have none."""
     held, before, depth = target.item, target.before, target.depth
     if isinstance(held, CellType):
         for referrer in referrers:

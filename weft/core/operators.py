@@ -1,9 +1,9 @@
 """The operators and methods that arrays and tracers share.
 
-`ArrayOperators` is a mixin whose every method calls a function of the same meaning in
-`implementations`; the numpy layer, which lies above, fills that table. So the core can give its
-tracers operators without knowing any operation. Each method has the arguments of NumPy's method,
-and the function it calls is described in `weft.numpy`.
+`ArrayOperators` is a mixin whose every method calls the function of the same meaning in
+`implementations`; the numpy layer fills that table. So the core can give its tracers operators
+without importing any operation. Each method has the arguments of NumPy's method, and the function
+it calls is described in `weft.numpy`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from weft.errors import Fix, WeftTypeError
 __all__ = ["ArrayOperators", "implementations", "install", "let_reflect"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-# What a type checker takes the results for: arrays, as the class says that has these methods.
+# The class of arrays that a type checker infers for the results; set by the inheriting class.
 Result = TypeVar("Result", covariant=True)
 
 implementations: dict[str, Callable[..., Any]] = {}
 
 
 def install(**functions: Callable[..., Any]) -> None:
-    """Sets the functions that the operators call (done once, by the numpy layer)."""
+    """Sets the functions that the operators call (called once, by the numpy layer)."""
     implementations.update(functions)
 
 
@@ -264,7 +264,7 @@ class ArrayOperators(Generic[Result]):
     def searchsorted(
         self, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
     ) -> Result:
-        """Where values would be inserted to keep this sorted array in order."""
+        """The indices at which inserting values would keep this sorted array in order."""
 
     def copy(self) -> Result:
         """The same values in a new array."""
@@ -280,7 +280,7 @@ class ArrayOperators(Generic[Result]):
         return implementations["array_namespace"](api_version)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Result:
-        """The array at a place: a device, a sharding, a spec over the current mesh, or a Format."""
+        """The array moved to a device, a sharding, a spec over the current mesh, or a Format."""
         return implementations["to_device"](self, device, stream)
 
     @_forwarding
@@ -411,7 +411,7 @@ class ArrayOperators(Generic[Result]):
 
     @_forwarding
     def argpartition(self, kth: int, axis: int = -1) -> Result:
-        """The indices that put the kth element in its place, smaller ones before it."""
+        """The indices that put the kth element at position k, smaller ones before it."""
 
     @_forwarding
     def dot(self, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Result:
@@ -436,24 +436,24 @@ _ARITHMETIC = (
     "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or",
     "xor", "lshift", "rshift",
 )  # fmt: skip
-# Without == and !=: a dataclass has these whether its author thought of arrays or not.
+# Without == and !=, which a dataclass defines without a thought of arrays.
 _REFLECTED = {f"__{name}__": f"__r{name}__" for name in _ARITHMETIC} | {
     "__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__",
 }  # fmt: skip
-# Operators of ArrayOperators that classes have in their own way, with these classes.
+# Operator of ArrayOperators -> the classes that define its reflected form.
 _own: dict[str, set[type]] = {}
 
 
 def let_reflect(cls: type) -> None:
     """Makes arrays on the left leave an operator to a class that defines the reflected one.
 
-    As NumPy's arrays and Python's numbers do. An operator of arrays looks for such operands only
-    from the first class on that has one: other programs do not pay for the question.
+    As NumPy's arrays and Python's numbers do. An operator of arrays checks for such operands only
+    once there is such a class, so that other programs do not pay for it.
     """
     for name, reflected in _REFLECTED.items():
         defined = getattr(cls, reflected, None)
         if defined in (None, getattr(object, reflected, None), getattr(ArrayOperators, reflected)):
-            continue  # `object` has orderings, which know no other class
+            continue  # the orderings of `object` take no other class
         if name not in _own:
             _own[name] = set()
             setattr(ArrayOperators, name, _leaving(getattr(ArrayOperators, name), _own[name]))

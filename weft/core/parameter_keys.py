@@ -1,4 +1,4 @@
-"""Parameters of applications as keys of caches: equal only where programs made for them are.
+"""Cache keys of parameters: equal only where the jaxprs and executables made for them are.
 
 Python's own equality is too wide for that, since 1, 1.0 and True are equal and so are 0.0 and -0.0;
 and too narrow, since no NaN is equal to itself and no lambda to the next one.
@@ -24,7 +24,7 @@ _bits = struct.Struct("d").pack
 
 
 def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells parameters apart, whatever the order in which they were given."""
+    """A cache key of parameters that does not depend on their order."""
     return tuple(sorted(((name, _exact(value)) for name, value in params.items()), key=_name))
 
 
@@ -33,7 +33,7 @@ def _name(item: tuple[str, Any]) -> str:
 
 
 def _exact(value: Any) -> Any:
-    """A value by its class and content; functions by what they compute."""
+    """The key of a value: its class and content; for functions, their function key."""
     cls = type(value)
     if cls is str or value is None:
         return value
@@ -56,11 +56,11 @@ def _exact(value: Any) -> Any:
 
 
 class ParameterCache(dict[Any, Any]):
-    """A memo of results by operand types and parameters, for primitives from outside.
+    """A cache by operand types and parameters, for primitives from outside.
 
     A key is a tuple of types or signatures whose last entry is `tuple(params.items())`, where there
-    are parameters. weft's own primitives, whose parameters are of one class each, have plain
-    dictionaries.
+    are parameters. weft's own primitives have plain dictionaries: each of their parameters is
+    always of one class.
     """
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class ParameterCache(dict[Any, Any]):
         super().__setitem__(_with_exact_parameters(key), value)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """What was remembered, or the default."""
+        """The cached value, or the default."""
         return super().get(_with_exact_parameters(key), default)
 
 

@@ -21,9 +21,9 @@ _get = current_variable.get
 class Primitive:
     """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
 
-    `type_cache` remembers the results of the type rule, `eager_cache` the compiled one-operation
-    programs: both are keyed by operand types and parameters. A primitive that holds jaxprs turns
-    `memoise` off, since the cache would keep them alive.
+    `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
+    both are keyed by operand types and parameters. A primitive that holds jaxprs turns `memoise`
+    off, since the cache would keep them alive.
 
     >>> from weft.extend.core import Primitive
     >>> half_p = Primitive("half")
@@ -58,7 +58,7 @@ class Primitive:
         holds_programs(self)
 
     def forget_programs(self) -> None:
-        """Drops the compiled one-operation programs."""
+        """Drops the executables of this operation alone."""
         self.eager_cache.clear()
 
     # `self` is positional only: a parameter may have any name.
@@ -71,10 +71,10 @@ class Primitive:
     def call(self, /, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
         """Applies the primitive to a Python function of flat values and to arrays.
 
-        The higher-order hook: the trace's `process_call` decides what the function sees. weft's own
-        traces make it the parameter `function` of the primitive's rules; where an application is
-        recorded, the primitive's `stage` rule traces it; a trace that does not override the hook
-        runs it under itself. The function takes values and returns a list of them.
+        The trace's `process_call` decides which values the function gets. weft's own traces make it
+        the parameter `function` of the primitive's rules; where an application is recorded, the
+        primitive's `stage` rule traces it; a trace without a `process_call` of its own runs it
+        under itself. The function takes values and returns a list of them.
         """
         if array_values:
             args = as_operands(args)
@@ -95,7 +95,7 @@ class Primitive:
         return self.name
 
     def __copy__(self) -> Primitive:
-        return self  # Its rules are found by what it is: as a function, it is its own copy.
+        return self  # Its rules are found by its identity: like a function, it is its own copy.
 
     def __deepcopy__(self, memo: Any) -> Primitive:
         return self

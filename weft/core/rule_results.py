@@ -1,8 +1,8 @@
-"""What a rule of each kind must return: looked at before anything is built on it.
+"""Checks of the results of rules, made before these are used.
 
-`CHECKS` has one check per kind of rule, `check(rule, found, *args, **params)`, which returns what
-was found or raises JaxprError with the primitive, the rule and what is wrong. Rules from outside
-are always checked; weft's own only where jaxprs are, so that nothing is paid for it otherwise.
+`CHECKS` has one check per kind of rule, `check(rule, found, *args, **params)`, which returns
+`found` or raises JaxprError with the primitive, the rule and the fault. Rules from outside are
+always checked; weft's own only where jaxprs are, so that they cost nothing otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CHECKS", "fits"]
 
 
 def fits(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a value may stand for one of another type: weak types and mesh axes may differ."""
+    """Whether shapes and dtypes of two types are equal: weak types and mesh axes may differ."""
     return got.shape == wanted.shape and got.dtype == wanted.dtype
 
 
@@ -34,7 +34,7 @@ def _plain(type: ArrayType) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value of a result, for messages: its type, where it has one."""
+    """A value as messages show it: its type, where it has one."""
     if value is None:
         return "None"
     if isinstance(value, (Zero, LinearOperand)):
@@ -53,7 +53,7 @@ def _numbered(i: int, count: int, what: str) -> str:
 
 
 def _pair(rule: NamedRule, found: Any, second: str) -> tuple[Any, Any]:
-    """Results of two parts."""
+    """The two parts of a result. Raises JaxprError unless there are two."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         plural = "s" if rule.primitive.multiple_results else ""
         raise rule.error(
@@ -124,11 +124,11 @@ def _array_or_zero(rule: NamedRule, value: Any, what: str, wanted: ArrayType) ->
 def _result_types(
     rule: NamedRule, types: Sequence[ArrayType], params: dict[str, Any]
 ) -> Sequence[ArrayType] | None:
-    """The types of the results, where the primitive can say so from types and parameters."""
+    """The types of the results, where they depend on types and parameters only; else None."""
     primitive = rule.primitive
     if not primitive.memoise or primitive not in rules.type_rule:
         return None
-    # Not remembered: what is has operands that vary along the same mesh axes.
+    # Not cached: cached types are of operands that vary along the same mesh axes.
     found = rules.type_rule[primitive](*types, **params)
     return list(found) if primitive.multiple_results else [found]
 
@@ -167,13 +167,13 @@ def _check_jvp(
     /,
     **params: Any,
 ) -> tuple[Any, Any]:
-    """Results, and tangents of the types of theirs; what is computed from tangents is a tangent."""
+    """Results, tangents of their tangent types, and no result that is computed from tangents."""
     results, result_tangents = _pair(rule, found, "tangent")
     wanted = _result_types(rule, [type_of(x) for x in primals], params)
     outs = _several(rule, results, "result", None if wanted is None else len(wanted))
     given = _several(rule, result_tangents, "tangent", len(outs))
-    # What is computed from tangents, the trace of a rule that `linearize` runs records in `linear`.
-    # It also says so itself, and better, of a function with derivatives of its own.
+    # Under `linearize` the trace of a rule records operations on tangents in `linear`. Its own
+    # error is better for a function with derivatives of its own.
     linear = None if rule.own else getattr(current_trace(), "linear", None)
     for i, (out, tangent) in enumerate(zip(outs, given, strict=True)):
         result, what = _numbered(i, len(outs), "result"), _numbered(i, len(outs), "tangent")
@@ -356,7 +356,7 @@ def _check_split(
 def _check_reads(
     rule: NamedRule, eqn: Equation, unknown: Sequence[bool], found: SplitEquation
 ) -> None:
-    """Raises JaxprError where a part reads what is not there when it runs."""
+    """Raises JaxprError where a part reads a variable that has no value when the part runs."""
     known = {x for x, flag in zip(eqn.inputs, unknown, strict=True) if not flag and type(x) is Var}
     for part in (*found.before, *([] if found.known is None else [found.known])):
         if not _variables(part) <= known:
@@ -417,7 +417,7 @@ def _check_effects(rule: NamedRule, found: Any, params: dict[str, Any], /) -> fr
     return found
 
 
-# What the results of each kind of rule are checked by. `core.check` gives them to the tables.
+# The check of each kind of rule; `core.check` sets them in the tables.
 CHECKS: tuple[tuple[rules.Table, Callable[..., Any]], ...] = (
     (rules.type_rule, _check_types),
     (rules.impl, _check_impl),

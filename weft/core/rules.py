@@ -1,9 +1,9 @@
 """The tables of rules, one per kind, keyed by primitive: data that `ops/` and others fill and
 `interpreters/` and `lowering/` read.
 
-A table says of its kind how such a rule is called and registered; `rule_results` says what one
-must return. What the arguments mean stands with the functions of `define.registration`, one per
-kind. Parameters are keyword arguments, in every rule that takes them.
+A table states how rules of its kind are called and registered; `rule_results` checks their
+results. The functions of `define.registration`, one per kind, describe the arguments. Parameters
+are keyword arguments, in every rule that takes them.
 """
 
 from __future__ import annotations
@@ -65,23 +65,23 @@ __all__ = [
 
 Rule = Callable[..., Any]
 
-# What rules take and return, by the names that their signatures use.
+# The types in the signatures of rules.
 Values = Sequence[Any]
 Params = dict[str, Any]
-# Where values are mapped; None: nowhere.
+# The dimension along which each value is mapped; None: not mapped.
 Dims = Sequence[int | None]
 # Results and their tangents.
 Derived = tuple[list[Any], list[Any]]
-# Results, and where they are mapped.
+# Results and the dimensions along which they are mapped.
 Mapped = tuple[list[Any], Dims]
 # The types that operands are to be cast to, and the parameters for these.
 Retyped = tuple[list[ArrayType], Params]
 
 
 class NamedRule:
-    """A rule with what messages say of it: its kind, its primitive, where its function stands.
+    """A rule with its kind, its primitive and the line of its function, for messages.
 
-    own: it is one of weft's, whose exceptions are as they should be.
+    own: it is one of weft's, whose exceptions need no note.
     """
 
     __slots__ = ("own", "primitive", "rule", "table")
@@ -122,7 +122,7 @@ class NamedRule:
         """The result of the rule.
 
         An exception inside it gets a note that names the rule and the line of the application.
-        Raises JaxprError for a rule that does not take what it is given.
+        Raises JaxprError for a rule that does not take these arguments.
         """
         try:
             return self.rule(*args, **params)
@@ -130,7 +130,7 @@ class NamedRule:
             refusal = self._refusal(args, params) if isinstance(error, TypeError) else ""
             if refusal:
                 raise self._wrong_signature(refusal, args, params) from None
-            # A type rule computes nothing: an error of weft's is one that it raises for operands.
+            # A type rule computes nothing: a WeftError in it is its error for the operands.
             if self.table.kind != "type" or not isinstance(error, WeftError):
                 source = args[0].source if self.table.sourced else None
                 note = f"in {self}, applied at {sources.describe(source or sources.here())}"
@@ -170,20 +170,20 @@ class NamedRule:
 
 
 class Table(dict[Any, Rule]):
-    """The rules of one kind, one per primitive, and what holds for all of them.
+    """The rules of one kind, one per primitive, and the properties of the kind.
 
     Registering twice is an error, so is asking for a missing rule. A rule that was derived from a
-    declaration (the primitive's `derived` names its kind) gives way. `kind` names it in messages,
-    `register_with` is the public call that registers one, `called_with` how it is called, as in a
-    signature; parameters come after it.
+    declaration (the primitive's `derived` names its kind) is replaced. `kind` names it in messages,
+    `register_with` is the public call that registers one, `called_with` its positional arguments as
+    a signature; parameters come after these.
 
     instead: what else one may do where a rule is missing.
-    default: what serves where there is none; empty where that is an error.
+    default: what replaces a missing rule; empty where that is an error.
     column: the heading of the kind in docs/extending/matrix.md; empty where it has none.
     unmemoised: only primitives that are made with `memoise=False` are asked for a rule.
     sourced: the first argument has the line of the application as `source`.
-    checked: `check(named_rule, found, *args, **params)`, which `rule_results` sets, returns what a
-    rule gave, or raises JaxprError where it cannot be used.
+    checked: `check(named_rule, found, *args, **params)`, from `rule_results`, returns a rule's
+    result, or raises JaxprError where it cannot be used.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Table(dict[Any, Rule]):
         return rule
 
     def _make_room(self, primitive: Any, rule: Rule) -> None:
-        """Raises for what is no rule or a second one; forgets one that was derived."""
+        """Raises for what is no rule or a second one; a derived one may be replaced."""
         if not callable(rule) or isinstance(primitive, str):
             raise no_rule(self, primitive, rule)
         if primitive in self:
@@ -244,15 +244,15 @@ class Table(dict[Any, Rule]):
         )
 
     def how_to_register(self, primitive: Any) -> str:
-        """What tells a person to register a rule: the call, and what its names stand for."""
+        """The advice to register a rule: the call, with its names explained."""
         return f"register one: {self.register_with}, where primitive is {primitive.name!r}"
 
 
 def register_from_outside(
     table: Table, primitive: Any, rule: Rule, wrap: Callable[[Any, Rule], Rule] | None = None
 ) -> Rule:
-    """Registers a rule that weft does not come with. How a rule of a checked kind is called, the
-    exceptions in it and its results are always looked at, or what `wrap` puts around it does so.
+    """Registers a rule from outside of weft. The calls, exceptions and results of a rule of a
+    checked kind are always checked, or by what `wrap` puts around it.
 
     Raises WeftValueError for a primitive that is never asked for a rule of this kind.
     """
@@ -279,7 +279,7 @@ def _checked(named: NamedRule) -> Rule:
 
 
 def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
-    """The error for what is registered and is no function, or for no primitive."""
+    """The error for a rule that is no function, or that is registered for no primitive."""
     wrong = primitive if callable(rule) else rule
     return WeftTypeError(
         f"a {table.kind} rule is a function, registered for a primitive",
@@ -317,7 +317,7 @@ def registered_twice(primitive: Any, kind: str) -> WeftValueError:
     )
 
 
-# In the order in which the page of all rules shows them.
+# In the order of docs/extending/matrix.md.
 _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
     f"weft.extend.interpreters.{module}.register"
     for module in ("ad", "partial_eval", "layouts", "mlir", "batching")
@@ -325,7 +325,7 @@ _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
 type_rule = Table(
     "type", "primitive.def_abstract_eval(rule)", "*types", column="type", checked=True
 )
-# Checked by `define.checked_lowering`, which looks at the module around the rule as well.
+# Checked by `define.checked_lowering`, which checks the module around the rule as well.
 lower = Table(
     "lowering",
     f"{_MLIR}_lowering(primitive, rule)",
@@ -403,12 +403,12 @@ keep_layouts = Table(
 data_movement = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", "equation, result")
 numpy_impl = Table("host", f"{_MLIR}_on_host(primitive, rule)", "*values")
 
-# Lowering rules for one platform, which go before the general ones: (primitive, platform) -> rule.
+# Lowering rules for one platform, which override the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}
 
 
 class Zero:
-    """A tangent or cotangent that is zero and is not computed; `type` says of what type."""
+    """A symbolic zero: a tangent or cotangent of the given type that is not computed."""
 
     __slots__ = ("type",)
 
@@ -459,12 +459,12 @@ def not_linear(operand: LinearOperand) -> WeftTypeError:
 
 
 class AxisData:
-    """What a vmap rule may know of the mapped axis: its name (or None) and its size.
+    """The mapped axis, as a vmap rule sees it: its name (or None) and its size.
 
     `spmd_axis_name` names the mesh axes over which the mapped axis is to be laid out. Inside of a
-    shard_map, where that is done, they are in `spread`: along those devices differ in which
-    elements they have, and so no element varies. With `devices`, elements are what devices compute:
-    each of them has the effects of the program, whether its operands are mapped or not.
+    shard_map, where that is done, they are in `spread`: along these, devices hold different
+    elements, and so no element varies. With `devices`, each element is the computation of one
+    device and has the effects of the jaxpr, whether its operands are mapped or not.
     """
 
     __slots__ = ("devices", "name", "size", "spmd_axis_name", "spread")
@@ -484,5 +484,5 @@ class AxisData:
         self.spread = spread
 
     def key(self) -> tuple[Any, ...]:
-        """What tells two axes apart in a cache."""
+        """A cache key: equal for axes that are alike."""
         return self.name, self.size, self.spmd_axis_name, self.spread, self.devices

@@ -1,4 +1,4 @@
-"""`ShapeDtypeStruct`: the type of an array, and where it lies, without an array.
+"""`ShapeDtypeStruct`: the type, sharding and layout of an array, without the array.
 
 It stands for an argument where a function is traced, lowered or exported, and for a result where
 only its type is known.
@@ -31,9 +31,9 @@ _OPERATION = "ShapeDtypeStruct"
 class ShapeDtypeStruct(Typed):
     """Stands for an array of which only the type is known, where a function is traced or lowered.
 
-    shape: a tuple of lengths; dtype: anything that names a dtype. sharding: where the array lies,
-    as a sharding, a device, a PartitionSpec over the mesh in force, or a Format that has its layout
-    as well; None leaves it open. weak_type: whether the dtype yields to others in promotion.
+    shape: a tuple of lengths; dtype: anything that names a dtype. sharding: a sharding, a device, a
+    PartitionSpec over the mesh in force, or a Format, which has a layout as well; None leaves it
+    open. weak_type: whether the dtype yields to others in promotion.
 
     Raises WeftTypeError for what is no shape, dtype or sharding, WeftValueError for a spec without
     a mesh and for `Layout.AUTO`, and ShapeError where the sharding cannot split an array of the
@@ -66,7 +66,7 @@ class ShapeDtypeStruct(Typed):
     def like(cls, value: Any) -> ShapeDtypeStruct:
         """The struct of an array, or of another struct: its type, sharding and layout.
 
-        The sharding of an array that was put nowhere on purpose is left open.
+        The sharding of an array that is not committed is left open.
 
         >>> from weft.core.shape_struct import ShapeDtypeStruct
         >>> import weft.numpy as wnp
@@ -143,7 +143,7 @@ def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:
 
 
 def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
-    """A sharding, as a user gives it, as the sharding and the layout."""
+    """The sharding and the layout of what a user gave as the sharding."""
     layout: Any = None
     if isinstance(given, Format):
         given, layout = given.sharding, given.layout

@@ -1,9 +1,9 @@
 """Dispatch: one current trace interprets every primitive that is bound.
 
-A transformation makes a trace, installs it for the duration of a call, boxes its inputs in tracers
-that point at the trace, and hands what does not concern it to its parent. There are no levels and
-no search over arguments: `Primitive.bind` asks the current trace, and that is all. The current
-trace is a context variable, so threads and tasks do not see each other's.
+A transformation makes a trace, makes it current during a call, boxes its inputs in tracers that
+point at the trace, and passes other operations to the parent trace. There are no levels and no
+search over arguments: `Primitive.bind` asks the current trace alone. The current trace is a context
+variable, so threads and tasks do not see each other's.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ __all__ = [
 class Trace:
     """An interpreter of primitives; subclass it to write a transformation.
 
-    `parent` interprets what this trace passes on (None at the bottom); `name` and `function` say
-    in errors which transformation of which function this is; `alive` is set to False when the
-    transformed call returns.
+    `parent` interprets the operations that this trace passes on (None at the bottom); errors show
+    `name`, that of the transformation, and `function`, that of the function; `alive` becomes False
+    when the transformed call returns.
 
     >>> from weft.extend.core import Trace, current_trace, using_trace
     >>> class Announce(Trace):
@@ -68,10 +68,10 @@ class Trace:
         self.alive = True
 
     def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Interprets one application: the result, or a list of them where there are several.
+        """Interprets one application and returns the result, or a list of several.
 
-        The current trace may be any: a trace that binds primitives of its own (by running a rule)
-        first makes the one that shall interpret them current.
+        Any trace may be current: before this one binds primitives (by running a rule), it makes
+        the trace that is to interpret them current.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_primitive")
 
@@ -82,18 +82,17 @@ class Trace:
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Any:
-        """Interprets a primitive that is applied to a Python function instead of a program.
+        """Interprets a primitive that is applied to a Python function instead of a jaxpr.
 
-        The hook for operations whose function must be able to run Python on concrete values
-        (custom derivatives). Unless overridden, the function runs under this trace, as if the
-        primitive were not there; weft's own traces make the function one more parameter, for the
-        primitive's rules.
+        For operations whose function must be able to run Python on concrete values (custom
+        derivatives). Unless overridden, the function runs under this trace, as if the primitive
+        were not there; weft's own traces make the function a parameter for the primitive's rules.
         """
         with using_trace(self):
             return function(*args)
 
     def finish(self) -> None:
-        """Marks the transformed call as over: its tracers are leaked from now on."""
+        """Ends the trace: its tracers are leaked from now on."""
         self.alive = False
 
 
@@ -104,7 +103,7 @@ def function_as_parameter(
     args: Sequence[Any],
     params: dict[str, Any],
 ) -> Any:
-    """A `process_call` for traces that know rules: the function is one more parameter of them."""
+    """A `process_call` for traces that apply rules: the function becomes a parameter of these."""
     return self.process_primitive(primitive, args, {"function": function, **params})
 
 
@@ -115,8 +114,8 @@ _bottom: Trace
 def set_bottom(trace: Trace) -> None:
     """Sets the trace that evaluates, which is current where no transformation is active.
 
-    Done at import: by the module of that trace, and again by the one that looks at its results.
-    Evaluating needs XLA, of which `core` knows nothing.
+    Done at import, by the module of that trace and again by the one that checks its results.
+    Evaluating needs XLA, which `core` does not import.
     """
     global _bottom
     _bottom = trace
@@ -158,7 +157,7 @@ class using_trace:
 
 
 class Tracer(Typed, ArrayOperators[Any]):
-    """A value that a trace follows: what it stands for is known by its type only.
+    """A value that stands for an array under a trace; only its type is known.
 
     `_trace` is the trace that made it, `created` the user's line.
     """
@@ -272,7 +271,7 @@ class Tracer(Typed, ArrayOperators[Any]):
         return self._force("tolist()", _STATIC).tolist()
 
     def block_until_ready(self) -> Tracer:
-        """Answers with the tracer itself: there is nothing to wait for while tracing."""
+        """Returns the tracer itself: there is nothing to wait for while tracing."""
         return self
 
     def __repr__(self) -> str:
@@ -290,7 +289,7 @@ class Tracer(Typed, ArrayOperators[Any]):
 def trace_of(value: Any) -> Trace | None:
     """The trace that made a tracer; None for every other value.
 
-    A trace asks so which of the values that it meets are its own.
+    So a trace finds out which values are its own.
 
     >>> from weft.extend.core import current_trace, trace_of
     >>> weft.jit(lambda x: print(trace_of(x) is current_trace(), trace_of(2.0)))(1.0)

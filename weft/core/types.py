@@ -1,6 +1,6 @@
-"""The types of values in a program: shape, dtype, weak type, and per mesh axis how devices differ.
+"""The types of values: shape, dtype, weak type, and per mesh axis how devices differ.
 
-Types are hash-consed: `ArrayType(...)` called twice with equal contents answers with one object, so
+Types are hash-consed: `ArrayType(...)` called twice with equal contents returns one object, so
 comparing two types and using one as a dictionary key is work on a pointer. Nothing here knows how a
 value is stored.
 """
@@ -24,7 +24,7 @@ __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of"
 
 _NO_AXES: frozenset[str] = frozenset()
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()
-# The last ones made: without these, a loop that drops its results would make their types anew.
+# Keeps the newest types alive, which a loop that drops its results would otherwise rebuild.
 _recent: deque[ArrayType] = deque(maxlen=256)
 _lock = threading.Lock()
 
@@ -138,7 +138,7 @@ class ArrayType:
 
 
 class Typed:
-    """What every value with a `type` can tell of itself: a mixin."""
+    """A mixin: the properties of every value that has a `type`."""
 
     __slots__ = ()
 
@@ -170,7 +170,7 @@ class Typed:
         return self.type.weak_type
 
 
-# Classes whose values stand for an array (see `core.array_value`), and what asks for that array.
+# Class whose values stand for an array (see `core.array_value`) -> function that returns the array.
 values_of_class: dict[type, Callable[[Any], Any]] = {}
 
 # Class -> function from a value of that class to its type. Values with a `.type` need no entry.
@@ -191,7 +191,7 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
-    """Says how to find the type of values of a class that carries no `.type`."""
+    """Sets the function that returns the type of values of a class without a `.type`."""
     _type_of[cls] = function
 
 
@@ -233,7 +233,7 @@ def type_of(value: Any) -> ArrayType:
     )
 
 
-# Python numbers are looked at on every call that takes one; a type that nobody keeps is made anew.
+# Cached, since every call with a Python number needs its type, and unused types are freed.
 @functools.cache
 def _number_type(dtype: Any, weak_type: bool = True) -> ArrayType:
     return ArrayType((), dtype, weak_type)
@@ -255,7 +255,7 @@ register_type_of(float, lambda value: _number_type(dtypes.default_float()))
 register_type_of(complex, lambda value: _number_type(dtypes.default_complex()))
 
 
-# What NumPy itself takes for opaque bytes (kind V): the dtypes that were added to it.
+# Includes the dtypes that ml_dtypes adds, which have NumPy's kind V (opaque bytes).
 _STORABLE = dtypes.ANY | dtypes.NARROW | {dtypes.float0}
 
 
@@ -268,7 +268,7 @@ def _check_numpy_dtype(dtype: Any) -> None:
         )
 
 
-# NumPy arrays are looked at on every call that takes one; what was said of a shape and dtype holds.
+# Caches types by shape and dtype, since every call with a NumPy array needs its type.
 _numpy_types: dict[Any, ArrayType] = {}
 
 
@@ -289,9 +289,9 @@ register_type_of(np.ndarray, _type_of_numpy)
 def check_unmasked(value: Any, operation: str | None = None) -> None:
     """Raises WeftValueError for a NumPy array with masked elements: arrays keep no mask.
 
-    No WeftTypeError: it is an array, and an operator leaves what is none to the other class.
+    Not a WeftTypeError: at that, operators give way to the other operand's class.
     """
-    # NumPy loads numpy.ma when it is asked for, so nothing but a subclass of ndarray asks.
+    # Using numpy.ma loads it, so only a subclass of ndarray gets that far.
     if type(value) is np.ndarray or not isinstance(value, np.ndarray):
         return
     if not isinstance(value, np.ma.MaskedArray) or not np.ma.is_masked(value):
@@ -312,7 +312,7 @@ def check_unmasked(value: Any, operation: str | None = None) -> None:
 
 
 def _type_of_numpy_scalar(value: Any) -> ArrayType:
-    """The exact type: rules write the constants of a program as NumPy scalars of its dtypes."""
+    """The exact type: rules write the constants of a jaxpr as NumPy scalars of its dtypes."""
     return _type_of_numpy_dtype(value.dtype)
 
 

@@ -1,22 +1,22 @@
 """Keys of functions: two functions with equal keys compute the same when they are traced.
 
-A function that is made anew in every round of a loop is another object with the same code and the
-same values around it. Its key says so. One walk (`walk.py`) goes over everything that the function
-can reach, and one rule for each kind of value (`value_rules.py`) says what stands for it: its
-content where that can be seen and compared, its identity where it cannot change or counts as what
-it is; where neither is safe, there is no key. `named_parts` has the same parts by name, to say what
-changed; both come from the same rules, so what the one sees the other does too.
+A lambda in a loop is a new object in every round, with the same code and equal closed-over values;
+its key is the same. One walk (`walk.py`) visits everything that the function can reach, and one
+rule for each kind of value (`value_rules.py`) returns its part of the key: its content where that
+can be seen and compared, its identity where it cannot change or is what matters; where neither is
+safe, there is no key. `named_parts` has the same parts by name, to explain changes; both come from
+the same rules, so they cover the same values.
 
-Why equal keys are safe: what a function computes depends on its code and on the values that the
+Why equal keys are safe: the results of a function depend on its code and on the values that the
 code reaches. The code is compared as a whole, with the class and the sign of each constant, and the
-names that it reads from outside itself are read off it (`code_reads.py`). Each rule gives back a
-tuple with a tag of its kind, in which all that its values can differ in stands, parts inside
-included, in a fixed order; so tuples are equal only where each of these is. An identity is that of
-a weak reference (or of the object, where there is none) which the key holds, so that no later
-object gets it, and a key of which an object died is equal to none. A value that changes in place is
-looked at again each time. A class without a rule of its own is taken by identity and attributes,
-and only where Python sees all of its state; else there is no key, as where the code reads the clock
-or a file. What is left out is only counted up, so nothing is computed from it.
+outside names that it reads are found in its bytecode (`code_reads.py`). Each rule returns a tuple
+with a tag of its kind and everything in which its values can differ, parts inside included, in a
+fixed order; so tuples are equal only where each of these is. An identity is that of a weak
+reference (or of the object, where there is none) which the key holds, so that no later object gets
+it, and a key with a dead object is equal to none. A value that changes in place is read again each
+time. A class without a rule of its own is taken by identity and attributes, and only where Python
+sees all of its state; else there is no key, as where the code reads the clock or a file. Only
+variables that are merely counted up are left out: nothing is computed from them.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _FUNCTIONS = (
 
 
 def function_key(function: Any, *further: Any) -> Key | None:
-    """The key of a function (with further values that decide what it computes), or None.
+    """The key of a function (with further values on which its results depend), or None.
 
-    Two functions with equal keys compute the same when traced. What takes part:
+    Two functions with equal keys compute the same when traced. The key covers:
 
     - the code, the closure, the defaults and the attributes of the function;
     - the globals that its code reads, attributes of modules that it names (`config.scale`), and
@@ -69,13 +69,13 @@ def function_key(function: Any, *further: Any) -> Key | None:
 
     None where something cannot be seen: larger NumPy arrays, tracers, iterators, generators of
     random numbers and other objects written in C that can change unseen, a module of the user's
-    that is not read by attribute, `eval`, `exec`, `globals` and `open`; and where more than 2,000
-    values take part or they are nested more than 24 deep.
+    that is not read by attribute, `eval`, `exec`, `globals` and `open`; and where there are more
+    than 2,000 values or they are nested more than 24 deep.
 
-    There is no key where the code uses what answers from outside: the clock, random generators of
-    Python and NumPy, the environment, files. A variable that is only counted up or appended to
-    takes no part. What is not seen: the state of installed packages (also the one that they keep
-    for a thread, as `decimal` does), methods of enums, and what other libraries read from outside.
+    None where the code reads the outside world: the clock, random generators of Python and NumPy,
+    the environment, files. A variable that is only counted up or appended to is left out. Not
+    covered are the state of installed packages (also the one that they keep for a thread, as
+    `decimal` does), methods of enums, and outside reads of other libraries.
 
     >>> def scaled(k):
     ...     return lambda x: x * k
@@ -91,7 +91,7 @@ def function_key(function: Any, *further: Any) -> Key | None:
         parts = walk.part(function)
         if further:
             parts = (parts, *[walk.part(value) for value in further])
-    # RuntimeError: nested too deep, or changed by another thread while it was looked at.
+    # RuntimeError: nested too deep, or changed by another thread during the walk.
     except (NoKey, RuntimeError):
         return None
     return Key(
@@ -104,7 +104,7 @@ def function_key(function: Any, *further: Any) -> Key | None:
 
 
 def identity_key(function: Any, *further: Any) -> Key | None:
-    """The key of this very function object, whatever it reads, and of further values."""
+    """The key of this very function object, independent of its content, and of further values."""
     walk = Walk(rule_of)
     try:
         parts = ("same", walk.identity(function), *[walk.part(x) for x in further])
@@ -114,7 +114,7 @@ def identity_key(function: Any, *further: Any) -> Key | None:
 
 
 def named_parts(function: Any) -> dict[str, NamedPart]:
-    """What a function depends on, by the names that its code has for it.
+    """The values that a function depends on, by the names that its code has for them.
 
     >>> def scaled(k):
     ...     return lambda x: x * k
@@ -132,7 +132,7 @@ def named_parts(function: Any) -> dict[str, NamedPart]:
 
 
 def register_by_identity(cls: type) -> None:
-    """Makes objects of a class count by identity alone: they cannot be changed.
+    """Makes keys take objects of a class by identity alone: they cannot be changed.
 
     >>> class Handle:
     ...     pass
@@ -158,7 +158,7 @@ def register_uncacheable(cls: type, reason: str = "") -> None:
 
 
 def register_parts(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:
-    """Makes objects of a class count by the values that `parts` answers with, and not by identity.
+    """Makes keys take objects of a class by the values that `parts` returns, not by identity.
 
     >>> class Scaled:
     ...     def __init__(self, function, factor):

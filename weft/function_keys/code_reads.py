@@ -1,8 +1,8 @@
-"""What a code object takes from outside itself: the global names it reads, with the attributes it
-takes from them, the modules it imports and the outer variables it takes attributes of or assigns.
+"""Reads from bytecode the global names that a code object uses, with the attributes it takes from
+them, the modules it imports and the outer variables it takes attributes of or assigns.
 
-It is read off the bytecode, of nested functions too, once per code object. Below that stands what
-is known of libraries: which files are theirs, and which of their functions read the outside world.
+Nested functions are included; each code object is read once. The second half of the module has the
+facts about libraries: which files are theirs, and which of their functions read the outside world.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class NoKey(Exception):
-    """Something takes part of which it cannot be known whether it changed; the text says what."""
+    """A value, named in the text, may change unseen, so that a function has no key."""
 
 
 _GLOBAL_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -44,7 +44,7 @@ _FREE_READS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _OUTER_USES = _FREE_READS | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
 Read = tuple[str, tuple[str, ...], str]
 _DESCRIPTIONS = ("shape", "dtype", "ndim", "size")
-# What follows `n` in `n[k] += 1`.
+# The instructions after `n` in `n[k] += 1`.
 _COUNT_UP = [
     "LOAD_CONST",
     "COPY",
@@ -59,10 +59,10 @@ _COUNT_UP = [
 
 
 class CodeReads:
-    """What one code object reads and writes outside itself.
+    """The outside names that one code object reads and writes.
 
-    Equal code objects of one file have one `CodeReads`, so it can stand for the code in a key: two
-    of them are compared by identity.
+    Equal code objects of one file share one `CodeReads`, compared by identity, so it replaces the
+    code in a key.
 
     reads: each global name with the chain of attributes taken from it at once, and its text, such
     as `("numpy", ("linalg", "norm"), "numpy.linalg.norm")`; imports: the modules that import
@@ -135,7 +135,7 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
 
 def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
     """Whether a use of an outer variable is a part of `n += 1`, `n[k] += 1`, `n.append(1)` or
-    `n.add(x.shape)`, in which what it holds goes nowhere else."""
+    `n.add(x.shape)`, so that its value goes nowhere else."""
     following = [x for x in instructions[i + 1 : i + 16] if x.opname != "PRECALL"]
     names = [x.opname for x in following]
     name = instructions[i].argval
@@ -149,15 +149,15 @@ def _only_counts(instructions: list[dis.Instruction], i: int) -> bool:
     if names[:9] == _COUNT_UP:
         return True
     if names[:1] and names[0] in _ATTRIBUTE_READS and following[0].argval in ("append", "add"):
-        # What these methods of containers return is None, wherever it goes.
+        # These methods of containers return None, so the result may go anywhere.
         return _only_described(following[1:])
     return False
 
 
 def _only_described(following: list[dis.Instruction]) -> bool:
-    """Whether the argument of a call is a constant or what types say of values (`x.shape`).
+    """Whether the argument of a call is a constant or a static attribute of a value (`x.shape`).
 
-    Where values themselves are kept, somebody wants those of each time.
+    Code that stores the values themselves needs those of each call.
     """
     for i, x in enumerate(following):
         if x.opname == "CALL":
@@ -178,20 +178,20 @@ def _read(name: str, instructions: list[dis.Instruction], start: int) -> Read:
     return name, path, ".".join((name, *path))
 
 
-# By identity, which is cheaper to look up than a code object is to hash; the code is kept beside,
-# so that its identity is not given to another. And by content: code that was compiled again.
+# By identity, since hashing a code object costs more; the code is kept too, so that no other gets
+# its identity. And by content, for code that was compiled again.
 _by_identity: dict[int, tuple[CodeType, CodeReads]] = {}
 _by_content: dict[tuple[str, CodeType], CodeReads] = {}
 _MOST = 8192
 
 
 def code_reads(code: CodeType) -> CodeReads:
-    """What a code object reads and writes outside itself, found once."""
+    """The `CodeReads` of a code object; cached."""
     known = _by_identity.get(id(code))
     if known is not None:
         return known[1]
-    # Code objects compare everything but the name of their file, and of constants also the class
-    # and the sign of a zero.
+    # Equality of code objects covers all but the file name; of constants also the class and the
+    # sign of a zero.
     place = (code.co_filename, code)
     found = _by_content.get(place)
     if found is None:
@@ -232,7 +232,7 @@ def is_library_module(module: ModuleType) -> bool:
     return names.get("__name__") in sys.builtin_module_names
 
 
-# The results of these come from outside: the clock, the system, files, hidden generators.
+# Modules that read the outside world: the clock, the system, files, hidden generators.
 _OUTSIDE = ("time", "datetime", "uuid", "secrets", "socket", "subprocess", "random", "posix", "nt")
 _ABOUT_FILES = (
     "abspath", "exists", "expanduser", "expandvars", "getatime", "getctime", "getmtime", "getsize",
@@ -248,21 +248,21 @@ _OUTSIDE_NAMES = {
     "inspect": ("currentframe", "stack"),
     "sys": ("_getframe",),
 }
-# Methods of paths: what is a path is not known before the function runs, but nothing else is likely
-# to have methods of these names.
+# Methods of paths. Which objects are paths is not known before the function runs, but nothing else
+# is likely to have methods of these names.
 _METHODS_OF_PATHS = frozenset(("is_dir", "is_file", "iterdir", "read_bytes", "read_text", "rglob"))
 
 
 @functools.cache
 def _outside(module: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether everything in a module reads the outside world, and else the names of what does."""
+    """Whether everything in a module reads the outside world, and else the names that do."""
     package = module.partition(".")[0]
     all_of_it = package in _OUTSIDE or module.startswith("numpy.random")
     return all_of_it, _OUTSIDE_NAMES.get(package, ())
 
 
 def check_inside(value: Any) -> None:
-    """Raises NoKey for a function or class of a library whose answers come from outside."""
+    """Raises NoKey for a function or class of a library that reads the outside world."""
     module = getattr(value, "__module__", None) or getattr(
         getattr(value, "__self__", None), "__name__", None
     )
@@ -275,13 +275,13 @@ def check_inside(value: Any) -> None:
 
 
 def check_module(module: ModuleType) -> None:
-    """Raises NoKey for a module of a library as a whole if what is in it answers from outside."""
+    """Raises NoKey for a module of a library if everything in it reads the outside world."""
     if _outside(module.__name__)[0]:
         raise NoKey(f"the module {module.__name__}, which may answer differently each time")
 
 
 def check_imports(module: ModuleType, names: frozenset[str]) -> None:
-    """The same for a module that a function with these names in its code imports when it runs."""
+    """`check_module` for a module that a function with these names in its code imports."""
     check_module(module)
     used = names.intersection(_outside(module.__name__)[1])
     if used:
@@ -292,7 +292,7 @@ def check_imports(module: ModuleType, names: frozenset[str]) -> None:
 
 
 def check_names(names: frozenset[str]) -> None:
-    """Raises NoKey for a function with these names in its code if it looks at files."""
+    """Raises NoKey if one of the names in a function's code is of a method that reads files."""
     used = names & _METHODS_OF_PATHS
     if used:
         raise NoKey(f"the method {min(used)}, which reads files")

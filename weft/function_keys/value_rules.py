@@ -1,8 +1,8 @@
-"""The rules of keys: for each kind of value, what stands for it in the key of a function.
+"""The rules of keys: for each kind of value, its part in the key of a function.
 
-`rule_of` at the end has all of them, and decides by the class of a value. A rule takes the walk and
-the value. It gives the values inside to the walk again (`walk.part`, `parts`, `pairs`), takes what
-cannot change by identity (`walk.identity`), and raises NoKey for what can change unseen.
+`rule_of` at the end finds the rule of a class. A rule takes the walk and the value. It passes the
+values inside to the walk (`walk.part`, `parts`, `pairs`), takes a value that cannot change by
+identity (`walk.identity`), and raises NoKey for one that can change unseen.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ ABSENT = ("absent",)
 
 
 def identity(walk: Walk, value: Any) -> Hashable:
-    """For what cannot change."""
+    """The rule of values that cannot change."""
     return walk.identity(value)
 
 
 def refuse(walk: Walk, value: Any) -> Hashable:
-    """For what can change unseen."""
+    """The rule of values that can change unseen."""
     raise NoKey(f"an object of class {type(value).__name__}, which can change unseen")
 
 
@@ -103,7 +103,7 @@ def _numpy_array(walk: Walk, value: np.ndarray[Any, Any]) -> Hashable:
             "time (an array of weft's cannot change)"
         )
     if value.nbytes > MOST_BYTES:
-        # By identity too, so that the trace, which has a copy, goes when the array does.
+        # By identity too, so that the trace, which has a copy, is dropped when the array dies.
         content = np.ascontiguousarray(value).view(np.uint8).data
         walk.digests.append(hashlib.sha256(content).digest())
         return ("large array", walk.identity(value), value.dtype, value.shape)
@@ -142,16 +142,16 @@ def _changeable(tag: str, content: Rule) -> Rule:
 # ---- functions ---------------------------------------------------------------------------------
 
 _MISSING: Any = object()
-# Of these classes it is known what counting up and appending do.
+# Classes whose `+=` and append methods are known.
 _COUNTERS = frozenset({int, float, list, set, dict, collections.deque, collections.Counter})
 _BUILTIN = ("builtin",)
 _BUILTINS = dict(vars(builtins))
-# What these read is not seen.
+# The reads of these functions cannot be seen.
 _READ_ANYTHING = frozenset(
     id(_BUILTINS[name])
     for name in ("__import__", "eval", "exec", "globals", "input", "locals", "open", "vars")
 )
-# What messages call a value of this name ({0}) that belongs to something of that name ({1}).
+# The roles of values in messages: {0} is the name of the value, {1} that of its owner.
 _CLOSED_OVER = "{0}, which {1} closes over,"
 _DEFAULT = "{0}, a default of {1},"
 _GLOBAL = "the global {0}"
@@ -244,7 +244,7 @@ def _globals(walk: Walk, function: types.FunctionType, reads: CodeReads) -> Hash
 
 
 def _read(walk: Walk, start: types.ModuleType, read: Read, role: str, function: Any) -> Hashable:
-    """What stands at the end of `start.a.b`, or at the first object there that is no module."""
+    """The part of `start.a.b`, or of the first object on that path that is no module."""
     owner, value, taken = start, start, 0
     name, path, full = read
     for attribute in path:
@@ -261,7 +261,7 @@ def _read(walk: Walk, start: types.ModuleType, read: Read, role: str, function: 
         return walk.part_by(_computed, (owner, path[taken - 1]), full, role, function)
     if not library or isinstance(value, types.ModuleType):
         return walk.part(value, full, LIBRARY if library and taken else role, function)
-    # What a function of a library closes over cannot change without the library's doing.
+    # The closure of a library's function cannot change without the library's doing.
     rule = _library_function if type(value) is types.FunctionType else _library_value
     return walk.part_by(rule, value, full, LIBRARY, function)
 
@@ -286,8 +286,8 @@ def _library_value(walk: Walk, value: Any) -> Hashable:
 
 
 def _loaded(module: types.ModuleType, name: str) -> Any:
-    """A submodule that a library loads when it is first asked for, as the function would: its key
-    would change by that otherwise."""
+    """A submodule that a library loads at its first use, loaded as the function would: else that
+    would change the key."""
     if "__getattr__" not in module.__dict__ or not is_library_module(module):
         return _MISSING
     try:
@@ -299,7 +299,7 @@ def _loaded(module: types.ModuleType, name: str) -> Any:
 
 
 def _module(walk: Walk, value: types.ModuleType) -> Hashable:
-    # Used otherwise than by reading its attributes: what is read of it cannot be known.
+    # Not used by reading its attributes alone: which parts are read cannot be known.
     if not is_library_module(value):
         raise NoKey(f"the module {value.__name__} as a whole, of which any part may be read")
     check_module(value)
@@ -322,12 +322,12 @@ def _builtin_function(walk: Walk, value: types.BuiltinFunctionType) -> Hashable:
 
 
 def _wrapped(walk: Walk, value: Any) -> Hashable:
-    """A static method, a class method, or what `functools.lru_cache` gives."""
+    """A static method, a class method, or a result of `functools.lru_cache`."""
     return (type(value).__name__, walk.part(value.__wrapped__))
 
 
 def _operator(walk: Walk, value: Any) -> Hashable:
-    """`operator.itemgetter` and its like, which tell what they were made of."""
+    """`operator.itemgetter` and its like, whose `__reduce__` has their arguments."""
     return ("operator", walk.parts(value.__reduce__()))
 
 
@@ -353,7 +353,7 @@ def _positions(value: functools.partial[Any]) -> Iterable[str]:
 
 _HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
 _POINTER = struct.calcsize("P")
-# In the namespace of a class, and no part of what its methods do.
+# Names in the namespace of a class on which its methods do not depend.
 _BOOKKEEPING = frozenset(
     """
     __abstractmethods__ __annotate__ __annotate_func__ __annotations__ __annotations_cache__
@@ -363,7 +363,7 @@ _BOOKKEEPING = frozenset(
     """.split()
 )
 _DESCRIPTORS = (classmethod, staticmethod, property)
-# How named tuples get their fields, by positions that belong to the class.
+# The descriptor class of the fields of named tuples: indices that belong to the class.
 _FIELD = type(collections.namedtuple("_Pair", "first second").first)  # type: ignore[attr-defined]
 
 
@@ -389,7 +389,7 @@ def _class(walk: Walk, cls: type) -> Hashable:
         return who
     meta = type(cls)
     parts: list[Any] = [] if _is_library_class(meta) else [_class(walk, meta)]
-    # The members of an enum refer to one another, and its class shall not change. Their values may.
+    # Members of an enum refer to one another. The class is taken not to change, unlike the values.
     if issubclass(cls, enum.Enum):
         return (who, tuple(parts), walk.parts([x._value_ for x in cls.__members__.values()]))
     for base in cls.__mro__:
@@ -444,8 +444,8 @@ def _object(walk: Walk, value: Any) -> Hashable:
     if again is not None:
         return again
     cls, guards = type(value), len(walk.guards)
-    # Where an object cannot be referred to weakly, it counts by its state alone; one without any is
-    # a mark, and it is held, since nothing else hangs on it.
+    # An object that cannot be referred to weakly counts by its state alone; one without state is a
+    # mark, and it is held, since it keeps nothing else alive.
     mark = not cls.__dictoffset__ and not any(map(_slots, cls.__mro__))
     compared = getattr(cls, "__eq__", None) is not object.__eq__  # by content, as dataclasses are
     identified = (cls.__weakrefoffset__ or mark) and not compared
@@ -479,8 +479,8 @@ def _by_value(walk: Walk, value: Any) -> Hashable:
 
 
 def _named_or_refused(walk: Walk, value: Any) -> Hashable:
-    """Something written in C that is not compared by value: a function by identity."""
-    # Functions of extension modules are told by having a name and no object that they act on.
+    """An object written in C that is not compared by value: a function by identity, else NoKey."""
+    # A callable with a name and without `__self__` is a function of an extension module.
     if (
         callable(value)
         and isinstance(getattr(value, "__name__", None), str)
@@ -519,8 +519,8 @@ _EXACT: dict[type, Rule] = {
     np.ufunc: identity,
 }
 
-# Also for the classes derived from these; the first that fits decides. Collections are read with
-# the methods of the builtin class, which a class derived from it may override.
+# Also for classes derived from these; the first that fits decides. Collections are read with the
+# methods of the builtin class, which a derived class may override.
 _CONTENT: dict[type, Rule] = {
     np.generic: _numpy_scalar,
     np.ndarray: _numpy_array,
@@ -562,13 +562,13 @@ _OTHERS: dict[type, Rule] = {
 
 
 def _path(walk: Walk, value: Any) -> Any:
-    # By its text: its attributes are filled in as they are asked for.
+    # By its text: its attributes are computed lazily.
     return ("path", walk.identity(type(value)), str(value))
 
 
 def rule_of(cls: type) -> Rule:
-    """The rule of a class that nobody registered: the one place that decides what has a key."""
-    for exact, rule in _EXACT.items():  # A metaclass may define what is equal.
+    """The rule of a class without a registered one: this alone decides which values have keys."""
+    for exact, rule in _EXACT.items():  # By `is`: a metaclass may define `==`.
         if cls is exact:
             return rule
     if issubclass(cls, enum.Enum):
@@ -579,13 +579,13 @@ def rule_of(cls: type) -> Rule:
         return _by_value
     for base, rule in _CONTENT.items():
         if issubclass(cls, base):
-            # The classes of NumPy's scalars are told apart by their dtype.
+            # NumPy's scalar classes share a rule: their dtype tells them apart.
             told = cls is base or (base is np.generic and cls.__module__ in ("numpy", "ml_dtypes"))
             return rule if told else _derived(rule)
     for base, rule in _OTHERS.items():
         if issubclass(cls, base):
             return rule
-    # Not in the table, which would load the module: where there is a path, it is loaded.
+    # Not in the table, which would import pathlib: where there is a path, it is imported already.
     pathlib = sys.modules.get("pathlib")
     if pathlib is not None and issubclass(cls, pathlib.PurePath):
         return _path
@@ -609,7 +609,7 @@ def _compares_values(cls: type) -> bool:
 
 def _hides_state(cls: type) -> bool:
     """Whether objects of a class are larger than what Python sees of them: their slots, `__dict__`
-    and weak references. Then the rest is known to C only."""
+    and weak references: the rest is state in C."""
     seen = (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0)
     seen += sum(len(_slots(base)) for base in cls.__mro__)
     return bool(cls.__itemsize__) or cls.__basicsize__ > object.__basicsize__ + seen * _POINTER

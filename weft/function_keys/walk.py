@@ -1,11 +1,11 @@
 """The walk over a function and everything that it refers to, which makes keys and named parts.
 
-The class of a value decides by which *rule* it is taken: a function from a walk and a value to a
-hashable content. A rule gives the values inside of its own to the walk again, with the names that
-the code has for them. A `Walk` ignores the names and puts the contents together: that is the key.
-A `NamedWalk` takes each named content out of the one around it and notes it under its name. All
-notes together are the key again (but for what is read of libraries, which is taken not to change),
-so the notes that differ say why two keys do.
+Each class of values has a *rule*: a function from a walk and a value to a hashable content. A rule
+passes the values inside of its own to the walk, with the names that the code has for them. A `Walk`
+ignores the names and combines the contents to the key. A `NamedWalk` takes each named content out
+of the one around it and notes it under its name. All notes together are the key again (except for
+reads of libraries, which are taken not to change), so the notes that differ explain why two keys
+do.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ __all__ = [
     "short_text",
 ]
 
-# How much a key takes in. A key of this many parts costs about a millisecond, less than the trace
-# of a function that reads so much.
+# The most parts and nesting of a key. A key of this many parts costs about a millisecond, less than
+# the trace of a function that reads so much.
 MOST_PARTS = 2000
 MOST_DEPTH = 24
 TOO_MUCH = f"more than {MOST_PARTS} values, or values nested more than {MOST_DEPTH} deep"
 
 
 class Key:
-    """What is known of a function, hashable.
+    """The content of a function, hashable.
 
-    parts: equal where the functions are. Nothing in it holds arrays: objects that count by identity
-    appear as numbers. guards: what makes these numbers unique, weak references where the objects
-    allow it; parts may be compared while the guards of both sides are held. witnesses: the objects
-    that count by content and can be changed in place (held weakly where they allow it). counters:
-    the identities of those that are only counted up, which are no part of what is computed.
-    digests: of the content of large NumPy arrays that count by identity and by content. They stand
-    beside the parts, so that of an array that is changed again and again one trace is kept.
+    parts: equal where the functions are. They hold no arrays: objects that count by identity appear
+    as numbers. guards: keep these numbers unique, weak references where the objects allow it; parts
+    may be compared while the guards of both sides are held. witnesses: the objects that count by
+    content and can be changed in place (held weakly where they allow it). counters: the identities
+    of those that are only counted up, on which no result depends. digests: of the content of large
+    NumPy arrays that count by identity and by content. They are not among the parts, so that of an
+    array that changes again and again one trace is kept.
 
     Keys are equal where their parts and digests are and all objects that count by identity live.
     """
@@ -81,7 +81,7 @@ class Key:
         return all(type(g) is not weakref.ref or g() is not None for g in self.guards)
 
     def has_witnesses(self, witnesses: tuple[Any, ...]) -> bool:
-        """Whether what counts by content are, beyond that, these very objects."""
+        """Whether the witnesses are these very objects."""
         return len(witnesses) == len(self.witnesses) and all(
             mine is theirs or (type(mine) is int and mine == theirs)
             for mine, theirs in zip(self.witnesses, witnesses, strict=True)
@@ -89,15 +89,15 @@ class Key:
 
 
 class Walk:
-    """One look at a function and what it refers to. `find_rule` finds the rule of a class.
+    """One walk over a function and all that it refers to. `find_rule` returns the rule of a class.
 
     seen: the number of each object that others may refer to again, by identity, with the object
     itself, which keeps the identity; guards, witnesses, counters and digests as in `Key`; left: how
-    many parts more.
+    many parts more may follow.
 
-    The names that rules give are strings such as `k`, `.rate` or `[0]`; a role is how a message
-    calls a value of that name, for which `{0}` stands (`{1}`: for the name of the owner). A name
-    without a role goes on from the name of the value around it.
+    The names that rules give are strings such as `k`, `.rate` or `[0]`; a role is the phrase for
+    such a value in messages, with `{0}` for its name and `{1}` for that of the owner. A name
+    without a role is appended to the name of the value around it.
     """
 
     __slots__ = ("counters", "depth", "digests", "find_rule", "guards", "left", "seen", "witnesses")
@@ -113,10 +113,10 @@ class Walk:
         self.depth = 0
 
     def part(self, value: Any, name: str = "", role: str = "", owner: Any = None) -> Any:
-        """What stands for a value in a key. Raises NoKey."""
+        """The part of a value in a key. Raises NoKey."""
         cls = type(value)
         self.left -= 1
-        # All other parts are tuples, which these are not equal to. (True is of another class.)
+        # All other parts are tuples, so never equal to these. (True is of another class.)
         if cls is int or value is None or value is ...:
             return value
         if self.left < 0 or self.depth > MOST_DEPTH:
@@ -128,7 +128,7 @@ class Walk:
         return found
 
     def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
-        """The same by a rule that its class does not decide."""
+        """The part of a value by the given rule instead of its class's."""
         return rule(self, value)
 
     def parts(
@@ -143,11 +143,11 @@ class Walk:
         self, items: Iterable[tuple[Any, Any]], name: str = "", role: str = "", owner: Any = None
     ) -> tuple[Any, ...]:
         """The parts of keys and values, in their order; `name` has `{}` in place of the key."""
-        # As a list first: another thread may add an item.
+        # A list first, since another thread may add an item.
         return self.parts([x for item in list(items) for x in item])
 
     def again(self, value: Any) -> tuple[Any, ...] | None:
-        """Where an object was met before; None at the first time."""
+        """A reference to the earlier part of the same object; None at the first time."""
         known = self.seen.get(id(value))
         if known is not None:
             return ("again", known[0])
@@ -157,8 +157,8 @@ class Walk:
     def identity(self, value: Any) -> tuple[str, int]:
         """The identity of an object, which is not kept alive where it can be referred to weakly."""
         try:
-            # As long as an object lives it has one reference of this class without a callback; the
-            # one of a dead object is kept and stays another. So it can be told by its identity.
+            # A living object has one weak reference without a callback; that of a dead object is
+            # kept, so none gets its id. So the reference's id identifies the object.
             guard: Any = weakref.ref(value)
         except TypeError:
             guard = value
@@ -166,14 +166,14 @@ class Walk:
         return ("is", id(guard))
 
     def counter(self, value: Any) -> tuple[str]:
-        """What stands for something that is only counted up: nothing of what it holds."""
-        # By its number alone: whoever takes another's place counts less, and computes the same.
+        """The part of an object that is only counted up: none of its content."""
+        # Its id alone, without a guard: an object that gets the same id later changes no result.
         self.counters.append(id(value))
         return ("counter",)
 
     def witness(self, value: Any, guards_before: int) -> None:
-        """Notes an object that counts by content; it is held unless arrays might hang on it."""
-        # To try it with a list or a dict would cost more than all else of them.
+        """Notes an object that counts by content; it is held unless it might keep arrays alive."""
+        # Trying `weakref.ref` on a list or a dict would cost more than all else done for it.
         if type(value).__weakrefoffset__:
             self.witnesses.append(weakref.ref(value))
         else:
@@ -191,8 +191,8 @@ class Walk:
 Rule = Callable[[Walk, Any], Hashable]
 Names = Callable[[Any], Iterable[str]]
 
-# The rule of each class that was met. Classes themselves are no safe keys, since a metaclass can
-# define their equality; so they are told by identity, and forgotten when they die.
+# The rules of classes met so far, by identity, since a metaclass can define their equality; entries
+# are dropped when the class dies.
 _rules: dict[int, Rule] = {}
 _references: dict[int, weakref.ref[type]] = {}
 _registered: dict[int, tuple[type, Rule]] = {}
@@ -212,10 +212,9 @@ def register(cls: type, rule: Rule) -> None:
 
 # ---- the parts by name ---------------------------------------------------------------------------
 
-# The role of what is read of a library.
+# The role of values of a library.
 LIBRARY = "{0}"
-# A message names one or two parts; more, deeper ones, and those of large collections have no notes
-# of their own.
+# The most notes, their depth, and the items of a collection with notes: a message names one or two.
 _MOST_NAMED = 96
 _MOST_NAMED_DEPTH = 8
 _MOST_NAMED_TOGETHER = 32
@@ -238,8 +237,8 @@ class NamedPart(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """The value that is looked into: its name, and the role and the owner that came with it. There
-    is no name where those of the values inside cannot go on from it."""
+    """The value around the current one: its name, with its role and owner. The name is empty where
+    the names inside cannot be appended to it."""
 
     label: str
     role: str
@@ -250,9 +249,9 @@ _NOWHERE = _Around("", "", "")
 
 
 class NamedWalk(Walk):
-    """Notes the part of each value that has a name; of the value itself nothing is kept.
+    """Notes the part of each value that has a name, without keeping the value.
 
-    found: the notes; around: the value that is looked into; level: how many such values there are.
+    found: the notes; around: the value whose insides are walked; level: the depth of such values.
     """
 
     __slots__ = ("around", "found", "level")
@@ -264,11 +263,11 @@ class NamedWalk(Walk):
         self.level = 0
 
     def part(self, value: Any, name: str = "", role: str = "", owner: Any = None) -> Any:
-        """Notes the part of a value and leaves None in its place; without a name: the part."""
+        """Notes the part of a value and returns None; without a name it returns the part."""
         return self.part_by(Walk.part, value, name, role, owner)
 
     def part_by(self, rule: Rule, value: Any, name: str, role: str, owner: Any = None) -> Any:
-        """The same by a rule that its class does not decide."""
+        """Like `part`, by the given rule instead of its class's."""
         around = self.around
         function = _is_function(value)
         if function and not name:
@@ -296,7 +295,7 @@ class NamedWalk(Walk):
             self._put(f"code of {value.__qualname__}", note)
         self.around = _NOWHERE if function else me
         before = len(self.guards), len(self.digests), self.left, self.depth, self.level
-        # Of what a library made only closures are looked into.
+        # In functions of a library only closures get notes.
         self.level += _MOST_NAMED_DEPTH if _is_library_function(value) else 1
         content, reason, text = None, "", ""
         try:
@@ -306,7 +305,7 @@ class NamedWalk(Walk):
             if type(part) is int:  # -1 and -2 have one hash
                 content = part
             if type(part) is tuple and part[:1] == ("object",):
-                # Without asking it for attributes, which may be computed.
+                # Without reading its attributes, which may be computed.
                 text = f"an object of class {type(value).__name__}"
                 text += "" if part[1] is None else ", which defines no equality"
         except (NoKey, RuntimeError) as error:
@@ -333,7 +332,7 @@ class NamedWalk(Walk):
     def pairs(
         self, items: Iterable[tuple[Any, Any]], name: str = "", role: str = "", owner: Any = None
     ) -> tuple[Any, ...]:
-        """The same for keys and values: a key stands in the name of its value."""
+        """The parts of keys and values that are not noted; the name of a value has its key."""
         items = list(items)
         if not name or not all(type(key) in _SCALARS for key, _ in items):
             return super().pairs(items)
@@ -345,7 +344,7 @@ class NamedWalk(Walk):
         return fits and (role != "" or self.around.label != "")
 
     def again(self, value: Any) -> tuple[Any, ...] | None:
-        """Whether an object was met before. Its number would change with that of others."""
+        """Like `Walk.again`, without the number, which would change with that of other objects."""
         return None if super().again(value) is None else ("again",)
 
     def _put(self, label: str, part: NamedPart) -> None:
@@ -363,17 +362,17 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _is_function(value: Any) -> bool:
-    """Whether it is a function that has parts: one of a library has those that it closes over."""
+    """Whether it is a function that has parts: the user's, or one of a library with a closure."""
     return type(value) is types.FunctionType and not _is_library_function(value)
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value that a library has is no setting of it."""
+    """Whether a value of a library is a function or module, not a setting."""
     return callable(value) or isinstance(value, types.ModuleType)
 
 
 def short_text(value: Any, depth: int = 1) -> str:
-    """A value in a few words, without looking into arrays."""
+    """A value in a few words, without reading arrays."""
     cls = type(value)
     if cls in _SCALARS:
         text = repr(value)

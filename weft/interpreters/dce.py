@@ -1,6 +1,6 @@
-"""Dead-code elimination: drops the equations whose results nobody reads, through inner programs.
+"""Dead-code elimination: drops equations whose results are not read, in inner jaxprs too.
 
-What a program prints is dropped from one that computes something a second time.
+`drop_debug_effects` drops those that only print, for a jaxpr that computes something a second time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def dce_equations(
 def dce_jaxpr(
     jaxpr: Jaxpr, used: tuple[bool, ...], keep_inputs: bool = False
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
-    """The program that computes the results marked `used`, and which inputs it still reads.
+    """The jaxpr that computes the results marked `used`, and which inputs it still reads.
 
     Inputs that are not read are dropped unless `keep_inputs`.
 
@@ -70,9 +70,9 @@ def dce_jaxpr(
 
 
 def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
-    """The program without the equations that only print, in the programs inside it as well.
+    """The jaxpr without the equations that only print, in inner jaxprs as well.
 
-    For a derivative that runs a part of the program again: the user's program prints once.
+    For a derivative that runs a part of the jaxpr again: the user's program prints once.
     """
     if not jaxpr.effects & _WATCHING:
         return jaxpr
@@ -86,7 +86,7 @@ def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def without_debug_effects(eqn: Equation) -> Equation | None:
-    """The equation without what prints, or None where nothing else is left of it."""
+    """The equation without the parts that only print; None where nothing else is left of it."""
     if not eqn.effects & _WATCHING:
         return eqn
     if not eqn.outputs and eqn.effects <= _WATCHING:

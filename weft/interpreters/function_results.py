@@ -1,4 +1,4 @@
-"""Functions that users pass, and what they return: checked before anything is built on them."""
+"""Checks of the functions that users pass, and of their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_function", "check_results", "described", "leaf_paths", "no_arr
 
 
 def described(value: Any) -> str:
-    """A value and its class, as errors say what they got."""
+    """A value and its class, for the `got` of errors."""
     return f"{value!r:.100} of class {type(value).__name__}"
 
 
@@ -31,7 +31,7 @@ def check_function(
     wanted: str = "a function",
     fix: Fix | None = None,
 ) -> str:
-    """The name of a function. Raises WeftTypeError for what is none."""
+    """The name of a function. Raises WeftTypeError for a value that is not callable."""
     if callable(function):
         return function_name(function)
     raise WeftTypeError(
@@ -50,7 +50,7 @@ def no_array(
     wanted: str = "an array, a number, or a tree of those",
     fix: Fix | None = None,
 ) -> WeftTypeError:
-    """The error for a value that is to be an array; `title` says which one it is."""
+    """The error for a value that is to be an array; `title` names it."""
     return WeftTypeError(
         f"{title} is no array", operation=operation, got=described(value), wanted=wanted, fix=fix
     )

@@ -2,7 +2,7 @@
 
 A `JVPTracer` pairs a primal with a tangent. A primitive none of whose operands has a tangent goes
 straight to the parent, and results whose tangent is a symbolic zero come back unboxed, so that only
-the differentiated part of a program pays.
+the differentiated part of a function pays.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ def jvp_flat(
 def jvp_jaxpr(
     jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | bool = False
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
-    """The program of the derivative: inputs, then the tangents of the inputs marked `nonzero`.
+    """The jaxpr of the derivative, and which results have tangents.
 
-    It computes the results, then the tangents of the results whose mark in the second answer is
-    True: those that are not zero, and those that `instantiate_out` asks for.
+    It takes the inputs, then the tangents of the inputs marked `nonzero`. It computes the results,
+    then the tangents of those marked: the nonzero ones, and those that `instantiate_out` asks for.
 
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr

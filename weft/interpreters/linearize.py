@@ -1,9 +1,9 @@
-"""Linearization: evaluates a function once and records the linear program of its derivative.
+"""Linearization: evaluates a function once and records the linear jaxpr of its derivative.
 
-Each primitive's rule runs once, under a trace that tells the two kinds of work apart by their
-operands: what touches a tangent is recorded into the linear program, the rest is computed by the
-parent at once. A jvp rule is thereby a linearization rule as well; nothing is traced twice and
-nothing needs partial evaluation. The values that the linear program reads are its residuals. See
+Each primitive's rule runs once, under a trace that tells operations apart by their operands: one
+with a tangent is recorded into the linear jaxpr, the others are computed by the parent at once. A
+jvp rule is thereby a linearization rule as well; nothing is traced twice and nothing needs partial
+evaluation. The values that the linear jaxpr reads are its residuals. See
 Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
 """
 
@@ -50,13 +50,13 @@ __all__ = [
 
 
 class LinearizeTracer(DualTracer):
-    """A primal, known to the parent, and its tangent, a variable of the linear program."""
+    """A primal, known to the parent, and its tangent, a variable of the linear jaxpr."""
 
     __slots__ = ()
 
 
 class _RuleTrace(Trace):
-    """Current while a rule runs: records what touches a tangent, passes on the rest."""
+    """The trace under which rules run: records operations on tangents, passes on the others."""
 
     __slots__ = ("linear",)
 
@@ -76,16 +76,16 @@ class _RuleTrace(Trace):
         return self.parent.process_primitive(primitive, args, params)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Interprets an application that touches a tangent."""
+        """Interprets an application with a tangent among its operands."""
         return self.linear.process_primitive(primitive, args, params)
 
     process_call = function_as_parameter
 
 
 class _UserRuleTrace(_RuleTrace):
-    """Current while a rule of the user's runs, which may apply a primitive that holds programs to
-    primals and tangents together (a jitted rule is one): what depends on primals only is computed,
-    the rest is recorded. weft's own rules bind linear programs, which need no splitting."""
+    """The trace under which a user's rule runs. Such a rule may apply a primitive that holds jaxprs
+    to primals and tangents together (a jitted rule does): the part that needs primals only runs at
+    once, the rest is recorded. weft's own rules bind linear jaxprs, which need no splitting."""
 
     __slots__ = ()
 
@@ -110,7 +110,7 @@ class _UserRuleTrace(_RuleTrace):
 
 
 def user_rule() -> Any:
-    """`with user_rule():` around a rule of the user's, which `linearize` may have called."""
+    """A context manager for running a user's rule, which `linearize` may have called."""
     trace = current_trace()
     if type(trace) is _RuleTrace:
         return using_trace(_UserRuleTrace(trace.parent, trace.linear))
@@ -159,7 +159,7 @@ class LinearizeTrace(Trace):
         return self.box(outs, tangents_out)
 
     def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
-        """Raises WeftTypeError where a rule of the user's made a result depend on tangents."""
+        """Raises WeftTypeError where a user's rule made a result depend on tangents."""
         for value in outs:
             if type(value) is StagingTracer and value._trace is self.linear:
                 raise WeftTypeError(
@@ -187,8 +187,8 @@ class LinearizeTrace(Trace):
 
 
 def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
-    """Makes a linear program use the copies of NumPy arrays that a program being recorded around
-    it has made, so that one array is one constant of both."""
+    """Makes a linear jaxpr share the copies of NumPy arrays of the jaxpr being recorded around it,
+    so that one array is one constant of both."""
     while trace is not None:
         if isinstance(trace, StagingTrace):
             linear.captured = trace.captured
@@ -205,8 +205,8 @@ def linearize_flat(
 ) -> tuple[list[Any], list[Any], StagingTrace]:
     """Evaluates a function of flat lists, recording the derivative in the inputs marked active.
 
-    Answers with the results, their tangents (variables of the linear program, or `Zero`) and the
-    trace that holds the linear program; its inputs are the tangents of the active inputs.
+    Returns the results, their tangents (variables of the linear jaxpr, or `Zero`) and the trace
+    that holds the linear jaxpr; its inputs are the tangents of the active inputs.
     """
     linear = StagingTrace(None, transformation, name)
     linear.linear = True
@@ -233,7 +233,7 @@ def linearize_flat(
 def linear_program(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[Jaxpr, list[Any], list[bool]]:
-    """The recorded linear program without dead equations, its residuals, which tangents it has."""
+    """The recorded linear jaxpr without dead equations, its residuals, which tangents it has."""
     nonzero, given = nonzero_tangents(tangents)
     outputs = [linear.atom(t) for t in given]
     eqns, read = dce_equations(linear.eqns, outputs)
@@ -249,8 +249,8 @@ def record_linear(
     transformation: str,
     name: str = "",
 ) -> tuple[list[Any], StagingTrace]:
-    """Runs a function that is linear in its inputs: what touches these is recorded, the rest is
-    computed. Answers with the results and the trace that holds the linear program."""
+    """Runs a function that is linear in its inputs: operations on these are recorded, the others
+    computed. Returns the results and the trace that holds the linear jaxpr."""
     linear = StagingTrace(None, transformation, name)
     linear.linear = True
     trace = _RuleTrace(current_trace(), linear)
@@ -265,12 +265,12 @@ def record_linear(
 
 
 class Linearized:
-    """A program split in two: `primal` computes results and residuals, `linear` the tangents.
+    """A jaxpr split in two: `primal` computes results and residuals, `linear` the tangents.
 
     `linear` takes the residuals, then the tangents of the inputs marked nonzero, and computes the
-    tangents of the results marked in `nonzero_out`. Each of `residual_sources` says where a
-    residual is found: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an
-    output that `primal` has beyond the results.
+    tangents of the results marked in `nonzero_out`. Each of `residual_sources` is the source of a
+    residual: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an output that
+    `primal` has beyond the results.
     """
 
     __slots__ = ("linear", "nonzero_out", "num_outputs", "primal", "residual_sources")
@@ -301,7 +301,7 @@ class Linearized:
 def linearize_jaxpr(
     jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
 ) -> Linearized:
-    """Linearizes a program in the inputs marked `nonzero`.
+    """Linearizes a jaxpr in the inputs marked `nonzero`.
 
     The tangents of results marked in `instantiate_out` are computed even where they are zero.
     """

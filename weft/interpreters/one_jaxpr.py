@@ -1,7 +1,7 @@
 """The family of primitives that run one jaxpr, the parameter `jaxpr`, once on their operands.
 
-A transformation of such a primitive is the same primitive with the transformed jaxpr. The rules for
-that stand here once; a primitive declares how it differs (see `OneJaxpr`) and which rules are its
+A transformation of such a primitive is the same primitive with the transformed jaxpr. All of them
+share the rules here; a primitive declares how it differs (see `OneJaxpr`) and which rules are its
 own. A rule for a new kind of interpretation is added to `holds_one_jaxpr`.
 """
 
@@ -47,12 +47,12 @@ def _unchanged(params: Params, *_: Sequence[bool]) -> Params:
 
 @dataclasses.dataclass(frozen=True)
 class OneJaxpr:
-    """How a primitive of the family differs from the others.
+    """A primitive of the family, with its differences from the others.
 
-    `describe(params)` names an application in messages. `derive(params)` are the parameters of an
-    application of another jaxpr that was derived from its own; `cut(params, reads, used)` those of
-    one that is left with the operands and the results of these flags. `transposed` derives the
-    transposed jaxpr, with which of its linear inputs a cotangent reaches.
+    `describe(params)` names an application in messages. `derive(params)` returns the parameters for
+    a jaxpr derived from the application's own; `cut(params, reads, used)` those for the operands
+    and results that these flags keep. `transposed` derives the transposed jaxpr, with which of its
+    linear inputs a cotangent reaches.
     """
 
     primitive: Primitive
@@ -199,7 +199,7 @@ def one_dce(
 def smaller_equation(
     eqn: Equation, reads: Sequence[bool], used: Sequence[bool], params: Params
 ) -> tuple[list[bool], Equation]:
-    """The answer of a dce rule: which operands are left, and the equation with these and with the
+    """The result of a dce rule: which operands are left, and the equation with these and with the
     results that are `used`."""
     inputs, outputs = marked(reads, eqn.inputs), marked(used, eqn.outputs)
     return list(reads), eqn.replace(inputs=inputs, outputs=outputs, params=params)

@@ -1,7 +1,7 @@
-"""Partial evaluation of a program: one part from the known inputs, one from the rest.
+"""Partial evaluation: splits a jaxpr into a part that needs only known inputs, and the rest.
 
 The known part computes what depends on known inputs only, and the residuals that the other part
-reads. A primitive that holds programs splits them by its own rule.
+reads. A primitive that holds jaxprs splits them by its own rule.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["PartiallyEvaluated", "all_unknown", "partial_eval_jaxpr"]
 
 @dataclasses.dataclass(frozen=True)
 class PartiallyEvaluated:
-    """A program split in two.
+    """A jaxpr split in two.
 
     `known` takes the known inputs and computes the known results, then the residuals; `unknown`
     takes the residuals, then the unknown inputs, and computes the unknown results, which
@@ -37,7 +37,7 @@ class PartiallyEvaluated:
 def partial_eval_jaxpr(
     jaxpr: Jaxpr, unknown: tuple[bool, ...], force_unknown: tuple[bool, ...] | None = None
 ) -> PartiallyEvaluated:
-    """Splits a program by which inputs are unknown.
+    """Splits a jaxpr by which inputs are unknown.
 
     Results marked in `force_unknown` belong to the unknown part even where they are known. Raises
     WeftTypeError where the marks do not fit the inputs.
@@ -56,7 +56,7 @@ def _partial_eval(
     pending = set(unknown_inputs)
     known_eqns: list[Equation] = []
     unknown_eqns: list[Equation] = []
-    # Whether an ordered effect has been put off: those after it have to be put off, too.
+    # Whether an ordered effect is in the unknown part: then those after it have to be, too.
     put_off = False
     for eqn in jaxpr.eqns:
         flags = [type(x) is Var and x in pending for x in eqn.inputs]
@@ -105,5 +105,5 @@ def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
 
 
 def all_unknown(eqn: Equation) -> SplitEquation:
-    """The split of an equation that is put off as a whole."""
+    """The split of an equation that belongs to the unknown part as a whole."""
     return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])

@@ -1,9 +1,9 @@
-"""Programs for values that vary along more mesh axes than those they were recorded for.
+"""Jaxprs for values that vary along more mesh axes than those they were recorded for.
 
 A loop records its body once, and may find out afterwards that a carried value that began equal on
-all devices comes to differ. The recorded program is then evaluated again for the wider types. A
-program inside one of its equations is widened by the `retype` rule of the primitive that holds it,
-which the trace that records asks.
+all devices comes to differ. The recorded jaxpr is then evaluated again for the wider types. A jaxpr
+inside one of its equations is widened by the `retype` rule of the primitive that holds it, which
+the recording trace calls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
 
 
 def cast_to(value: Any, wanted: ArrayType) -> Any:
-    """A value as one of a wider type of the same shape and dtype: casts that cost nothing."""
+    """Casts a value to a wider type of the same shape and dtype; the casts cost nothing."""
     got = type_of(value)
     if got is wanted:
         return value
@@ -52,8 +52,8 @@ def cast_to(value: Any, wanted: ArrayType) -> Any:
 def pvary_jaxpr(
     jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
 ) -> Jaxpr:
-    """The program for inputs of these types, which differ from its own in what they vary along or
-    in weak types; with `out_varying` each result varies along these axes at least."""
+    """The jaxpr for inputs of these types, which differ from its own in varying axes or weak types;
+    with `out_varying` each result varies along these axes at least."""
     outs = tuple(out_varying) if out_varying is not None else None
 
     def make() -> Jaxpr:
@@ -82,7 +82,7 @@ def varying_along(types: Sequence[ArrayType], axes: Sequence[frozenset[str]]) ->
 def retype_program(
     types: Sequence[ArrayType], params: dict[str, Any]
 ) -> tuple[list[ArrayType], dict[str, Any]]:
-    """The retype rule of a primitive that calls one program, the parameter `jaxpr`."""
+    """The retype rule of a primitive that calls one jaxpr, the parameter `jaxpr`."""
     jaxpr = params["jaxpr"]
     wanted = varying_along(jaxpr.in_types, [t.varying for t in types])
     return wanted, params | {"jaxpr": pvary_jaxpr(jaxpr, wanted)}
@@ -91,6 +91,6 @@ def retype_program(
 def retype_together(
     types: Sequence[ArrayType], params: dict[str, Any]
 ) -> tuple[list[ArrayType], dict[str, Any]]:
-    """The retype rule of a primitive whose program combines elements of all operands."""
+    """The retype rule of a primitive whose jaxpr combines elements of all operands."""
     union: frozenset[str] = frozenset().union(*(t.varying for t in types))
     return [t.update(varying=union) for t in types], params

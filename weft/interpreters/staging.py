@@ -1,8 +1,8 @@
 """Staging: runs a Python function on tracers that record every primitive into a jaxpr.
 
 Recording is the hot path of the whole system, so it does little: look the result type up in the
-primitive's memo, note the user's line, append an equation. Every array that the function closes
-over becomes an input of the program (by identity, once); scalars become literals.
+primitive's cache, note the user's line, append an equation. Every array that the function closes
+over becomes an input of the jaxpr (by identity, once); scalars become literals.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
 __all__ = ["StagingTrace", "StagingTracer", "function_name", "rebuild", "trace_to_jaxpr"]
 
-# Operations that show an array in another form, or repeat it: done again rather than cast behind.
+# Operations that only reshape, permute or repeat an array: repeated on the cast of their operand.
 _VIEWS = frozenset((broadcast_in_dim_p, reshape_p, transpose_p))
 _SCALARS = (bool, int, float, complex, np.generic)
 _current_source = sources.current
 
 
 class StagingTracer(Tracer):
-    """A value of the program being recorded; `_var` is its name there."""
+    """A value of the jaxpr being recorded; `_var` is its variable there."""
 
     __slots__ = ("_var",)
 
@@ -81,19 +81,19 @@ class StagingTrace(Trace):
         self.inputs: list[Var] = []
         # The value is kept beside its variable: an identity is only good while the object lives.
         self.consts: dict[int, tuple[Var, Any]] = {}
-        # Values as ones that vary along more mesh axes: one cast serves all uses.
+        # Casts of values to more varying mesh axes: one cast serves all uses.
         self.casts: dict[tuple[Var, frozenset[str]], Var] = {}
-        # Inputs through which no derivative goes, and whether that is so for all but the inputs.
+        # Inputs without a derivative, and whether only the inputs have one (a linear jaxpr).
         self.constants: set[Var] = set()
         self.linear = False
-        # The equations that compute variables, as far as they have been asked for.
+        # The equations that compute variables, as far as `maker` has looked.
         self.makers: dict[Var, Equation] = {}
         self.sorted_eqns = 0
         # NumPy arrays, by identity, and the copy that was made of each.
         self.captured: dict[int, tuple[np.ndarray[Any, Any], Array]] = {}
 
     def new_input(self, type: ArrayType, created: Any = None) -> StagingTracer:
-        """A tracer for one more input of the program."""
+        """A tracer for one more input of the jaxpr."""
         var = Var(type)
         self.inputs.append(var)
         return StagingTracer(self, var, created)
@@ -123,7 +123,7 @@ class StagingTrace(Trace):
         return var
 
     def capture(self, value: np.ndarray[Any, Any]) -> Array:
-        """A NumPy array as it is now: the program may change it before it uses it again."""
+        """A copy of a NumPy array, which the user's program may change before it is used again."""
         known = self.captured.get(id(value))
         if known is not None:
             seen = np.asarray(known[1])
@@ -173,19 +173,19 @@ class StagingTrace(Trace):
 
     process_call = function_as_parameter
 
-    # Casts are inserted where programs are recorded, since only recorded programs are transposed:
-    # the cast of a tangent, transposed, is the sum that its cotangent needs. Types that differ in
-    # this way are never in the primitive's memo, so that recording is as fast as without.
+    # Casts are inserted where jaxprs are recorded, since only recorded jaxprs are transposed: the
+    # cast of a tangent, transposed, is the sum that its cotangent needs. Types that differ in this
+    # way are never in the primitive's type cache, so that recording is as fast as without.
 
     def joined(self, primitive: Primitive, inputs: Sequence[Atom]) -> list[Atom]:
-        """The operands as values that vary along the same mesh axes: the union."""
+        """The operands cast to vary along the same mesh axes: the union."""
         union: frozenset[str] = frozenset().union(*(atom.type.varying for atom in inputs))
         return self.varied(primitive, inputs, [union] * len(inputs))
 
     def retyped(
         self, primitive: Primitive, inputs: list[Atom], params: dict[str, Any]
     ) -> tuple[list[Atom], dict[str, Any]]:
-        """The operands and parameters of a primitive that holds programs, fitted to each other."""
+        """The operands and parameters of a primitive that holds jaxprs, fitted to each other."""
         rule = rules.retype.get(primitive)
         if rule is None or not mesh_axes():
             return inputs, params
@@ -195,7 +195,7 @@ class StagingTrace(Trace):
     def varied(
         self, primitive: Primitive, inputs: Sequence[Atom], wanted: Sequence[frozenset[str]]
     ) -> list[Atom]:
-        """The operands as values that vary along these mesh axes."""
+        """The operands cast to vary along these mesh axes."""
         found: list[Atom] = []
         for atom, axes in zip(inputs, wanted, strict=True):
             missing = axes - atom.type.varying
@@ -210,10 +210,10 @@ class StagingTrace(Trace):
     def cast(
         self, primitive: Primitive, var: Var, axes: frozenset[str], operands: Sequence[Atom]
     ) -> Var:
-        """A variable that holds a value as one that varies along more axes.
+        """A variable that holds a value cast to vary along more axes.
 
-        What is cast is the smallest array that the value was made of: bias and weights before they
-        are broadcast, so that the transpose sums between devices after it has summed on each.
+        The cast applies to the smallest array that the value was made of: bias and weights before
+        they are broadcast, so that the transpose sums between devices after it has summed on each.
         """
         known = self.casts.get((var, axes))
         if known is None:
@@ -239,7 +239,7 @@ class StagingTrace(Trace):
 
     def is_constant(self, var: Var) -> bool:
         """Whether no derivative goes through a value: it is computed from numbers, from arrays that
-        are closed over, and in a linear program from anything but its inputs."""
+        are closed over, and in a linear jaxpr from anything but its inputs."""
         pending, seen = [var], {var}
         while pending:
             last = pending.pop()
@@ -266,7 +266,7 @@ class StagingTrace(Trace):
         return self.constant(value)
 
     def build(self, outputs: Sequence[Atom], name: str = "") -> tuple[Jaxpr, list[Any]]:
-        """The finished program and the values of its closed-over inputs."""
+        """The finished jaxpr and the values of its closed-over inputs."""
         consts = list(self.consts.values())
         inputs = [var for var, _ in consts] + self.inputs
         jaxpr = checked(Jaxpr(inputs, self.eqns, outputs, len(consts), name))
@@ -276,7 +276,7 @@ class StagingTrace(Trace):
 def implicit_cast(
     primitive: Primitive, of: ArrayType, axes: Iterable[str], types: Sequence[ArrayType]
 ) -> AxisError:
-    """The error for operands that vary differently where casts are to be written."""
+    """The error for operands that vary differently where casts must be explicit."""
     names = tuple(sorted(axes))
     return AxisError(
         f"{primitive.name}: the operands vary along different mesh axes, and casts are explicit "
@@ -293,7 +293,7 @@ def implicit_cast(
 
 
 def function_name(function: Any) -> str:
-    """The name by which messages and programs call a function."""
+    """The name of a function in messages and jaxprs."""
     name = getattr(function, "__name__", None)
     return name if isinstance(name, str) else type(function).__name__
 
@@ -307,7 +307,7 @@ def trace_to_jaxpr(
 ) -> tuple[Jaxpr, list[Any]]:
     """Records a function from a flat list of values to a flat list of values.
 
-    The closed-over values that come with the program may be tracers of an enclosing trace.
+    The closed-over values that come with the jaxpr may be tracers of an enclosing trace.
 
     >>> from weft.extend.core import ArrayType, trace_to_jaxpr
     >>> jaxpr, consts = trace_to_jaxpr(
@@ -334,7 +334,7 @@ def trace_to_jaxpr(
 def rebuild(
     function: Callable[..., Sequence[Any]], types: Sequence[ArrayType], name: str, what: str
 ) -> Jaxpr:
-    """The jaxpr of a function that evaluates other jaxprs; arrays that it closes over stand inside.
+    """The jaxpr of a function that evaluates other jaxprs; closed-over arrays become constants.
 
     `what` names the transformation.
     """

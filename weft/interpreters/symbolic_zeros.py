@@ -1,4 +1,4 @@
-"""Lists of tangents, cotangents and operands of which some are symbolic: packed, and spread out."""
+"""Packs and spreads lists of tangents, cotangents and operands of which some are symbolic."""
 
 from __future__ import annotations
 

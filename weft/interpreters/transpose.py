@@ -1,4 +1,4 @@
-"""Transposition: runs a linear program backwards, carrying cotangents from results to inputs.
+"""Transposition: runs a linear jaxpr backwards, carrying cotangents from results to inputs.
 
 The equations that do not depend on a linear input are evaluated first, forwards; then each linear
 equation, last first, is handed to its primitive's transpose rule. Cotangents of a value that is
@@ -26,7 +26,7 @@ __all__ = ["backward_pass", "transpose_jaxpr"]
 def _evaluate_known(
     eqns: Sequence[Equation], linear: set[Var], env: dict[Var, Any]
 ) -> list[Equation]:
-    """Evaluates what depends on no linear variable; answers with the linear equations."""
+    """Evaluates the equations that depend on no linear variable; returns the others."""
     remaining: list[Equation] = []
     for eqn in eqns:
         if any(type(x) is Var and x in linear for x in eqn.inputs):
@@ -51,7 +51,7 @@ def backward_pass(
     """The cotangents of the linear `inputs`, given those of `outputs`.
 
     `known` gives the values of the other variables that the equations read. A cotangent may be a
-    `Zero`, in the arguments and in the answer.
+    `Zero`, in the arguments and in the result.
     """
     linear = set(inputs)
     env = dict(known)
@@ -63,7 +63,7 @@ def backward_pass(
             return
         if var in linear:
             if var.type.varying:
-                # A rule may answer with zeros that are equal on all devices.
+                # A rule may return zeros that are equal on all devices.
                 cotangent = vary(cotangent, var.type.varying)
             old = pending.get(var)
             pending[var] = cotangent if old is None else add_tangents(old, cotangent)
@@ -99,10 +99,10 @@ def backward_pass(
 def transpose_jaxpr(
     jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
-    """The transposed program of one that is linear in the inputs marked `linear`.
+    """The transpose of a jaxpr that is linear in the inputs marked `linear`, and a mark for each.
 
     It takes the other inputs, then the cotangents of the results marked `nonzero`, and computes the
-    cotangents of those linear inputs that the second answer marks (the others are zero).
+    cotangents of the marked linear inputs (those of the others are zero).
 
     >>> from weft.extend.interpreters import ad
     >>> jaxpr = weft.make_jaxpr(lambda x, y: lax.sin(x) * y)(1.0, 2.0).jaxpr

@@ -1,4 +1,4 @@
-"""Vectorization: a mapped value is held whole, with the position of the mapped axis.
+"""Vectorization: a mapped value is a whole array and the position of its mapped axis.
 
 A `BatchTracer` pairs the whole array with that position; its type is the type of one element. A
 primitive none of whose operands is mapped goes straight to the parent (unless it names the mapped
@@ -44,9 +44,9 @@ def element_type(type: ArrayType, dim: int, axis: AxisData) -> ArrayType:
 
 
 def mapped_type(type: ArrayType, dim: Dim, axis: AxisData) -> ArrayType:
-    """The type of the whole, given that of an element.
+    """The type of the whole array, given that of an element.
 
-    A value that varies along a mesh axis of this name does so no more: where a program of a mesh is
+    A value that varies along a mesh axis of this name does so no more: where a jaxpr for a mesh is
     evaluated without one (`weft.simulate`), its axis is a dimension.
     """
     if axis.name in type.varying:
@@ -121,7 +121,7 @@ class BatchTrace(Trace):
         return BatchTracer(self, value, dim, sources.current())
 
     def unbox(self, value: Any) -> tuple[Any, Dim]:
-        """The whole and the mapped dimension of any value."""
+        """The whole array and the mapped dimension of any value."""
         if type(value) is BatchTracer and value._trace is self:
             return value.value, value.dim
         check_alive(value)
@@ -135,7 +135,7 @@ def vmap_flat(
     dims: Sequence[Dim],
     name: str = "",
 ) -> tuple[list[Any], list[Dim]]:
-    """Results of a mapped function of flat lists, and where each is mapped (None: nowhere)."""
+    """Results of a mapped function of flat lists, and the mapped dimension (or None) of each."""
     trace = BatchTrace(current_trace(), axis, name)
     inputs = [trace.box(x, d) for x, d in zip(args, dims, strict=True)]
     token = set_current(trace)
@@ -155,7 +155,7 @@ def vmap_jaxpr(
     dims: tuple[Dim, ...],
     instantiate_out: tuple[bool, ...] | bool = False,
 ) -> tuple[Jaxpr, tuple[Dim, ...]]:
-    """The mapped program, and where each result is mapped: at 0, or nowhere (None).
+    """The mapped jaxpr, and the mapped dimension of each result: 0, or None for one not mapped.
 
     Results marked in `instantiate_out` are mapped even where they do not depend on a mapped input.
 

@@ -1,7 +1,7 @@
-"""Evaluation: the trace at the bottom, which runs each primitive as a small compiled program.
+"""Evaluation: the trace at the bottom, which runs each primitive as a small executable.
 
-A one-operation program is compiled once per primitive, operand types, devices and parameters. What
-runs it afterwards is one dictionary look-up and one call of the runtime.
+An executable of one operation is compiled once per primitive, operand types, devices and
+parameters. Later applications cost one dictionary look-up and one call of the runtime.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class EvalTrace(Trace):
     process_call = function_as_parameter
 
     def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates while a setting asks somewhere in the process to look at results; a derived
-        class does look."""
+        """Evaluates while a setting that checks results is on in some thread of the process; a
+        derived class checks them."""
         return self.first_time(primitive, args, params)
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates an application that no cached program fits: makes it, or runs Python."""
+        """Evaluates an application without a cached executable: compiles one, or runs Python."""
         for value in args:
             if isinstance(value, Tracer):
                 raise leaked(value)
@@ -74,7 +74,7 @@ class EvalTrace(Trace):
             token = set_current(self)
             try:
                 outs = impl(*args, **params)
-                # What Python computed is taken as if the user had passed it: in the default width.
+                # Results of Python get the default width, as values that a user passes do.
                 if primitive.multiple_results:
                     return [as_array(user_value(out)) for out in outs]
                 return as_array(user_value(outs))
@@ -88,7 +88,7 @@ class EvalTrace(Trace):
             key.append(config.settings().compile_effort)
         try:
             program = primitive.eager_cache.get(tuple(key))
-        except TypeError:  # a parameter that cannot be hashed: compiled anew each time
+        except TypeError:  # a parameter that cannot be hashed: compiled each time
             program = one_operation(primitive, arrays, params)
         else:
             if program is None:
@@ -98,7 +98,7 @@ class EvalTrace(Trace):
 
 
 def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any]) -> Program:
-    """The compiled program of one application of a primitive."""
+    """The executable of one application of a primitive."""
     types = tuple(array.type for array in arrays)
     out = result_types(primitive, types, params)
     outputs = [Var(t) for t in (out if primitive.multiple_results else [out])]

@@ -1,15 +1,15 @@
-"""From the types of the arguments to a function that runs: the cache behind eager library calls.
+"""The cache of executables behind eager library calls, by the signatures of the arguments.
 
-A function of the library looks at the types of its arguments and at its static arguments, and then
-runs one executable. Both are the same where a call comes again, so what such a call does is kept
-under them, and a later call costs one look-up and the executable.
+A function of the library depends on the types of its arguments and on its static arguments, and
+runs one executable. The function that runs it is cached under both, so that a later call costs one
+look-up and the executable.
 
 A cached call is safe for these reasons. The key has the settings and each array's signature, which
-is its type with the sharding and layout that it was committed to, so an executable only meets
+is its type with the sharding and layout that it was committed to, so an executable only gets
 operands that it was compiled for. Only arrays have a signature: numbers, NumPy arrays and tracers
-have none and so find nothing. While results are looked at (`debug_nans`) the settings are others,
-and callers remember nothing under them. And a call that fails, since an operand was deleted or a
-static argument has no hash, is made again in full, which raises the error that fits.
+have none and so find nothing. While results are checked (`debug_nans`) the settings are others, and
+callers cache nothing under them. And a call that fails, since an operand was deleted or a static
+argument has no hash, is made again in full, which raises the proper error.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _settings = config.settings
 
 
 class ExecutableCache(BoundedCache):
-    """What runs calls (see `running`), by settings, static arguments and the
-    signatures of the arrays."""
+    """A cache of run functions (see `running`) by settings, static arguments and the signatures of
+    the arrays."""
 
     __slots__ = ()
 
     def run(self, static: Any, arrays: Sequence[Any]) -> Any:
-        """The result of a call like one that was remembered; None for any other, and where it
-        fails. The caller makes sure that no transformation is active."""
+        """The result of a cached call; None where none is cached, and where it fails. The caller
+        makes sure that no transformation is active."""
         try:
             run = self[(_settings(), static, *[x.signature for x in arrays])]
             return run([x._buffer for x in arrays], arrays)
-        except Exception:  # noqa: BLE001 - the whole call follows, and raises what there is
+        except Exception:  # noqa: BLE001 - the whole call follows, and raises the error
             return None
 
     def find(self, static: Any, arrays: Sequence[Any]) -> Run | None:
-        """What runs a call that was remembered."""
+        """The cached run function of such a call, or None."""
         try:
             found: Run | None = self.get((_settings(), static, *[x.signature for x in arrays]))
         except TypeError:  # a static argument that has no hash
@@ -50,7 +50,7 @@ class ExecutableCache(BoundedCache):
         return found
 
     def remember(self, static: Any, arrays: Sequence[Any], run: Run) -> Run:
-        """Makes `run` what calls like this one do, unless a static argument has no hash."""
+        """Caches `run` for calls like this one, unless a static argument has no hash."""
         try:
             self[(_settings(), static, *[x.signature for x in arrays])] = run
         except TypeError:

@@ -1,8 +1,8 @@
-"""Compiled programs: what runs one, where it runs, and how its operands get there.
+"""Compiles lowered modules, and runs executables on operands that it moves to their devices.
 
-A program runs on the default device, on one device, or on several at once, partitioned by Shardy
-(https://openxla.org/shardy). Its *place* says which: None, a device, or a tuple of devices.
-Operands that were put nowhere on purpose come along.
+An executable runs on the default device, on one device, or on several at once, partitioned by
+Shardy (https://openxla.org/shardy): its `place` is None, a device, or a tuple of devices. Operands
+that are not committed are moved there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "run_program",
 ]
 
-# Numbers from the default device that have been brought to several devices.
+# Scalars that have been copied from the default device to several devices.
 _numbers = BoundedCache(1024)
 
 Place = Any
@@ -51,12 +51,12 @@ Layouts = tuple[Any, ...]
 Execute = Callable[[Sequence[Any]], Any]
 Run = Callable[[Sequence[Any], Sequence[Any]], Any]
 
-# With three attributes, half of the time that calling the class of arrays takes.
+# `_new(Array)` and three assignments take half the time of calling `Array`.
 _new = object.__new__
 
 
 class Program:
-    """A compiled program, ready to run: what the fast paths read in one place."""
+    """An executable with the fields that the fast paths of calls read."""
 
     __slots__ = (
         "_run",
@@ -94,10 +94,10 @@ class Program:
         self.direct: Execute = executable.execute
         self.handlers = executable.handlers
         self.out_types = list(out_types)
-        # Results stay uncommitted unless an operand was put on its device on purpose.
+        # Results are uncommitted unless an operand is committed.
         if places is None:
             places = [device] * len(self.out_types)
-        # Of operands and results that are not row-major; None where all are.
+        # Layouts of operands and results; None where all are row-major.
         self.in_layouts, self.out_layouts = layouts
         self.out_signatures = [
             signature_of(t, place, layout)
@@ -114,21 +114,21 @@ class Program:
         self.out_type = self.out_types[0] if self.single else None
         self.out_signature = self.out_signatures[0] if self.single else None
         self.device = device
-        # Of a program on several devices: where it takes each operand.
+        # On several devices: the sharding that each operand must have.
         self.in_shardings: list[Any] = []
         self.in_types: list[ArrayType] = []
-        # Which operands lie there; the others are brought from the default device.
+        # Which operands have that sharding; the others are moved from the default device.
         self.there: tuple[bool, ...] = ()
         self.donated: Sequence[bool] = ()
         self._run = running(self, 0 if self.single else None)
 
     def _run_by(self, execute: Execute) -> None:
-        """Makes `execute` start the program from now on, in place of the executable alone."""
+        """Makes calls run `execute` instead of the executable alone."""
         self.execute = execute
         self._run = running(self, 0 if self.single else None)
 
     def bring(self, operand: int, buffer: Any) -> Any:
-        """The buffer of an operand that lies on the default device, where the program takes it."""
+        """Moves an operand's buffer from the default device to the sharding it must have."""
         type, how = self.in_types[operand], self.in_shardings[operand]
         layout = self.in_layouts[operand] if self.in_layouts else None
         array = Array(buffer, type, signature_of(type, None, layout))
@@ -136,20 +136,20 @@ class Program:
             return donate_to_place(array, how)._buffer
         if type.shape:
             return to_place(array, how)._buffer
-        # Programs use the same few numbers again and again.
+        # Users' programs use the same few scalars again and again.
         key = (id(buffer), how)
         found = _numbers.get(key)
         if found is None:
-            # The number is kept beside: an identity is only good while the object lives.
+            # The buffer is kept too: an identity is only good while the object lives.
             found = _numbers[key] = (to_place(array, how)._buffer, buffer)
         brought: Any = found[0]
         return brought
 
     def bound(self, consts: list[Array], settled: bool = False) -> tuple[list[Array], Execute]:
-        """The first operands, brought to where the program wants them, and what runs it on them
-        and on others: for operands that are the same at every call.
+        """Returns the first operands, moved to their shardings, and an `execute` for these and
+        further ones: for operands that are the same at every call.
 
-        `settled` says that the others lie where the program takes them.
+        `settled` says that the further operands have their shardings already.
         """
         if not self.in_shardings:
             return consts, self.execute
@@ -165,8 +165,8 @@ class Program:
         return found, self.execute_for((True,) * n + rest)
 
     def execute_for(self, there: Sequence[bool]) -> Execute:
-        """What runs the program on operands of which those that are marked lie where it takes them,
-        and the others on the default device."""
+        """An `execute` for operands of which the marked ones have their shardings and the others
+        are on the default device."""
         steps: list[tuple[int, Callable[[Any], Any]]] = []
         for i, (type, how, lies) in enumerate(
             zip(self.in_types, self.in_shardings, there, strict=True)
@@ -189,10 +189,10 @@ class Program:
 
 
 def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None:
-    """Raises the error that fits, if an operand has been deleted.
+    """Raises DeletedArrayError if an operand has been deleted.
 
-    An error that is not the runtime's own was raised by a callback, and says itself what happened:
-    an operand that is gone was donated to that call.
+    Not for an error that is not the runtime's own: it comes from a callback, and an operand that
+    is gone was donated to this call.
     """
     if error is not None:
         if not isinstance(error, (DeletedArrayError, client.backend().runtime_fault)):
@@ -203,7 +203,7 @@ def explain_failure(args: Sequence[Any], error: Exception | None = None) -> None
 
 
 def run_program(program: Program, arrays: Sequence[Array]) -> Any:
-    """Runs a compiled program on arrays."""
+    """Runs an executable on arrays."""
     return program._run([x._buffer for x in arrays], arrays)
 
 
@@ -213,12 +213,12 @@ def running(
     execute: Execute | None = None,
     consts: Sequence[Array] = (),
 ) -> Run:
-    """A function `run(buffers, args)` that executes the program on buffers and makes arrays of what
-    it gives. Every cached call ends in one of these, so all that a call needs is bound here once.
+    """A function `run(buffers, args)` that runs the executable on buffers and returns arrays. Every
+    cached call ends in one of these, so all that a call needs is bound here once.
 
-    `form` is the number of the one result to return, or makes what is returned of the list of all;
-    None returns the list. A failure is explained by an array of `args`, or of `consts`, that was
-    deleted.
+    `form` is the index of the one result to return, or a function of the list of all results; None
+    returns the list. `args` and `consts` are the arrays that a failure is explained by, where one
+    was deleted.
     """
     execute = execute or program.execute
     handlers = program.handlers
@@ -227,8 +227,8 @@ def running(
     if isinstance(form, int):
         aval, signature = types[form], signatures[form]
 
-        # Most calls of the library have one result. It has its own function, since each call of
-        # Python and each list costs a few percent of what such a call takes.
+        # Most calls of the library have one result. They have their own function, since each
+        # Python call and each list costs a few percent of the time of such a call.
         def one_result(buffers: Sequence[Any], args: Sequence[Any]) -> Array:
             try:
                 outs = execute(buffers).consume_with_handlers(handlers)
@@ -262,7 +262,7 @@ def running(
 
 
 class LoweredProgram(NamedTuple):
-    """A program in StableHLO, and what compiling it has to know: see `lower_program`."""
+    """A StableHLO module and the arguments for compiling it: see `lower_program`."""
 
     jaxpr: Jaxpr
     context: ModuleContext
@@ -286,12 +286,11 @@ def lower_program(
     out_layouts: Layouts | None = None,
     platform: str | None = None,
 ) -> LoweredProgram:
-    """Lowers a program for a place: None (the default device), a device, or a tuple of devices.
+    """Lowers a jaxpr to a module for `place` (None is the default device).
 
-    On several devices the shardings say where each input lies and where each result is to lie.
-    None among them: the compiler chooses; such an input is taken there from the default device.
-    The layouts say in which order their elements lie (see `settled_layouts`). The platform is that
-    of the current backend, unless another one is named.
+    On several devices the shardings are those of the inputs and results. None among them: the
+    compiler chooses; such an input is moved there from the default device. For the layouts see
+    `settled_layouts`. The platform is that of the current backend, unless another one is named.
     """
     backend = client.backend()
     devices = place if type(place) is tuple else (place or backend.default_device,)
@@ -327,7 +326,7 @@ def compile_lowered(
     multiple_results: bool = True,
     compiler_options: Any = None,
 ) -> Program:
-    """Compiles a program that was lowered for the current backend."""
+    """Compiles a module that was lowered for the current backend."""
     backend = client.backend()
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
     options = CompileOptions(
@@ -351,20 +350,20 @@ def compile_lowered(
     return program
 
 
-# Programs that read and write so many elements or fewer, in all, are compiled fast: without most of
-# XLA's optimizations, in a third of the time. On a CPU they then run up to twice as long, which is
-# 20 microseconds more at most, so that a program has to be run a thousand times and more to lose
-# what compiling saved. Beyond, code that is not vectorized costs more: `exp` of 4096 elements takes
-# four times as long, `tanh` of 8192 nearly ten times.
+# Modules that read and write so many elements or fewer, in all, are compiled fast: without most of
+# XLA's optimizations, in a third of the time. On a CPU the code then runs up to twice as long: 20
+# microseconds more at most, so that it takes a thousand runs and more to lose the time that
+# compiling saved. Beyond, code that is not vectorized costs more: `exp` of 4096 elements takes four
+# times as long, `tanh` of 8192 nearly ten times.
 LITTLE = 1 << 12
 
-# A program that reads and writes so few elements has ended before a process can.
+# An executable that reads and writes so few elements ends before a process can exit.
 _BRIEF = 1 << 15
 
 
 def is_brief(jaxpr: Jaxpr, most: int = _BRIEF) -> bool:
-    """Whether a program is sure to end within a moment: no programs inside, and at most so many
-    elements read and written."""
+    """Whether a jaxpr's executable is sure to end within a moment: no inner jaxprs, and at most so
+    many elements read and written."""
     size = sum(type.size for type in jaxpr.in_types)
     for eqn in jaxpr.eqns:
         if jaxprs_in(eqn.params):
@@ -383,7 +382,7 @@ def compile_program(
     compiler_options: Any = None,
     **lowering: Any,
 ) -> Program:
-    """Lowers and compiles a program; `lowering` has the other arguments of `lower_program`."""
+    """Lowers and compiles a jaxpr; `lowering` has the other arguments of `lower_program`."""
     return compile_lowered(
         lower_program(jaxpr, name, place, **lowering),
         fast_compile=fast_compile,
@@ -393,7 +392,7 @@ def compile_program(
 
 
 def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -> Program:
-    """A program compiled for several devices (or a mesh of one)."""
+    """Compiles a module for several devices (or a mesh of one)."""
     backend = client.backend()
     jaxpr, devices = lowered.jaxpr, lowered.devices
     in_shardings, out_shardings = lowered.in_shardings, lowered.out_shardings
@@ -443,7 +442,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
 def chosen_layouts(
     layouts: tuple[Layouts | None, Layouts | None], executable: Any, jaxpr: Jaxpr
 ) -> tuple[Layouts | None, Layouts | None]:
-    """The layouts with those in place of `Layout.AUTO` that the compiler chose."""
+    """The layouts with each `Layout.AUTO` replaced by the one that the compiler chose."""
 
     def settled(wanted: Layouts | None, read: Any, types: Sequence[ArrayType]) -> Layouts | None:
         if wanted is None or Layout.AUTO not in wanted:
@@ -467,7 +466,7 @@ def chosen_layouts(
 def _sharding_of(
     assignment: Any, type: ArrayType, devices: tuple[Any, ...], meshes: Sequence[Mesh]
 ) -> Sharding:
-    """What a user is told of where the compiler put an array: over one of the meshes at hand."""
+    """The sharding that the compiler chose for an array, over one of the given meshes if it can."""
     if assignment is not None:
         # The integers of random keys are not split: their dimensions have one block.
         shape = assignment.shape[: type.ndim] + assignment.shape[-1:]
@@ -486,9 +485,9 @@ def _relabelling(
     devices: tuple[Any, ...],
     layout: Layout | None,
 ) -> Callable[[Any], Any]:
-    """What makes a result of what a program gives: it has the devices in the order of the program,
-    and a sharding may have another."""
-    if not type.size:  # The compiler leaves empty results where it likes.
+    """The handler that orders a result's parts as the devices of its sharding `how`; the executable
+    lists them in the order of its own devices."""
+    if not type.size:  # The compiler gives empty results any sharding.
         physical = physical_type(type)
         values = np.zeros(physical.shape, physical.dtype)
         return lambda given: as_stored(values, type, how, layout)._buffer
@@ -498,7 +497,7 @@ def _relabelling(
 
 
 def in_order(buffer: Any, type: ArrayType, how: Sharding, devices: tuple[Any, ...]) -> Any:
-    """A buffer with this sharding as one whose parts are listed in the order of `devices`."""
+    """The buffer, of sharding `how`, with its parts in the order of `devices`."""
     position = {device: i for i, device in enumerate(devices)}
     assignment = how.assignment(type.ndim)
     if assignment is not None:
@@ -519,7 +518,7 @@ ForeignPlaces = dict[str, sources.Source | None]
 
 
 class Finished:
-    """Buffers that are there already, in the form of a program that has started."""
+    """Finished results, with the interface of an execution that has started."""
 
     __slots__ = ("results",)
 
@@ -532,7 +531,7 @@ class Finished:
 
 
 def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]], Finished]:
-    """What runs a program with callbacks: it comes back when everything has happened.
+    """The function that runs an executable with callbacks; it returns when all are done.
 
     So effects of one call come before those of the next, and exceptions reach the caller.
     """
@@ -548,10 +547,10 @@ def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]],
 
 
 def outside_calls(lowered: LoweredProgram, executable: Any) -> Execute | None:
-    """What runs a program that calls Python functions or foreign code; None for other programs."""
+    """The function that runs an executable with Python callbacks or FFI calls; else None."""
     context, called = lowered.context, lowered.context.foreign_places
     if len(lowered.jaxpr.eqns) == 1 and not jaxprs_in(lowered.jaxpr.eqns[0].params):
-        # Applied without `jit`, one operation is compiled for all lines at which it stands.
+        # Applied without `jit`, one operation is compiled for all lines that use it.
         called = dict.fromkeys(called)
     if context.callbacks or context.foreign_calls:
         return waiting(executable, called)
@@ -571,8 +570,8 @@ def outside_calls(lowered: LoweredProgram, executable: Any) -> Execute | None:
 
 
 def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
-    """Names the foreign code of a program in an error of its run: XLA hands on that code's own text
-    without the name that it is called by."""
+    """Adds the names of the FFI targets to an error of a run: XLA passes on a target's own text
+    without its name."""
     if type(error) is not WeftError or error.operation is not None or not called:
         return
     calls = [
@@ -583,8 +582,8 @@ def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
 
 
 def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
-    """What runs a program on a device that is not the default one: operands that were not put
-    anywhere on purpose, which lie on the default device, are copied there first."""
+    """The function that runs an executable on a device that is not the default one: uncommitted
+    operands, which are on the default device, are copied there first."""
 
     def run(operands: Sequence[Any]) -> Any:
         backend = client.backend()
@@ -599,7 +598,7 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
 
 
 def bringing_first(execute: Any, moves: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
-    """What runs a program on several devices: some operands are brought there first."""
+    """The function that runs an executable on several devices; it moves some operands first."""
 
     def run(operands: Sequence[Any]) -> Any:
         found = list(operands)

@@ -1,11 +1,10 @@
-"""Which order in memory suits each argument of a jaxpr, from how the jaxpr reads them.
+"""Infers the best memory order of each argument of a jaxpr from how the jaxpr reads it.
 
 Reads are followed backward from the results, by the `access_pattern` rules: an elementwise
-operation reads of its operands what is read of its result, a slice a part, a loop as often as it
-runs. What is computed is computed once, so reads of a computed value become one of each kind. An
-order costs the bytes that reading moves where memory comes in lines of 64 bytes. The cheapest order
-wins if it saves a clear share of what row-major costs, since bringing an array into another order
-costs as well.
+operation reads its operands as its result is read, a slice reads a part, a loop as often as it
+runs. A value is computed once, so reads of a computed value become one of each kind. An order costs
+the bytes that reading moves where memory comes in lines of 64 bytes. The cheapest order wins if it
+saves a clear share of the cost of row-major, since changing the order of an array costs as well.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ __all__ = ["Candidate", "explain", "infer_layouts", "makers", "read_cost", "read
 Order = tuple[int, ...]
 
 LINE = 64
-# What a core keeps at hand: lines of a read that fits are fetched once, whatever the order.
+# Bytes of a core's cache: lines of a read that fits are fetched once, whatever the order.
 CACHE = 2**18
-# How much more row-major has to cost. Smaller differences were not seen in time.
+# The ratio by which row-major has to cost more. Smaller ones made no measurable difference in time.
 MARGIN = 1.3
-# Different reads of a computed value that are told apart; with more, it is read as a whole.
+# The most kinds of reads of a computed value; with more, it counts as read as a whole.
 _KINDS = 16
 _CANDIDATES = 8
 
@@ -50,11 +49,10 @@ def infer_layouts(
 ) -> tuple[list[Order], list[Order]]:
     """A major-to-minor order for every input and result of a jaxpr.
 
-    Orders that are given stay. In place of None comes the order that the input is read along; for a
-    result that is moved there from an input, the order that makes the move a plain copy; and
-    row-major where nothing speaks for another. In a module that the compiler splits over
-    devices (`partitioned`), loops and branches take everything row by row (see `keep_layouts`), so
-    reads in them speak for nothing.
+    Given orders stay. None is replaced by the order that the input is read along; for a result
+    whose elements are moved from an input, by the order that makes the move a plain copy; else by
+    row-major. In a module that the compiler splits over devices (`partitioned`), loops and branches
+    take everything row by row (see `keep_layouts`), so reads in them do not count.
     """
     found = [
         _best(candidates(var.type, tuple(r for r in reads if not (partitioned and r.carried))))
@@ -82,14 +80,14 @@ def reads_of(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> lis
         order = None if outputs is None else outputs[i]
         if order is not None:
             walk = tuple(sorted(walk, key=lambda s: order.index(s.dim)))
-        # A result that is moved there takes the order of the input that it is moved from.
+        # A result that is moved from an input takes its order.
         free = order is None and _moved_from(jaxpr, i) is not None
         demands.append((Read(walk, free=free, written=True),))
     return _Follower().reads(jaxpr, demands)
 
 
 def explain(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> str:
-    """For each input the orders that were compared, what each costs, and for which line it is."""
+    """Text: for each input the orders compared, their costs, and the lines that they are for."""
     lines = []
     for i, (var, reads) in enumerate(zip(jaxpr.inputs, reads_of(jaxpr, outputs), strict=True)):
         compared = candidates(var.type, reads)
@@ -124,7 +122,7 @@ class _Follower:
         inputs = set(jaxpr.inputs)
 
         def add(atoms: Sequence[Any], of: Sequence[Reads], source: Any) -> None:
-            # An operation that takes a value twice looks at it once.
+            # An operation that takes a value twice reads it once.
             seen: dict[Any, int] = {}
             for place, (atom, reads) in enumerate(zip(atoms, of, strict=True)):
                 if type(atom) is not Var or atom.type.size == 0:
@@ -155,7 +153,7 @@ class _Follower:
 
 
 def _merged(before: Read | None, read: Read, is_input: bool) -> Read:
-    """Reads of an input add up; what reads a computed value does so while it is computed."""
+    """Merges two equal reads: those of an input add up, those of a computed value happen once."""
     if before is None:
         return read
     times = before.times + read.times if is_input else max(before.times, read.times)
@@ -163,8 +161,8 @@ def _merged(before: Read | None, read: Read, is_input: bool) -> Read:
 
 
 def _once(reads: dict[Any, Read], type: ArrayType, same: bool) -> Reads:
-    """The reads of a computed value as its computation meets them: loops and branches take it
-    ready. `same`: it is the value of an operand unchanged, which they might read themselves."""
+    """The reads of a computed value as its computation meets them: loops and branches take the
+    finished value. `same`: it is an operand's value unchanged, which they might read themselves."""
     if not reads or (same and len(reads) <= 4 * _KINDS):
         return tuple(reads.values())
     if len(reads) > _KINDS or any(read.carried for read in reads.values()):
@@ -173,11 +171,11 @@ def _once(reads: dict[Any, Read], type: ArrayType, same: bool) -> Reads:
     return tuple(read._replace(times=min(read.times, 1.0)) for read in reads.values())
 
 
-# ---- what orders cost ------------------------------------------------------------------------
+# ---- the costs of orders ---------------------------------------------------------------------
 
 
 def candidates(type: ArrayType, reads: Reads) -> list[Candidate]:
-    """Row-major and the orders that suit the costliest reads, each with what all reads cost."""
+    """Row-major and the best orders for the costliest reads, each with the cost of all reads."""
     row_major = tuple(range(type.ndim))
     best_for: dict[Order, Read | None] = {row_major: None}
     for read in sorted(reads, key=lambda read: -read_cost(type, row_major, (read,))):
@@ -196,8 +194,8 @@ def _best(compared: Sequence[Candidate]) -> Order:
 
 
 def _settled(order: Sequence[int], type: ArrayType) -> Order:
-    """An order with the dimensions of length 1, whose places say nothing, where they stand out
-    least."""
+    """An order in which the dimensions of length 1, whose positions do not matter, come first;
+    row-major where it is equivalent."""
     row_major = tuple(range(type.ndim))
     real = [d for d in order if type.shape[d] != 1]
     if type.size < 2 or real == sorted(real):
@@ -206,7 +204,7 @@ def _settled(order: Sequence[int], type: ArrayType) -> Order:
 
 
 def read_cost(type: ArrayType, order: Order, reads: Sequence[Read]) -> float:
-    """The bytes that reading moves from memory where an array lies in an order."""
+    """The bytes that the reads move from memory for an array in an order."""
     strides = [0] * type.ndim
     stride = type.dtype.itemsize
     for d in reversed(order):
@@ -216,7 +214,7 @@ def read_cost(type: ArrayType, order: Order, reads: Sequence[Read]) -> float:
     for read in reads:
         loops = [(s.extent, strides[s.dim] * s.step if s.dim >= 0 else stride) for s in read.walk]
         least = _bytes(sorted(loops, key=lambda loop: -loop[1]), type.dtype.itemsize)
-        # What stays in the cache is fetched once, in whichever order it is looked at.
+        # Lines that stay in the cache are fetched once, whatever the order of reading.
         known = read.free or least <= CACHE
         cost += read.times * (least if known else _bytes(loops, type.dtype.itemsize))
     return cost
@@ -226,7 +224,7 @@ def _bytes(loops: Sequence[tuple[int, int]], itemsize: int) -> int:
     """The bytes of the lines that loops of (extent, distance in bytes) touch, in their order."""
     run, count = itemsize, 1
     rest = list(loops)
-    while rest and rest[-1][1] == run:  # Each loop goes on where the one inside of it ends.
+    while rest and rest[-1][1] == run:  # Each loop continues where the one inside of it ends.
         run *= rest.pop()[0]
     if rest and rest[-1][1] < LINE:
         extent, distance = rest.pop()

@@ -1,10 +1,10 @@
-"""Jaxprs whose loops and branches take arrays in the layouts in which the jaxpr has them.
+"""Constrains the layouts of arrays that enter loops and branches to those that they have outside.
 
-XLA takes what enters a loop or a branch row by row: an array in another layout would be copied at
-the door, and what suits the reads inside would be lost. A constraint inside, on a value that the
-loop carries, keeps the layout. Where such an array is transposed first, it would be copied and then
-transposed; told before the loop that the result is row-major, XLA sees that it is so already. Only
-an executable needs this, so it is done to a jaxpr before it is lowered.
+XLA takes operands of loops and branches in row-major layout: an array in another layout would be
+copied first, and the layout that suits the reads inside would be lost. A constraint inside, on a
+value that the loop carries, keeps the layout. An array that is transposed before the loop would be
+copied and then transposed; with a constraint that the result is row-major, XLA finds that it is so
+already. Only an executable needs this, so it is done to a jaxpr before it is lowered.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Layouts = Sequence[Any]
 
 
 def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> Jaxpr:
-    """The jaxpr for inputs in the given layouts (None: row-major), made once.
+    """The jaxpr for inputs in the given layouts (None: row-major); cached.
 
     In a module that the compiler splits over devices a constraint would gather the array, so there
-    only what stands inside a `shard_map` is changed.
+    only the bodies of `shard_map` are changed.
     """
     given = tuple(layout if isinstance(layout, Layout) else None for layout in layouts)
     if not any(given):
@@ -50,8 +50,8 @@ def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
 
 
 def _results(eqn: Equation, layouts: Layouts) -> Iterator[tuple[Var, Layout]]:
-    """The layouts of results that are an operand, or elements moved from one, which makes them
-    row-major."""
+    """The known layouts of results: an operand's own for an unchanged operand, row-major for
+    elements moved from one."""
     sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
     moves = rules.data_movement.get(eqn.primitive)
     for i, var in enumerate(eqn.outputs):

@@ -1,12 +1,12 @@
 """Lowering: from a jaxpr to a StableHLO module, one lowering rule per equation.
 
 Every operation carries a location with the user's line and the names of the transformations and the
-primitive. A program inside an equation becomes a function of the module, emitted once.
+primitive. A jaxpr inside an equation becomes a function of the module, emitted once.
 
 Effects are kept in order by data: each of them takes a number from the one before it and gives one
 to the next. The number goes through loops, conditionals and called functions like any other value,
-which XLA's tokens, made for this, do not do on every backend. Those that need not be in order are,
-too: XLA runs callbacks one after the other anyway, and what is printed reads better so.
+which XLA's tokens, made for this, do not do on every backend. Unordered effects are kept in order
+too: XLA runs callbacks one after the other anyway, and prints read better so.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ Attributes = dict[str, Any]
 
 
 class ManualMesh(NamedTuple):
-    """A mesh along some of whose axes programs say themselves what they communicate, and the
-    partitions that its devices run, in its shape."""
+    """A mesh, its manual axes (along which the jaxpr itself communicates), and the partitions that
+    its devices run, in its shape."""
 
     mesh: Any
     axes: frozenset[str]
     partitions: np.ndarray[Any, Any]
 
     def key(self) -> Any:
-        """What tells it from others in a module."""
+        """A key that is unique in a module."""
         return self.mesh, self.axes
 
 
 class ModuleContext:
-    """What is common to the lowering of one module.
+    """The state of the lowering of one module.
 
-    Partition p of the program runs on `devices[p]`; a program on one device may have none.
+    Partition p of the module runs on `devices[p]`; for one device, `devices` may be empty.
     """
 
     __slots__ = (
@@ -78,9 +78,9 @@ class ModuleContext:
         self.locations: dict[Any, Any] = {}
         # The Python functions that the module's callbacks call, by index.
         self.callbacks: list[Any] = []
-        # Whether compiled code that the module calls has side effects; None where it calls none.
+        # Whether an FFI target of the module has side effects; None where there is no target.
         self.foreign_calls: bool | None = None
-        # The names that it calls, each with the line of the first call, for errors of that code.
+        # The FFI targets by name, with the line of the first call, for errors of that code.
         self.foreign_places: dict[str, sources.Source | None] = {}
         # The number that the next effect takes; None before the first one of a function.
         self.order: Any = None
@@ -89,12 +89,12 @@ class ModuleContext:
         self.channels = 0
 
     def new_channel(self) -> int:
-        """A number for a collective that no other one in the module has."""
+        """A channel number for a collective, unique in the module."""
         self.channels += 1
         return self.channels
 
     def mesh_symbol(self, mesh: Mesh | AbstractMesh) -> str:
-        """The name of a mesh in the module, which declares it once."""
+        """The symbol of a mesh, which the module declares once."""
         return self.meshes.symbol(mesh)
 
     def partitions(self, mesh: Mesh | AbstractMesh) -> np.ndarray[Any, Any]:
@@ -102,11 +102,11 @@ class ModuleContext:
         return self.meshes.partitions(mesh)
 
     def sharding(self, how: Sharding, type: ArrayType) -> Any:
-        """The attribute that says how values of a type are split (see `sharding_attribute`)."""
+        """The attribute of a sharding for values of a type (see `sharding_attribute`)."""
         return sharding_attribute(self.meshes, how, type)
 
     def keep_whole(self, value: Any, dimensions: Sequence[int]) -> Any:
-        """A value of which the compiler must not split some dimensions over devices."""
+        """The value, of which the compiler must not split some dimensions over devices."""
         manual = self.manual
         if len(self.devices) <= 1:
             return value
@@ -120,8 +120,8 @@ class ModuleContext:
         return stablehlo.sharding_constraint(value, stablehlo.sharding(symbol, names))
 
     def run_on_first(self, operation: Any) -> None:
-        """Says that the first device alone runs an operation, one that has to happen once. In a
-        manual computation every device runs it."""
+        """Makes the first device alone run an operation that has to happen once. In a manual
+        computation every device runs it."""
         if len(self.devices) > 1 and self.manual is None and operation is not None:
             stablehlo.on_one_device(operation, self.meshes.declare((), (0,)))
 
@@ -139,10 +139,10 @@ class ModuleContext:
 
 
 class LoweringContext:
-    """What a lowering rule is told: the types of operands and results, and the module.
+    """The context of a lowering rule: the types of operands and results, and the module.
 
     `primitive` and `effects` are those of the equation; `lower_jaxpr` and `call_jaxpr` emit
-    programs that the equation holds. Loops and conditionals are emitted with `while_` and `case`,
+    jaxprs that the equation holds. Loops and conditionals are emitted with `while_` and `case`,
     which carry the order of effects along where the equation has some.
 
     in_types, out_types: the `ArrayType`s of the operands and results; `result_ir_types()` are those
@@ -150,7 +150,7 @@ class LoweringContext:
     module: the `ModuleContext` (meshes, functions, channels, callbacks);
     scope: the names around the equation, for locations; source: the line that it was recorded at.
 
-    A rule emits where the equation stands, with `mlir.builders` or `mlir.hlo`; a constant is
+    A rule emits at the insertion point, with `mlir.builders` or `mlir.hlo`; a constant is
     `mlir.constant(value, shape, dtype)`, a kernel that is not StableHLO `mlir.custom_call`.
     """
 
@@ -184,12 +184,12 @@ class LoweringContext:
         return ir_types(self.out_types)
 
     def lower_jaxpr(self, jaxpr: Jaxpr, values: Sequence[Any], scope: str = "") -> list[Any]:
-        """Emits the operations of a program in place."""
+        """Emits the operations of a jaxpr in place."""
         inner = f"{self.scope}/{scope}" if self.scope and scope else self.scope or scope
         return lower_equations(self.module, jaxpr, values, inner)
 
     def call_jaxpr(self, jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
-        """Emits a call of the function that a program becomes."""
+        """Emits a call of the function that a jaxpr becomes."""
         manual = self.module.manual
         key = (jaxpr, name, None if manual is None else manual.key())
         symbol = self.module.functions.get(key)
@@ -207,19 +207,19 @@ class LoweringContext:
     # -- effects ----------------------------------------------------------------------------------
 
     def order(self) -> Any:
-        """The number (a scalar of 32 bits) that the next effect has to take."""
+        """The number (a 32-bit scalar) that the next effect has to take."""
         if self.module.order is None:
             self.module.order = stablehlo.constant(0, (), np.int32)
         return self.module.order
 
     def set_order(self, number: Any) -> None:
-        """Says which number came out of the last effect."""
+        """Sets the number that the last effect gave."""
         self.module.order = number
 
     def add_callback(self, function: Callable[..., Any]) -> int:
-        """Adds a Python function that the program may call: its index among them.
+        """Adds a Python function that the module may call, and returns its index.
 
-        It is called with NumPy arrays and returns a tuple of NumPy arrays.
+        The function takes NumPy arrays and returns a tuple of NumPy arrays.
         """
         self.module.callbacks.append(function)
         return len(self.module.callbacks) - 1
@@ -235,7 +235,7 @@ class LoweringContext:
             return list(stablehlo.while_(operands, condition, body))
 
         def ordered_condition(state: list[Any]) -> Any:
-            # What comes out of the condition goes nowhere: the body starts when it has ended.
+            # The condition's last number is dropped: the body starts when the condition has ended.
             self.set_order(state[-1])
             return condition(state[:-1])
 
@@ -286,11 +286,11 @@ def lower_to_module(
     out_shardings: Sequence[Sharding | None] | None = None,
     layouts: tuple[Sequence[Any] | None, Sequence[Any] | None] = (None, None),
 ) -> ModuleContext:
-    """The module whose entry point computes a program.
+    """Lowers a jaxpr to a module, whose entry point computes it.
 
-    `donated` marks the inputs whose buffers the program may overwrite. For a program on several
-    `devices` the shardings say how its inputs and results are split (None: the compiler chooses).
-    The `layouts` are those of inputs and of results that are not row-major.
+    `donated` marks the inputs whose buffers the executable may overwrite. On several `devices` the
+    shardings are those of inputs and results (None: the compiler chooses). The `layouts` are those
+    of inputs and of results that are not row-major.
     """
     count = max(1, len(devices))
     module = stablehlo.Module(f"jit_{name}", num_partitions=count)
@@ -347,11 +347,11 @@ def lower_function(
     scope: str = "",
     attributes: tuple[Sequence[Attributes], Sequence[Attributes]] = ((), ()),
 ) -> str:
-    """Emits a program as a function and answers with its symbol.
+    """Emits a jaxpr as a function and returns its symbol.
 
     A function that is called and has effects takes the order after its other arguments and
-    gives it after its other results. `attributes` are those of a public function's arguments and
-    results.
+    returns it after its other results. `attributes` are those of a public function's arguments
+    and results.
     """
     order = [stablehlo.tensor_type((), np.int32)]
     if public or not jaxpr.effects:
@@ -378,7 +378,7 @@ def lower_function(
 def lower_equations(
     context: ModuleContext, jaxpr: Jaxpr, values: Sequence[Any], scope: str
 ) -> list[Any]:
-    """Emits the operations of a program at the current place."""
+    """Emits the operations of a jaxpr at the insertion point."""
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
     constants: dict[Any, Any] = {}
 
@@ -422,7 +422,7 @@ def lower_equations(
                 results: Any = getattr(out, "results", out)
                 env.update(zip(eqn.outputs, results, strict=True))
     except (MissingRuleError, JaxprError) as error:
-        # Lowering runs when the program is complete: the line that counts is the recorded one.
+        # Lowering runs after tracing, so the error gets the recorded line instead of the current.
         if not getattr(error, "placed", False) and eqn.source is not None:
             error.where = eqn.source
             error.placed = True  # type: ignore[union-attr]

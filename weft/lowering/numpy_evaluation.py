@@ -1,14 +1,13 @@
-"""Small arrays on the CPU are reshaped, cut and joined by NumPy.
+"""Reshapes, slices and joins small arrays on the CPU with NumPy instead of XLA.
 
-Compiling a module takes XLA ten milliseconds. To run one that moves a few elements takes six
-microseconds; NumPy, which needs no module, takes eight, and there is nothing that it could round
-otherwise. So a script that moves small arrays a few times, or a loop over `x[:i]` in which every
-shape is a new one, would spend all its time on compiling. A jaxpr that only applies primitives with
-a `numpy_impl` rule to small arrays is therefore compiled when it has run often enough to gain by
-that.
+Compiling a module takes XLA ten milliseconds. Running one that moves a few elements takes six
+microseconds; NumPy, which needs no module, takes eight, and cannot round otherwise. A script that
+moves small arrays a few times, or a loop over `x[:i]` in which every shape is new, would spend all
+its time on compiling. So a jaxpr that only applies primitives with a `numpy_impl` rule to small
+arrays is compiled only when it has run often enough to gain by that.
 
-Nothing is lost by it: operands lie in the memory of a CPU row by row and are not committed, and
-where one is still being computed nothing waits for it: then the jaxpr is compiled at once.
+Nothing else is lost by it: operands are row-major in the memory of a CPU and not committed, and
+where one is still being computed nothing waits for it: the jaxpr is compiled at once.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from weft.runtime import client
 
 __all__ = ["program_on_host"]
 
-# Two microseconds are lost each time, in all a fifth of what compiling takes.
+# Two microseconds are lost each time, in all a fifth of the time that compiling takes.
 OFTEN = 1000
 
 
 class MovingExecutable:
     """A jaxpr that only moves elements: NumPy runs it, until it is compiled.
 
-    Callers keep `execute` and `handlers`, so these stay the same objects.
+    Callers keep `execute` and `handlers`, so these are never replaced.
     """
 
     __slots__ = ("count", "device", "handlers", "jaxpr", "make", "run")
@@ -67,7 +66,7 @@ class MovingExecutable:
         )
 
     def move(self, values: Sequence[np.ndarray[Any, Any]]) -> list[Any]:
-        """The results from the operands."""
+        """Evaluates the jaxpr with NumPy."""
         known: dict[Any, Any] = dict(zip(self.jaxpr.inputs, values, strict=True))
         for eqn in self.jaxpr.eqns:
             operands = [_value(known, x) for x in eqn.inputs]
@@ -89,7 +88,7 @@ def program_on_host(
     make: Callable[[], Program],
     multiple_results: bool = True,
 ) -> Program | None:
-    """A jaxpr for such operands that NumPy runs until `make` compiles it; None where it has to be
+    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None where it has to be
     compiled at once."""
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()
@@ -98,7 +97,7 @@ def program_on_host(
         or backend.platform != "cpu"
         or sum(type.size for type in types) > LITTLE
         or not all(isinstance(type.dtype, np.dtype) for type in types)
-        # A signature that is the type alone: on the default device, not committed, row-major.
+        # The signature of an uncommitted row-major array is its type alone.
         or any(array.signature is not array.type for array in arrays)
     ):
         return None

@@ -1,6 +1,6 @@
-"""How a module on several devices speaks of meshes and shardings, in the words of Shardy.
+"""Declares meshes and shardings in modules for several devices, in Shardy's dialect.
 
-Partition p of a program runs on its device p. A mesh is declared in the module once, with the
+Partition p of a module runs on its device p. A mesh is declared in the module once, with the
 partitions in its own order; a sharding becomes an attribute that names axes of a declared mesh.
 See https://openxla.org/shardy.
 """
@@ -37,7 +37,7 @@ class MeshTable:
     def partitions(self, mesh: Mesh | AbstractMesh) -> np.ndarray[Any, Any]:
         """The partition numbers of the devices of a mesh, in its shape.
 
-        Raises WeftValueError where the mesh does not have exactly the devices of the program.
+        Raises WeftValueError where the mesh does not have exactly the devices of the module.
         """
         found = self._partitions.get(mesh)
         if found is None:
@@ -53,12 +53,12 @@ class MeshTable:
         return found
 
     def symbol(self, mesh: Mesh | AbstractMesh) -> str:
-        """The name of the mesh in the module, which declares it from now on."""
+        """The symbol of the mesh, declared in the module if it was not."""
         axes = tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True))
         return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
 
     def some_symbol(self) -> str:
-        """The name of a mesh over all partitions, for what refers to no axis: the first one."""
+        """The symbol of the first mesh over all partitions, for shardings that name no axis."""
         for (axes, _), symbol in self._symbols.items():
             if axes:
                 return symbol
@@ -66,10 +66,10 @@ class MeshTable:
         return self.declare((("devices", n),), tuple(range(n)))
 
     def declare(self, axes: Axes, numbers: tuple[int, ...]) -> str:
-        """The name of the mesh with these axes and partitions, in row-major order."""
+        """The symbol of the mesh with these axes and partitions, in row-major order."""
         found = self._symbols.get((axes, numbers))
         if found is None:
-            # Shardy takes 0, 1, 2, … to be meant where no numbers are given, and only there.
+            # Shardy wants no numbers where they are 0, 1, 2, …
             plain = bool(axes) and numbers == tuple(range(len(numbers)))
             found = stablehlo.mesh(self.module, axes, () if plain else numbers)
             self._symbols[axes, numbers] = found
@@ -77,7 +77,7 @@ class MeshTable:
 
 
 def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
-    """The error for a mesh over other devices than the program runs on."""
+    """The error for a mesh over other devices than those of the module."""
     if isinstance(mesh, AbstractMesh):
         return WeftValueError(
             "a program over an abstract mesh runs on as many devices as the mesh has",
@@ -105,7 +105,7 @@ def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
 
 
 def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -> Any:
-    """How values of a type are split, as an attribute; the integers behind a random key stay
+    """The attribute of a sharding for values of a type; the integers of a random key stay
     together."""
     names: list[tuple[str, ...] | None]
     if isinstance(sharding, NamedSharding):
@@ -118,7 +118,7 @@ def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -
 
 
 def unsplit_rows(meshes: MeshTable, type: ArrayType) -> Any:
-    """How random keys are split where the compiler chooses: their integers stay together."""
+    """The attribute for random keys where the compiler chooses: their integers stay together."""
     rows = physical_type(type).ndim - type.ndim
     return stablehlo.sharding(meshes.some_symbol(), (None,) * type.ndim + ((),) * rows)
 

@@ -1,7 +1,7 @@
-"""Where a program runs: on the devices that its operands were put on, or of the meshes in it.
+"""The devices that an executable runs on: those of committed operands, or of meshes in its jaxpr.
 
-The *place* of a program is None (the default device), a device, or a tuple of devices. The place of
-an array is a device or a sharding over several; None for one that was put nowhere on purpose.
+The `place` of an executable is None (the default device), a device, or a tuple of devices. That of
+an array is a device or a sharding over several; None for one that is not committed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def operand_place(
     params: dict[str, Any] | None = None,
     names: Callable[[], Sequence[str]] | None = None,
 ) -> Place:
-    """Where an operation on these arrays runs: None for the default device, a device, or a tuple
-    of devices.
+    """The devices for an operation on these arrays: None for the default device, a device, or a
+    tuple of devices.
 
-    That is where the arrays were put on purpose; where none was, on the devices of a mesh among
-    the parameters or in a program that they hold. Raises WeftValueError where they name different
-    devices; `names` makes what it calls the arrays.
+    Those that arrays are committed to; where none is, those of a mesh among the parameters or in a
+    jaxpr that they hold. Raises WeftValueError where they name different devices; `names` returns
+    the arrays' names for its message.
     """
     found: Any = None
     first = 0
@@ -70,8 +70,8 @@ def operand_place(
 
 
 def joint_place(arrays: Sequence[Any], operation: str) -> Any:
-    """Where results lie that Python computes of arrays: None, a device, or a sharding that gives
-    each of the devices a copy. Raises WeftValueError where the arrays lie on different ones."""
+    """The device for results that Python computes of arrays (or None), or a sharding with a copy
+    on each device. Raises WeftValueError where the arrays are committed to different ones."""
     place = operand_place(arrays, operation)
     if type(place) is not tuple:
         return place
@@ -92,8 +92,8 @@ def same_devices(one: Any, other: Any) -> bool:
 
 
 def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | None, ...] | None:
-    """For a program on several devices, where its operands lie; None for those that were put
-    nowhere on purpose, and for all where it runs on one."""
+    """The shardings of operands for several devices, None for those not committed; None instead of
+    all on one device."""
     if type(place) is not tuple:
         return None
     committed = (x._committed_place() if type(x) is Array else None for x in arrays)
@@ -101,8 +101,8 @@ def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | N
 
 
 def places_in(params: dict[str, Any]) -> tuple[Any, ...]:
-    """The meshes, and shardings without one, that an application refers to, itself or in the
-    programs that it holds."""
+    """The meshes, and shardings without one, in the parameters of an application and in the jaxprs
+    that these hold."""
     found: dict[Any, None] = {}
     for name in ("mesh", "manual", "sharding"):
         value = params.get(name)
@@ -115,7 +115,7 @@ def places_in(params: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def program_places(jaxpr: Jaxpr) -> tuple[Any, ...]:
-    """The meshes, and shardings without one, that a program refers to."""
+    """The meshes, and shardings without one, that a jaxpr refers to."""
 
     def make() -> tuple[Any, ...]:
         found: dict[Any, None] = {}
@@ -128,7 +128,8 @@ def program_places(jaxpr: Jaxpr) -> tuple[Any, ...]:
 
 
 def _named_place(params: dict[str, Any], operation: str) -> Any:
-    """One of the places among the parameters; all of them are the same devices."""
+    """One of the meshes and shardings among the parameters. Raises WeftValueError where their
+    devices differ."""
     places = places_in(params)
     for place in places[1:]:
         if not same_devices(place, places[0]):
@@ -143,7 +144,7 @@ def _named_place(params: dict[str, Any], operation: str) -> Any:
 
 
 def _with_devices(place: Any) -> str:
-    """A place for a message: meshes of one shape look alike but for their devices."""
+    """A device, sharding or mesh with its devices, for messages: else meshes look alike."""
     if not isinstance(place, (Sharding, Mesh)):
         return str(place)
     devices = _devices(place)
@@ -154,11 +155,10 @@ def _with_devices(place: Any) -> str:
 def different_devices(
     operation: str, one: Any, other: Any, names: tuple[str, str] | None = None
 ) -> WeftValueError:
-    """The error for operands that were put on different devices; `names` is what they are
-    called."""
+    """The error for operands that are committed to different devices; `names` are theirs."""
     which = f": {names[0]} and {names[1]}" if names else ""
     on = (f"{names[0]} on ", f"{names[1]} on ") if names else ("", "")
-    # What is closed over has no name that could be written.
+    # Closed-over arrays have no name that could be written in code.
     written = names is not None and " " not in "".join(names)
     kept, moved = names if names and written else ("y", "x")
     return WeftValueError(
@@ -175,8 +175,7 @@ def different_devices(
 
 
 def outside_mesh(operation: str, place: Any, named: Any, name: str | None = None) -> WeftValueError:
-    """The error for an operand, called `name`, that was put somewhere else than where a program
-    says."""
+    """The error for an operand `name` that is committed to other devices than a mesh's."""
     there = NamedSharding(named, PartitionSpec()) if isinstance(named, Mesh) else named
     what = name or "an array"
     return WeftValueError(

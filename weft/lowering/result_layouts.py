@@ -1,9 +1,9 @@
 """The layouts of an executable's operands and results, and the results' shardings.
 
-Operands come in the layouts that they have. A result has the one that was asked for, by
-`out_shardings` or by a constraint in the jaxpr; that of the operand whose value it is,
-unchanged; and is row-major otherwise. `Layout.AUTO` leaves a layout to the compiler, and on the
-CPU, where the compiler does not care, to `layout_inference`.
+Operands keep their layouts. A result has the layout that `out_shardings` or a constraint in the
+jaxpr names; else that of the operand whose unchanged value it is; else it is row-major.
+`Layout.AUTO` leaves a layout to the compiler, and on the CPU, where the compiler chooses none, to
+`layout_inference`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def operand_layouts(arrays: Sequence[Any]) -> Layouts | None:
 
 
 def result_sources(jaxpr: Jaxpr) -> Layouts:
-    """For each result the source of its layout: the number of the input whose value it is, a Layout
-    that the jaxpr asks for, or None."""
+    """The source of each result's layout: the index of the input whose value it is, a Layout that
+    the jaxpr asks for, or None."""
 
     def make() -> Layouts:
         inputs = {var: i for i, var in enumerate(jaxpr.inputs)}
@@ -84,7 +84,7 @@ def settled_layouts(
 ) -> tuple[Layouts | None, Layouts | None]:
     """The layouts to compile a jaxpr for, where None stands for row-major; None if all are.
 
-    `out_layouts` has None for results of which nothing was said. `Layout.AUTO` is left where the
+    `out_layouts` has None for results without a given layout. `Layout.AUTO` is left where the
     compiler of the platform chooses.
     """
     ins = list(in_layouts or (None,) * len(jaxpr.inputs))
@@ -105,7 +105,7 @@ def _unless_all_row_major(layouts: Sequence[Any]) -> Layouts | None:
 def _inferred(
     jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any], partitioned: bool
 ) -> tuple[list[Layout], list[Layout]]:
-    """The layouts with those in place of AUTO that the jaxpr reads and writes along."""
+    """The layouts with each AUTO replaced by the one that the jaxpr reads or writes along."""
 
     def orders(layouts: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
         rows = [
@@ -125,7 +125,7 @@ def _inferred(
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
     """The sharding of each result: that of a constraint in the jaxpr, or in one that it calls,
-    or of the input whose value it is. None where only the compiler knows.
+    or of the input whose value it is. None where the compiler decides.
 
     `places` has the shardings of the inputs; None for those that are not known.
     """
@@ -153,8 +153,8 @@ def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
 
 
 def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
-    """The sharding of each result, as far as the jaxpr itself says, with its layout where that is
-    known too: that of a constraint in the jaxpr, or of the input whose value it is.
+    """The sharding of each result as `known_shardings`, with its layout where that is known too:
+    that of a constraint in the jaxpr, or of the input whose value it is.
 
     `places` and `layouts` have those of the inputs; None for what is not known.
     """

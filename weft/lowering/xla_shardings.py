@@ -1,8 +1,8 @@
-"""XLA's description of where an array lies, as plain data, and the way from it to weft's and back.
+"""XLA's shardings as plain data, converted to weft's shardings and from them.
 
-XLA can say more than a spec over a mesh: tiles in any order of devices, copies, parts of a program
+XLA can say more than a spec over a mesh: tiles in any order of devices, copies, parts of a module
 that are partitioned by hand. Its numbers are partitions, not devices, so the devices are given
-beside it. The form is that of the GSPMD paper (Y. Xu et al., "GSPMD: general and scalable
+separately. The form is that of the GSPMD paper (Y. Xu et al., "GSPMD: general and scalable
 parallelization for ML computation graphs", 2021, section 3.1).
 """
 
@@ -37,16 +37,16 @@ _SUBGROUPS = ("replicated", "manual", "unreduced")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class XlaSharding:
-    """How XLA splits one value over the partitions of a program: frozen data without devices.
+    """How XLA splits one value over the partitions of a module: frozen data without devices.
 
     kind: "replicated" (each partition has a copy), "tiled", "maximal" (one partition has it all),
-    "manual" (what each partition has is its own affair), "unreduced" (each has a term of a sum) or
+    "manual" (the value of each partition is its own), "unreduced" (each has a term of a sum) or
     "unknown";
     tile_shape: for a tiled one the lengths of the tile assignment: the number of tiles along each
     dimension of the value, then one length for each of `subgroups`;
     partitions: the numbers in the tile assignment, row by row; for a maximal one the one number;
-    subgroups: what the last dimensions of the assignment stand for: "replicated" for partitions
-    that hold equal copies, "manual" or "unreduced".
+    subgroups: the kinds of the last dimensions of the assignment: "replicated" for partitions that
+    hold equal copies, "manual" or "unreduced".
 
     Raises WeftValueError for parts that do not fit together. Equal ones compare equal, and they
     can be hashed and pickled.
@@ -100,7 +100,7 @@ class XlaSharding:
     @staticmethod
     @api_boundary
     def parse(source: str | bytes) -> XlaSharding:
-        """From the text of a `sharding` attribute of HLO, or from the bytes of an OpSharding.
+        """Parses the text of a `sharding` attribute of HLO, or the bytes of an OpSharding.
 
         Raises WeftValueError for a text that XLA does not read, and for the sharding of a tuple.
         """
@@ -124,7 +124,7 @@ class XlaSharding:
 
     @property
     def text(self) -> str:
-        """As XLA prints it in the `sharding` attribute of an HLO operation."""
+        """The text that XLA prints in the `sharding` attribute of an HLO operation."""
         return native.text(native.make(self._parts()))
 
     @property
@@ -148,11 +148,11 @@ class XlaSharding:
 
 @api_boundary
 def to_xla(where: Any, ndim: int | None = None, *, devices: Sequence[Any] = ()) -> XlaSharding:
-    """How XLA says where an array lies.
+    """XLA's sharding of an array.
 
     `where` is an array, or a sharding of arrays of `ndim` dimensions. Partition p is device p of
-    `devices`, by default of `where`'s own device list. Random keys are split as XLA has them: with
-    the dimensions of their bits behind their own.
+    `devices`, by default of `where`'s own device list. Random keys are split as XLA stores them:
+    with the dimensions of their bits behind their own.
 
     Raises WeftTypeError for what is neither, for a sharding without `ndim`, or for an array with
     another one; ShapeError where the spec has more entries than dimensions; WeftValueError for a
@@ -229,15 +229,15 @@ def _positions(sharding: Sharding, devices: Sequence[Any]) -> np.ndarray[Any, An
 
 @api_boundary
 def from_xla(source: XlaSharding | str | bytes, on: Mesh | Sequence[Any]) -> Sharding:
-    """The sharding of weft's that says the same.
+    """The sharding of weft's that is equivalent to one of XLA's.
 
     `source` is an `XlaSharding`, or a text or bytes as `XlaSharding.parse` takes them. `on` has the
     devices of partitions 0, 1, …: a sequence of devices, or a mesh. Over a mesh the result is a
     `NamedSharding` where some spec says the same, and else a `TiledSharding`.
 
-    Raises WeftTypeError for other arguments; WeftValueError for a sharding that says nothing about
-    where an array lies (manual, unknown, unreduced), and where the number of devices is not that of
-    the partitions.
+    Raises WeftTypeError for other arguments; WeftValueError for a sharding that assigns no blocks
+    to devices (manual, unknown, unreduced), and where the number of devices is not that of the
+    partitions.
 
     >>> from weft.extend.sharding import from_xla
     >>> mesh = weft.make_mesh((4, 2), ("i", "j"))

@@ -1,4 +1,4 @@
-"""The names of arguments in messages, and how these say where an argument lies."""
+"""The names, shardings and layouts of arguments as messages show them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] = ()) -> str:
-    """How a message calls a leaf of (args, kwargs): by the parameter's name where it is known."""
+    """The name of a leaf of (args, kwargs) in messages: the parameter's where that is known."""
     kind, key, *rest = path
     first = getattr(key, "idx", getattr(key, "key", key))
     name = str(first)
@@ -31,7 +31,7 @@ def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] 
 
 
 def static_name(function: Any, argnum: int | str, parameters: Sequence[str] = ()) -> str:
-    """How a message calls an argument: by the parameter's name where it is known."""
+    """The name of an argument in messages: the parameter's where that is known."""
     if isinstance(argnum, str):
         return argnum
     try:
@@ -41,7 +41,7 @@ def static_name(function: Any, argnum: int | str, parameters: Sequence[str] = ()
 
 
 def argument_names(function: Any, in_tree: Any) -> list[str]:
-    """How a message calls the leaves of (args, kwargs)."""
+    """The names of the leaves of (args, kwargs) in messages."""
     try:
         parameters = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -51,14 +51,14 @@ def argument_names(function: Any, in_tree: Any) -> list[str]:
 
 
 def places_by_name(places: Any) -> list[tuple[str, Any]]:
-    """What a trace knows of places, as messages call it."""
+    """The fields of `places`, the formats that a trace depends on, by name; [] for None."""
     if places is None:
         return []
     return [(field.name, getattr(places, field.name)) for field in dataclasses.fields(places)]
 
 
 def place_text(signature: Any) -> str:
-    """Where an array lies and how, by its signature."""
+    """The device or sharding and the layout in an array's signature, as text."""
     if isinstance(signature, ArrayType):
         return "on the default device"
     place, *layout = signature[1:]
@@ -67,6 +67,6 @@ def place_text(signature: Any) -> str:
 
 
 def input_names(function: Any, in_tree: Any, num_consts: int, reads: Sequence[bool]) -> list[str]:
-    """How a message calls the inputs that are read: closed-over arrays, then argument leaves."""
+    """The names of the inputs that are read, in messages: closed-over arrays, then leaves."""
     names = ["a closed-over array"] * num_consts + argument_names(function, in_tree)
     return [name for name, use in zip(names, reads, strict=True) if use]

@@ -1,10 +1,10 @@
-"""Closures over traced values: finds the ones that functions hold, and puts others in their place.
+"""Closures over traced values: finds these values in functions, and replaces them by others.
 
 A function that a transformation keeps and runs later, a custom derivative above all, must not read
-traced values behind the transformation's back: they have to be operands. What is searched are the
-closures, defaults and partially applied arguments of functions, and the functions, containers and
-registered trees in those. A function that holds a traced value is made again with fresh cells.
-Attributes of other objects are not searched, since there is no general way to copy these.
+traced values that are not operands. The search covers the closures, defaults and partially applied
+arguments of functions, and the functions, containers and registered trees in those. A function that
+holds a traced value is copied with fresh cells. Attributes of other objects are not searched, since
+there is no general way to copy these.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from weft.tracing.trace_cache import TraceCache, TraceResult, cached_trace
 
 __all__ = ["TracedValues", "register_closure", "trace_once"]
 
-# Classes of objects that close over functions as Python's closures do: the attributes with these,
-# and what makes an object of the class whose attributes are then set.
+# Classes whose objects hold functions: the attributes that hold them, and a function that copies an
+# object, on which these attributes are then set.
 _closures: dict[type, tuple[tuple[str, ...], Callable[[Any], Any]]] = {}
 
 
 def register_closure(cls: type, attributes: Sequence[str], copy: Callable[[Any], Any]) -> None:
-    """Makes the search go into `attributes` of objects of a class; `copy` copies an object."""
+    """Makes the search cover `attributes` of objects of a class; `copy` copies an object."""
     _closures[cls] = (tuple(attributes), copy)
 
 
@@ -53,10 +53,8 @@ def _level(container: Any) -> tuple[list[Any], Any]:
 
 
 class TracedValues:
-    """The traced values of transformations still running that some objects hold.
-
-    `found` has them in the order of the search. The objects may be functions, containers of them,
-    or anything else.
+    """The traced values of running transformations that some objects (functions, containers of
+    them, or anything else) hold; `found` has them in the order of the search.
     """
 
     __slots__ = ("_children", "_levels", "_parents", "_seen", "found")
@@ -69,7 +67,7 @@ class TracedValues:
         self._levels: dict[int, tuple[list[Any], Any]] = {}
 
     def search(self, value: Any) -> None:
-        """Adds what one more object holds."""
+        """Adds the traced values of one more object."""
         pending = [value]
         while pending:
             item = pending.pop()
@@ -112,9 +110,9 @@ class TracedValues:
         return ()
 
     def replaced(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """The searched objects, holding `values` where they hold the traced values.
+        """The searched objects with `values` in place of the traced values.
 
-        What holds no traced value stays the same object.
+        An object without traced values stays the same object.
         """
         if not self.found:
             return list(objects)
@@ -131,7 +129,7 @@ class TracedValues:
 
 
 class _Maker:
-    """Makes objects again; `made` has the new one of each by the identity of the old one."""
+    """Copies objects; `made` has the new one of each by the identity of the old one."""
 
     __slots__ = ("affected", "cells", "levels", "made")
 
@@ -156,7 +154,7 @@ class _Maker:
             return self._function(item)
         if kind is tuple:
             return tuple([self.make(part) for part in item])
-        # What can be part of itself is known before its parts are made.
+        # An object that may contain itself is entered in `made` before its parts are.
         if kind is list:
             new: Any = []
             self.made[id(item)] = new
@@ -199,7 +197,7 @@ class _Maker:
         return new
 
     def _cell(self, cell: CellType) -> CellType:
-        """A fresh cell for one that holds what is made again; the others stay shared."""
+        """A fresh cell for one whose content is copied; the others stay shared."""
         contents = _contents([cell])
         if not contents or id(contents[0]) not in self.affected:
             return cell
@@ -212,8 +210,8 @@ class _Maker:
 
 
 class ClosedOver(Typed):
-    """Stands for a traced value in the key of a function that closes over it: the jaxpr
-    depends on its type alone."""
+    """Replaces a traced value in the key of a function that closes over it: the jaxpr depends on
+    its type alone."""
 
     __slots__ = ("number", "type")
 
@@ -234,12 +232,11 @@ def trace_once(
     trace: Callable[[TracedValues], T],
     values: tuple[Any, ...] = (),
 ) -> T:
-    """What `trace` gives, or gave before for an equal function, types of arguments and settings.
+    """Returns the result of `trace`, cached by function key, types of arguments and settings.
 
     Traced values that the function and the further `values` hold (parameters that are being
-    differentiated) become operands behind the constants, so that the jaxpr is the same for the
-    next ones of the same types. A function that looks at the number behind one of them is traced
-    as it is.
+    differentiated) become operands behind the constants, so that others of the same types share
+    the jaxpr. A function that needs the concrete value of one of them is traced as it is.
     """
     closed = TracedValues()
     if current_trace() is not bottom_trace():

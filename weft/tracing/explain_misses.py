@@ -1,9 +1,9 @@
-"""Why something was traced or compiled again: misses of the caches, explained.
+"""Explains cache misses: why something was traced or compiled again.
 
 Each miss notes the dependencies of its trace, in a light form that keeps no array alive. The next
-miss of the same function is compared with the earlier ones, and the one that it is most like says
-what changed. With the setting `explain_cache_misses` each miss is explained; without it, the third
-one of the same function at the same line is, once, since that is where a loop begins to lose time.
+miss of the same function is compared with the earlier ones; the explanation is the difference from
+the most similar one. With the setting `explain_cache_misses` each miss is explained; without it,
+the third one of the same function at the same line is, once: there a loop begins to lose time.
 
 Explanations are logged (`weft`, at the level WARNING) and are no Python warnings: those are turned
 into errors by many test suites, and a slow program is not a wrong one.
@@ -41,18 +41,17 @@ __all__ = ["Call", "Miss", "MissOfBody", "change", "forget", "static_parts", "tr
 
 _log = logging.getLogger("weft")
 
-# How many earlier misses of a function the next one is compared with, and of how many functions
-# and lines they are known.
+# How many misses of a function are kept for comparison, and for how many functions and lines.
 _REMEMBERED = 16
 _FUNCTIONS = 1024
 _LINES = 4096
-# Which miss of a function at a line is explained to those who did not ask.
+# Which miss of a function at a line is explained without the setting.
 _UNASKED = 3
 
 
 class Call(NamedTuple):
-    """What a trace depended on. `maker` tells one jitted function from another of the same
-    function; `names` are the leaves of the arguments, `places` where they lay."""
+    """The dependencies of a trace. `maker` tells one jitted function from another of the same
+    function; `names` are the leaves of the arguments, `places` their shardings."""
 
     maker: int
     parts: dict[str, NamedPart]
@@ -65,11 +64,11 @@ class Call(NamedTuple):
     closed: tuple[ArrayType, ...]
 
 
-# ---- what differs --------------------------------------------------------------------------------
+# ---- differences of calls ------------------------------------------------------------------------
 
 
 def _differences(new: Call, old: Call) -> list[str]:
-    """In what a call differs from an earlier one, the most likely cause first."""
+    """The differences of a call from an earlier one, the most likely cause first."""
     found: list[str] = []
     if new.structure != old.structure:
         found += _other_structure(new, old)
@@ -89,12 +88,12 @@ def _differences(new: Call, old: Call) -> list[str]:
             found.append(f"{what} {now} instead of {then}")
     if new.closed != old.closed:
         found.append(f"it closes over traced values {[*new.closed]} instead of {[*old.closed]}")
-    # A jitted function looks at what it closes over again only where that may be traced values.
+    # A jitted function checks its closure again only where that may hold traced values.
     again = new.maker != old.maker or new.closed or old.closed or not found
     for label in dict.fromkeys([*old.parts, *new.parts]):
         if again or label.startswith(_STATIC):
             found += _other_part(new.parts.get(label), old.parts.get(label))
-    # Values without a key may be the same; they count where there is nothing else.
+    # Values without a key may be equal; they are named only where nothing else differs.
     return found or [
         f"{part.role} has no key by which equal functions are found: {part.reason}"
         for part in new.parts.values()
@@ -120,7 +119,7 @@ def _other_part(new: NamedPart | None, old: NamedPart | None) -> Iterator[str]:
         part = new or old
         assert part is not None
         if _is_code(part):
-            return  # what the function refers to says which function is called instead
+            return  # the parts of the function tell which function is called instead
         yield f"{part.role} is {part.text}" + (
             ", and was not there before" if old is None else " before, and is not there now"
         )
@@ -151,8 +150,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _closest(call: Call, earlier: Sequence[Call]) -> list[str]:
-    """The differences to the call that it is most like; among equals to one of the same code, and
-    to the last of its own."""
+    """The differences from the most similar call; among equally similar ones, from one of the same
+    code, and from the last of its own."""
     compared = [
         (
             len(found := _differences(call, old)),
@@ -163,7 +162,7 @@ def _closest(call: Call, earlier: Sequence[Call]) -> list[str]:
         )
         for i, old in enumerate(earlier)
     ]
-    # One without a difference was forgotten, or lost an array that it closed over.
+    # One without a difference was dropped from the cache, or lost an array that it closed over.
     compared = [item for item in compared if item[0]] or compared
     return min(compared, key=lambda item: item[:4])[4] if compared else []
 
@@ -180,19 +179,19 @@ _NOTHING = (
 
 
 def change(function: Any, options: Hashable, call: Call) -> str:
-    """In what a call differs from the one before that is most like it, for an error message."""
+    """The difference of a call from the most similar one before, for an error message."""
     with _lock:
         earlier = list(_histories.get((_identity(function), options), ()))
     return _in_words(_closest(call, earlier)) or _NOTHING
 
 
 _STATIC = "the static argument "
-# What is told by its name, though it can be called.
+# Callables that are shown by name, without their parts.
 _PLAIN = (type, python_types.BuiltinFunctionType)
 
 
 def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, NamedPart]:
-    """The parts of static arguments, given as argnums and values; of functions by what they use."""
+    """The parts of static arguments, given as argnums and values; a function has its own parts."""
     found = {}
     for (_, value), name in zip(static, names, strict=True):
         label = f"{_STATIC}{name}"
@@ -208,13 +207,13 @@ def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dic
     return found
 
 
-# ---- what is remembered --------------------------------------------------------------------------
+# ---- recorded misses -----------------------------------------------------------------------------
 
 _lock = threading.Lock()
 _histories: collections.OrderedDict[Hashable, collections.deque[Call]] = collections.OrderedDict()
-# By line and function: how many misses, what they cost.
+# By line and function: the number of misses and their cost in seconds.
 _lines: collections.OrderedDict[Hashable, tuple[int, float]] = collections.OrderedDict()
-# Of functions that are no jitted ones each is told from all others.
+# Makers of functions that are not jitted: a number for each.
 _numbers = itertools.count(-1, -1)
 
 
@@ -225,8 +224,8 @@ def _clear() -> None:
 
 
 def _identity(function: Any) -> Hashable:
-    """Which function something is, for all of its copies: where its code stands. Of what wraps
-    functions also which those are."""
+    """A key of a function and all its copies: file, name and hash of its code, and those of
+    functions that it wraps."""
     codes: list[tuple[str, str, int]] = []
     pending = [function]
     while pending and len(codes) < 8:
@@ -259,13 +258,13 @@ def _filled(cell: python_types.CellType) -> bool:
 
 
 def forget(function: Any, options: Hashable) -> None:
-    """Forgets the misses of a function."""
+    """Drops the recorded misses of a function."""
     with _lock:
         _histories.pop((_identity(function), options), None)
 
 
 def _remember(where: Hashable, call: Call) -> list[Call]:
-    """Adds a miss; the earlier ones."""
+    """Adds a miss and returns the earlier ones."""
     with _lock:
         calls = _histories.pop(where, None)
         if calls is None:
@@ -279,7 +278,7 @@ def _remember(where: Hashable, call: Call) -> list[Call]:
 
 
 def _count(line: Hashable, seconds: float) -> tuple[int, float]:
-    """Adds a miss at a line; how many there were, and what they cost."""
+    """Adds a miss at a line; returns the number of misses and their cost in seconds."""
     with _lock:
         times, total = _lines.pop(line, (0, 0.0))
         while len(_lines) >= _LINES:
@@ -294,11 +293,11 @@ _active: contextvars.ContextVar[Miss | None] = contextvars.ContextVar("weft_miss
 
 
 class Miss:
-    """`with Miss(...):` around what happens when a cache of a jitted function has no entry.
+    """A context manager around tracing and compiling after a cache miss of a jitted function.
 
-    `function`, `options`: the function and what it was compiled with; `name` how messages call it;
-    `call`: makes the note of what the trace depends on. It is made when the block ends, and only
-    if there was something to trace or to compile: an equal function may have been there before.
+    `function`, `options`: the function and its compile options; `name`: its name in messages;
+    `call`: returns the dependencies of the trace. It is called when the block ends, and only if
+    something was traced or compiled: the trace of an equal function may have been cached.
     """
 
     __slots__ = ("_around", "_before", "_source", "call", "closed", "function", "name",
@@ -326,7 +325,7 @@ class Miss:
         around = _active.get()
         self._around: Any = None
         if around is not None and around.owner is self.owner:
-            self._around = around  # A call and the trace that it needs are one miss.
+            self._around = around  # A call and its trace are one miss.
             return around
         _active.set(self)
         self._before = timing.spent()
@@ -345,18 +344,18 @@ class Miss:
         if self.traced or cost.compiled or cost.loaded:
             try:
                 self.report(cost)
-            except Exception:  # noqa: BLE001 - looking at objects of the user's may fail in any way
+            except Exception:  # noqa: BLE001 - reading a user's objects may fail in any way
                 _log.debug("the miss of %s could not be explained", self.name, exc_info=True)
 
     def report(self, cost: Spent) -> None:
-        """Notes the miss, and explains it where that is wanted."""
+        """Records the miss, and explains it where the setting or the count asks for that."""
         call = self.call(self)
         earlier = _remember((_identity(self.function), self.options), call)
         times, total = 0, 0.0
         location = sources.locate(self._source)
         if location is not None and not _recording() and not _of_library(self.function):
-            # A helper that is called with other functions runs as many jaxprs as there are
-            # functions; code does not change from call to call, so each of them counts for itself.
+            # A helper that is called with several functions has a jaxpr for each; the code of these
+            # does not change from call to call, so each of them counts for itself.
             codes = frozenset(part.content for part in call.parts.values() if _is_code(part))
             line = (location.file, location.line, _identity(self.function), codes)
             times, total = _count(line, cost.seconds)
@@ -386,10 +385,10 @@ class Miss:
 
 
 class MissOfBody(Miss):
-    """The same around the trace of a loop's body, a branch, or a checkpointed function."""
+    """A `Miss` for the trace of a loop's body, a branch, or a checkpointed function."""
 
     __slots__ = ()
-    # Most bodies are traced once, as a part of something else that is told of.
+    # Most bodies are traced once, as a part of something else that is reported.
     _tells_of_first = False
 
     def __init__(self, what: str, function: Any, name: str, parts: Sequence[Any]) -> None:
@@ -422,11 +421,11 @@ class MissOfBody(Miss):
         self.closed = closed
 
     def _in_all(self, seconds: float) -> str:
-        return ""  # What it takes to compile the whole is not known yet.
+        return ""  # The time to compile the whole is not known yet.
 
 
 def _recording() -> bool:
-    """Whether a jaxpr is being recorded: what is traced within it is no loss of its own."""
+    """Whether a jaxpr is being recorded: traces inside of that are no misses of their own."""
     trace: Trace | None = current_trace()
     while trace is not None and trace is not bottom_trace():
         if isinstance(trace, StagingTrace):
@@ -453,7 +452,7 @@ _VALUES = re.compile(
 
 
 def _advice(reason: str) -> str:
-    """What helps against the most usual changes."""
+    """Advice against the most usual changes."""
     if reason.startswith(_STATIC):
         return "; a program is compiled for each value of a static argument"
     if _VALUES.match(reason):

@@ -1,7 +1,7 @@
-"""A cache of jaxprs, found by the keys of the functions that they were traced from.
+"""A cache of jaxprs, keyed by the content of the functions that they were traced from.
 
-A loop body or a lambda is often made anew each time it is used. `cached_trace` finds the trace of
-an equal one: same code, equal values around it (`weft.function_keys`), same types of arguments.
+A loop body or a lambda is often a new object each time it is used. `cached_trace` finds the trace
+of an equal one: same code, equal closed-over values (`weft.function_keys`), same argument types.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TracedBody:
 
 
 class Counts(NamedTuple):
-    """How often a cache was asked: with success, without, and for functions without a key."""
+    """The hits and misses of a cache, and the look-ups for functions without a key."""
 
     hits: int = 0
     misses: int = 0
@@ -80,12 +80,12 @@ class TraceKeys(NamedTuple):
 
 
 class _Entry:
-    """One remembered trace.
+    """One cached trace.
 
     key: keeps the identities in it unique; witnesses: the objects that a function must share with
     the one that was traced, None where equal content is enough; consts: the closed-over values, as
-    weak references where the key knows them; watches: tell the cache when an object dies by whose
-    identity the function is found.
+    weak references where the key has them; watches: weak references that call the cache when an
+    object dies whose identity is in the key.
     """
 
     __slots__ = ("consts", "key", "traced", "watches", "witnesses")
@@ -98,7 +98,7 @@ class _Entry:
             self.consts.append(reference if id(reference) in guards else value)
         self.key = key
         self.witnesses = witnesses
-        # Without the values, which its own list would keep alive.
+        # Without `consts`, a list that would keep the values alive.
         self.traced = dataclasses.replace(traced, consts=[])
         self.watches: tuple[Any, ...] = ()
 
@@ -122,18 +122,18 @@ class TraceCache:
     """The last `limit` traces, by the keys of the traced functions and by further parts.
 
     It can be used by several threads. It keeps no array alive that a traced function closed over:
-    when such an array dies, what was remembered with it is dropped.
+    when such an array dies, the entries with it are dropped.
     """
 
     def __init__(self, limit: int = 512, what: str = "") -> None:
         self.limit = limit
-        # What the functions are traced for; misses are explained where it is said.
+        # The purpose of the traces, for explanations of misses; "" for none.
         self.what = what
         # From the least to the most recently used.
         self._entries: dict[Hashable, _Entry] = {}
-        # Entries of which something died. Objects may die, and what they leave behind may run, at
-        # any time: also while this thread holds the lock. So the lock may be taken twice, entries
-        # are dropped after it is released, and every step below leaves the cache in order.
+        # Entries with a dead object. Objects may die, and their callbacks may run, at any time:
+        # also while this thread holds the lock. So the lock is reentrant, entries are dropped after
+        # it is released, and every step below leaves the cache consistent.
         self._dead: collections.deque[tuple[Hashable, weakref.ref[Key]]] = collections.deque()
         self._lock = threading.RLock()
         self._hits = self._misses = self._uncacheable = 0
@@ -144,11 +144,11 @@ class TraceCache:
         return len(self._entries)
 
     def counts(self) -> Counts:
-        """How often the cache was asked since it was made or cleared."""
+        """The counts of look-ups since the cache was made or cleared."""
         return Counts(self._hits, self._misses, self._uncacheable)
 
     def clear(self) -> None:
-        """Forgets everything, the counts too."""
+        """Drops all entries and resets the counts."""
         with self._lock:
             dropped, self._entries = self._entries, {}
             self._hits = self._misses = self._uncacheable = 0
@@ -157,8 +157,8 @@ class TraceCache:
     forget_programs = clear
 
     def get(self, key: Key | None, parts: Hashable, again: bool = False) -> Any:
-        """What was remembered for functions of this key; None where there is nothing. `again` says
-        that it is looked for under another key, after a miss that was counted."""
+        """The cached trace for functions of this key, or None. `again` says that this is a look-up
+        under another key, after a miss that was counted."""
         self._bury()
         with self._lock:
             if key is None:
@@ -177,14 +177,14 @@ class TraceCache:
             return found
 
     def put(self, keys: TraceKeys, parts: Hashable, traced: Any) -> None:
-        """Remembers a trace of a function.
+        """Adds a trace of a function.
 
         Where its keys before and after tracing differ, tracing changed something that it reads, and
-        tracing an equal function may give another jaxpr: the trace is remembered for this very
-        function object only. (What a function only counts up is no part of its key.) A function
-        that counts serves only functions with the same counters, since another would have its own
-        changed; a jaxpr that calls Python when it runs, only functions that refer to the very
-        same objects.
+        tracing an equal function may give another jaxpr: the trace is kept for this very function
+        object only. (A variable that a function only counts up is no part of its key.) The trace
+        of a function that counts serves only functions with the same counters, since another would
+        change its own; a jaxpr that calls Python when it runs serves only functions that refer to
+        the very same objects.
         """
         before, after, same = keys
         if after is None or any(isinstance(value, Tracer) for value in traced.consts):
@@ -196,7 +196,7 @@ class TraceCache:
             self._store(_Entry(same, None, traced), parts)
 
     def discard(self, traced: Iterable[Any]) -> None:
-        """Forgets these traces."""
+        """Drops these traces."""
         jaxprs = {id(found.jaxpr) for found in traced}
         with self._lock:
             entries = list(self._entries.items())
@@ -217,7 +217,7 @@ class TraceCache:
         dropped.clear()
 
     def _bury(self) -> None:
-        """Drops the entries of which something died."""
+        """Drops the entries with a dead object."""
         dropped = []
         while self._dead:
             with self._lock:
@@ -226,7 +226,7 @@ class TraceCache:
                 except IndexError:  # another thread was faster
                     break
                 entry = self._entries.get(index)
-                # At the same index there may be a newer one by now.
+                # There may be a newer entry at the index by now.
                 if entry is not None and entry.key is key():
                     dropped.append(self._entries.pop(index, None))
 
@@ -247,7 +247,7 @@ def _has_functions(jaxpr: Jaxpr) -> bool:
     return False
 
 
-# What a primitive that holds jaxprs has among its parameters besides functions.
+# Classes of parameters, of primitives that hold jaxprs, that are no functions.
 _PLAIN = (Jaxpr, tuple, str, int, bool, type(None))
 
 
@@ -258,7 +258,8 @@ def _died(
     if found is None:
         return
     found._dead.append((index, key))
-    # Another thread may hold the lock and wait for what this one holds: then it is done later.
+    # Not blocking: the thread with the lock may wait for one that this thread holds. Then a later
+    # call drops the entry.
     if found._lock.acquire(blocking=False):
         try:
             found._bury()
@@ -273,17 +274,17 @@ def cached_trace(
     trace: Callable[[], T],
     values: tuple[Any, ...] = (),
 ) -> T:
-    """What `trace()` gives, or gave before for an equal function.
+    """Returns the result of `trace()`, or a cached one of an equal function.
 
-    function: the user's, by whose key a trace is found; parts: what the trace depends on besides
-    (types and structure of the arguments), hashable; the settings, the
-    bound axes and the mesh in force are added.
+    function: the user's, whose key is looked up; parts: the other dependencies of the trace
+    (types and structure of the arguments), hashable; the settings, the bound axes and the mesh in
+    force are added.
     values: further values that it depends on and that count as those in a closure do: other
     functions, static arguments.
     `trace` runs on a miss, and each time where the function has no key. It returns a dataclass with
-    the fields `jaxpr`, `consts` and `out_tree`. What is found has the same jaxpr, so that
-    what was derived from it and compiled is shared. A trace that closes over values of an
-    enclosing transformation is not remembered.
+    the fields `jaxpr`, `consts` and `out_tree`. A hit returns the same jaxpr, so that derived
+    jaxprs and executables are shared. A trace that closes over values of an enclosing
+    transformation is not cached.
     """
     key = function_key(function, *values)
     index = (config.settings(), axis_environment(), in_force(), *parts)
@@ -293,7 +294,7 @@ def cached_trace(
         if found is None and key is not None:
             same = identity_key(function, *values)
             found = cache.get(same, index, again=True)
-    except TypeError:  # A node of a tree may hold what cannot be hashed.
+    except TypeError:  # A node of a tree may hold data without a hash.
         return trace()
     if found is not None:
         return found
