@@ -63,18 +63,18 @@ def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: An
     numbers come from anywhere: parts that lie where they should are not copied, and only the parts
     that are needed move.
 
-    `donate` (a bool, or a tree prefix of bools): the arrays given away are deleted. `may_alias` (a
-    bool or None, or a tree prefix of those): False asks for memory of its own, True allows devices
-    to use the memory of NumPy arrays, which must not change any more; without it the result may
-    share memory with arrays of weft's only, which are deleted together.
+    `donate` (a bool, or a tree prefix of bools): donated arrays are deleted. `may_alias` (a bool or
+    None, or a tree prefix of those): False asks for memory of its own, True allows devices to use
+    the memory of NumPy arrays, which must not change any more; without it the result may share
+    memory with arrays of weft's only, which are deleted together.
 
     In a traced function a sharding over several devices constrains how the compiler splits the
-    value (see `with_sharding_constraint`); a single device is left out of account there.
+    value (see `with_sharding_constraint`); a single device is ignored there.
 
     Raises ShapeError for an array that cannot be split so or has another rank than its layout,
-    WeftTypeError for what is no device, sharding or array where one has to be, WeftValueError for a
-    PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated and aliased at once,
-    and TreeError for prefixes that do not fit.
+    WeftTypeError for what is no device or sharding and for leaves that are no arrays,
+    WeftValueError for a PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated
+    and aliased at once, and TreeError for prefixes that do not fit.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
@@ -192,9 +192,9 @@ def make_array_from_callback(
     """
     operation = "make_array_from_callback"
     lengths, place, layout = _checked(operation, shape, sharding)
-    if unless_simulated(place) is None:  # Simulated: the one device that runs everything has all of it.
+    if unless_simulated(place) is None:  # Simulated: one device runs all and has all.
         place = client.devices()[0]
-    # Where the parts lie does not depend on their dtype, which is not known yet.
+    # The indices do not depend on the dtype of the parts, which is not known yet.
     indices = parts_of(place, ArrayType(lengths, np.bool_)).indices
     blocks = [user_value(data_callback(index)) for index in indices]
     types = [

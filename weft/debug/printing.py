@@ -90,7 +90,7 @@ def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
     """Opens Python's debugger, pdb, at this point of the program.
 
     Outside of transformations it stops in the calling function. In a traced function it stops when
-    the program comes by, and the names that can be looked at are `values`, or without any, the
+    the program gets there, and the names that can be inspected are `values`, or without any, the
     local variables of the calling function that hold arrays and numbers. `q` ends the program with
     `bdb.BdbQuit`. As for Python's own `breakpoint`, PYTHONBREAKPOINT=0 turns it off.
 

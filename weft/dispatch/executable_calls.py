@@ -58,7 +58,7 @@ class DonatedLeaves:
             return
         for i in self.taken:
             x = leaves[i]
-            # One that stands for a number elsewhere too is copied before it is given away.
+            # One that is cached for a number is copied before it is donated.
             given = type(x) is Array and not getattr(x, "_remembered", False)
             if given and buffers.count(id(x._buffer)) > 1:
                 raise self._given_twice(i, leaves)

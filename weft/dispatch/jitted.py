@@ -400,7 +400,7 @@ class Jitted(Generic[P, R_co]):
         return args, kwargs
 
     def _donated(self, in_tree: Any) -> tuple[bool, ...]:
-        """Which leaves of the arguments are donated."""
+        """Whether each leaf of the arguments is donated."""
         options = self._options
         if not options.donate_argnums and not options.donate_argnames:
             return (False,) * in_tree.num_leaves
