@@ -40,7 +40,7 @@ Within = tuple[str, ...]
 
 
 class LookingTrace(EvalTrace):
-    """The bottom trace where all of weft is loaded: it checks results while a setting asks so."""
+    """The bottom trace where all of weft is loaded: it checks results while a setting asks it."""
 
     __slots__ = ()
 

@@ -312,7 +312,7 @@ class Jitted(Generic[P, R_co]):
     def _miss(
         self, static: Any, in_tree: Any, types: Sequence[ArrayType], signatures: Sequence[Any]
     ) -> Miss:
-        """The context of all work on a miss, which explains it where a setting asks for that."""
+        """The context manager around the work on a miss, which notes what the trace depends on."""
 
         def call(miss: Miss) -> Call:
             names = argument_names(self._function, in_tree)

@@ -71,7 +71,7 @@ class AnyMesh(Interned):
 
     @property
     def empty(self) -> bool:
-        """Whether the mesh has no axes, as the abstract mesh in force where there is none."""
+        """Whether the mesh has no axes, as that of `get_abstract_mesh()` where none is in force."""
         return not self.axis_names
 
     @property

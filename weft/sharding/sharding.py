@@ -1,5 +1,4 @@
-"""Shardings as plain frozen data: which block of an array each device holds. They touch no device.
-"""
+"""Shardings as frozen data: which block of an array each device holds. They touch no device."""
 
 from __future__ import annotations
 

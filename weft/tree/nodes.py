@@ -330,7 +330,7 @@ def _unflatten_default(data: Any, children: Any) -> Any:
 
 
 class _Opaque:
-    """Wraps a `functools.partial` as an opaque function; equal for equal ones."""
+    """A `functools.partial` as an opaque function, equal to another one around the same object."""
 
     __slots__ = ("function",)
 
