@@ -111,7 +111,7 @@ def flat_function(
 
 
 def primal_of(value: Any) -> Any:
-    """The value alone of a leaf of the aux result, without what the current trace boxes it in."""
+    """The value of a leaf of the aux result, out of the box of the current trace."""
     trace = current_trace()
     if isinstance(value, Tracer) and value._trace is trace:
         return trace.unbox(value)[0]  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ def jvp(
     """The result of `fun(*primals)` and its directional derivative along `tangents`.
 
     `primals` and `tangents` are tuples of equal structure, leaf by leaf of equal shape and dtype
-    (float0 for integers). Answers `(result, tangent)`, or `(result, tangent, aux)` with `has_aux`.
+    (float0 for integers). Returns `(result, tangent)`, or `(result, tangent, aux)` with `has_aux`.
     Raises TreeError, ShapeError or DTypeError naming the leaf that does not fit.
 
     >>> import weft, weft.numpy as wnp
@@ -230,8 +230,8 @@ def _differentiable(leaves: Sequence[Any]) -> list[bool]:
 class LinearFunction(Generic[R]):
     """The derivative of a function at a point: call it with tangents, one per argument.
 
-    `jaxpr` is its program, whose first inputs are the residuals; applying it redoes none of the
-    work that computed them.
+    `jaxpr` has the residuals as its first inputs; applying it redoes none of the work that computed
+    them.
     """
 
     def __init__(
@@ -321,8 +321,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
 @api_boundary  # type: ignore[misc]  # mypy: *Any does not take P.args
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The result of `fun(*primals)` and the function from a cotangent of the result to those of the
-    primals (a tuple, one per primal). That function is a tree of what it keeps for the backward
-    pass.
+    primals (a tuple, one per primal). That function is a tree of its residuals.
 
     >>> import weft, weft.numpy as wnp
     >>> y, f_vjp = weft.vjp(wnp.sin, 0.0)
@@ -336,7 +335,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 def vjp_with_aux(
     fun: Callable[..., Any], primals: tuple[Any, ...], what: str, has_aux: bool
 ) -> tuple[Any, Callable[[Any], Any], Any]:
-    """What `vjp` does, under the name of the caller for messages."""
+    """Does what `vjp` does; `what` is the name of the caller in messages."""
     what = f"{what} of {function_name(fun)}"
     leaves, in_tree = operands(primals, what)
     active = _differentiable(leaves)
@@ -365,15 +364,15 @@ def vjp_with_aux(
         ]
         return in_tree.unflatten([concrete(instantiate(x)) for x in results])
 
-    # A tree with the residuals as its leaves, so that it can be returned from a transformed
-    # function, and be what a forward rule of `custom_vjp` hands on to the backward rule.
+    # A tree with the residuals as its leaves, so that a transformed function can return it and a
+    # forward rule of `custom_vjp` can hand it on to the backward rule.
     return out_tree.unflatten(outs), tree.Partial(pullback, residuals), aux
 
 
 # ---- grad --------------------------------------------------------------------------------------
 # A type checker takes the gradient for a value of the type that the function declares for its
-# argument: a tree of gradients is one of the same classes. Only of a ufunc, which takes whatever
-# serves as an array, is more known.
+# argument: a tree of gradients is one of the same classes. More is known only of a ufunc, which
+# takes whatever serves as an array.
 
 
 @overload
@@ -418,7 +417,7 @@ def value_and_grad(
     """A function that computes `fun` and its gradient.
 
     `argnums` says with respect to which positional arguments (an int: one gradient; a sequence: a
-    tuple of them). With `has_aux`, `fun` returns `(value, aux)` and the answer is
+    tuple of them). With `has_aux`, `fun` returns `(value, aux)` and the result is
     `((value, aux), gradient)`. `holomorphic` allows complex arguments and results of a holomorphic
     function; `allow_int` gives integer arguments float0 gradients instead of an error.
 
@@ -490,7 +489,7 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that computes the gradient of `fun`, which returns a real scalar.
 
-    Arguments as for `value_and_grad`; with `has_aux` the answer is `(gradient, aux)`.
+    Arguments as for `value_and_grad`; with `has_aux` it returns `(gradient, aux)`.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.grad(wnp.tanh)(0.0)
@@ -520,8 +519,8 @@ def linear_transpose(
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a function that is linear in all its arguments.
 
-    `primals` give the types only (arrays or ShapeDtypeStructs). The answer takes a cotangent of the
-    result and gives a tuple of cotangents, one per argument. Raises MissingRuleError or
+    `primals` give the types only (arrays or ShapeDtypeStructs). The transpose takes a cotangent of
+    the result and returns a tuple of cotangents, one per argument. Raises MissingRuleError or
     WeftTypeError when called, where the function applies an operation that is not linear.
 
     >>> import weft

@@ -1,4 +1,4 @@
-"""Two ways to write derivatives that build on `custom_vjp`: a function that returns its gradient's
+"""`custom_gradient` and `closure_convert`: derivatives from a function that returns its gradient's
 function beside its value, and functions whose closed-over values are made arguments.
 """
 
@@ -98,7 +98,7 @@ def _checked_pair(fun: Callable[..., Any], pair: Any) -> tuple[Any, Callable[...
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, list[Any]]:
     """A function that takes the differentiable values that `fun` closes over as arguments.
 
-    Answers `(converted, values)` where `converted(*args, *values)` is `fun(*args)`, for `args` with
+    Returns `(converted, values)` where `converted(*args, *values)` is `fun(*args)`, for `args` with
     the structure, shapes and dtypes of `example_args`. The values are the traced ones of inexact
     dtype, in the order in which `fun` uses them; `fun` is traced once, here.
     Raises TreeError where `converted` gets arguments of another structure.

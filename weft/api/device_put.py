@@ -1,4 +1,4 @@
-"""Putting arrays where they are to lie: `device_put`, and arrays made of parts on their devices."""
+"""`device_put`, and arrays made of parts that lie on their devices."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ def device_put(x: T, device: Any = ..., *, donate: Any = ..., may_alias: Any = .
 def device_put(x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None) -> Any:
     """Puts the arrays of a tree on a device, or over several.
 
-    `device` is a tree prefix of `x` of places: an entry of `weft.devices()`, a sharding (such as a
+    `device` is a tree prefix of `x`: each leaf an entry of `weft.devices()`, a sharding (such as a
     NamedSharding), a PartitionSpec over the mesh in force, or None, which leaves arrays where they
     are and puts numbers and NumPy arrays on the default device; or a Format, which says the order
     of the elements in memory too. Arrays keep their layout otherwise. Arrays, NumPy arrays and
-    numbers come from anywhere: what lies in the right place already is not copied, and of what
-    moves only the parts that are needed.
+    numbers come from anywhere: parts that lie where they should are not copied, and only the parts
+    that are needed move.
 
-    `donate` (a bool, or a tree prefix of bools): the arrays given away are deleted. `may_alias` (a
-    bool or None, or a tree prefix of those): False asks for memory of its own, True allows devices
-    to use the memory of NumPy arrays, which must not change any more; without it the result may
-    share memory with arrays of weft's only, which are deleted together.
+    `donate` (a bool, or a tree prefix of bools): donated arrays are deleted. `may_alias` (a bool or
+    None, or a tree prefix of those): False asks for memory of its own, True allows devices to use
+    the memory of NumPy arrays, which must not change any more; without it the result may share
+    memory with arrays of weft's only, which are deleted together.
 
     In a traced function a sharding over several devices constrains how the compiler splits the
-    value (see `with_sharding_constraint`); a single device is left out of account there.
+    value (see `with_sharding_constraint`); a single device is ignored there.
 
     Raises ShapeError for an array that cannot be split so or has another rank than its layout,
-    WeftTypeError for what is no place and for leaves that are no arrays, WeftValueError for a
-    PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated and aliased at once,
-    and TreeError for prefixes that do not fit.
+    WeftTypeError for what is no device or sharding and for leaves that are no arrays,
+    WeftValueError for a PartitionSpec without a mesh, `Layout.AUTO`, and arrays that are donated
+    and aliased at once, and TreeError for prefixes that do not fit.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import NamedSharding, PartitionSpec as P
@@ -109,7 +109,7 @@ def _is_none(value: Any) -> bool:
 def _put_leaf(
     leaf: Any, device: Any, donate: bool, may_alias: bool | None, whole: Any, number: int = 0
 ) -> Any:
-    """Leaf `number` of the tree `whole` at a place."""
+    """Puts leaf `number` of the tree `whole` on a device or in a sharding."""
     place, layout = as_format(device, "device_put")
     if donate and may_alias:
         raise WeftValueError(
@@ -120,7 +120,7 @@ def _put_leaf(
             fix=Fix("may_alias", "leave may_alias out", {"argument": "may_alias"}),
         )
     if isinstance(place, Sharding):
-        # Told before anything is moved, with the name of the leaf.
+        # Checked before anything is moved, with the name of the leaf.
         shape = _leaf_type(leaf, whole, number).shape
         try:
             place.check_shape("device_put", "x", shape)
@@ -159,7 +159,7 @@ def _leaf_type(leaf: Any, whole: Any, number: int) -> ArrayType:
 
 
 def _name(whole: Any, number: int) -> str:
-    """How messages call a leaf of the argument x."""
+    """The name in messages of a leaf of the argument x."""
     return f"x{tree.keystr(tree.leaves_with_path(whole)[number][0])}"
 
 
@@ -173,8 +173,8 @@ def make_array_from_callback(
     """An array whose parts a function computes, for the devices of this process.
 
     `data_callback` is called once for each different part, with its index: a tuple of slices of
-    the whole array of the given shape, `slice(None)` where a dimension is not split. It answers
-    with the part, a NumPy array, a number or an array. The parts are of one dtype, or are taken to
+    the whole array of the given shape, `slice(None)` where a dimension is not split. It returns
+    the part, a NumPy array, a number or an array. The parts are of one dtype, or are converted to
     `dtype` where it is given. `sharding` is a sharding, a PartitionSpec over the mesh in force, a
     device, or a Format.
 
@@ -192,9 +192,9 @@ def make_array_from_callback(
     """
     operation = "make_array_from_callback"
     lengths, place, layout = _checked(operation, shape, sharding)
-    if unless_simulated(place) is None:  # The device that runs the programs has all of it.
+    if unless_simulated(place) is None:  # Simulated: one device runs all and has all.
         place = client.devices()[0]
-    # Where the parts lie does not depend on their dtype, which is not known yet.
+    # The indices do not depend on the dtype of the parts, which is not known yet.
     indices = parts_of(place, ArrayType(lengths, np.bool_)).indices
     blocks = [user_value(data_callback(index)) for index in indices]
     types = [
@@ -281,7 +281,7 @@ def _joined(blocks: Sequence[Array], parts: Parts, layout: Layout | None) -> Arr
 def _checked(
     operation: str, shape: Any, sharding: Any
 ) -> tuple[tuple[int, ...], Any, Layout | None]:
-    """The shape as integers, the place and the layout, which fit the shape."""
+    """The shape as integers, and the device or sharding and the layout, which fit it."""
     lengths = checked_shape(operation, shape)
     place, layout = as_format(sharding, operation, "the array", lengths)
     if place is None:
@@ -303,7 +303,7 @@ def _checked(
 
 
 def _shown(index: Index) -> str:
-    """An index as it is written, such as `[0:4, :]`."""
+    """An index as text, such as `[0:4, :]`."""
     rows = [":" if part == slice(None) else f"{part.start}:{part.stop}" for part in index]
     return f"[{', '.join(rows)}]"
 

@@ -1,4 +1,4 @@
-"""Arguments and results of functions that are differentiated: taken apart, chosen and checked."""
+"""Flattens, chooses and checks arguments and results of functions that are differentiated."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
 def tangent_leaves(
     given: Any, structure: Any, types: Sequence[ArrayType], what: str, operation: str, noun: str
 ) -> list[Any]:
-    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type; of a leaf
-    of dtype float0 nothing is asked.
+    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type; leaves of
+    dtype float0 are not checked.
 
     Raises TreeError where the structure is another one.
     """
@@ -187,7 +187,7 @@ def partial_function(
 
 
 def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """The made function under the name and description of the one that it was made of."""
+    """Copies `__name__`, `__doc__` and the like, if there, from `fun` to `made`; returns `made`."""
     return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 

@@ -1,4 +1,4 @@
-"""The general transformations for users: `jit`, `make_jaxpr`, `eval_shape`, and moving data."""
+"""`jit`, `make_jaxpr`, `eval_shape`, `typeof`, and moving values to the host."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _options(
     max_traces: int | None,
     relayout: str,
 ) -> Options:
-    """What `jit` was told, checked, with argument numbers and names completed by each other."""
+    """The checked options of `jit`, with argnums and names completed by each other."""
     if not callable(fun):
         raise not_a_function("jit", fun, "a callable")
     static, donated = (
@@ -216,23 +216,23 @@ def jit(
     max_traces: int | None = None,
     relayout: str = "error",
 ) -> Any:
-    """Compiles a function: it is traced once per types of its arguments and runs as one program.
+    """Compiles a function: it is traced once per types of its arguments and runs as one executable.
 
     Static arguments (by number or name) are Python values that the trace may look at; they must be
-    hashable, and each new value traces anew. Donated arguments give their memory to the results and
-    cannot be used afterwards. `keep_unused` keeps arguments that the program does not read;
-    `inline` puts the program into an enclosing one instead of a call; `compiler_options` go to XLA.
-    `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
+    hashable, and each new value needs a trace. Donated arguments give their memory to the results
+    and cannot be used afterwards. `keep_unused` keeps arguments that the function does not read;
+    `inline` puts the equations into an enclosing jaxpr instead of a call; `compiler_options` go to
+    XLA. `in_shardings` and `out_shardings` are tree prefixes of the positional arguments and of the
     results: each leaf a sharding, a PartitionSpec over the mesh in force, a device, a Format (which
     says a layout too, or leaves it to the compiler with `Layout.AUTO`), or None. Arguments are
-    taken there and results left there; inside of programs and transformations they are constraints
-    (see `weft.lax.with_sharding_constraint`). An argument put elsewhere on purpose raises
+    moved there and results left there; under transformations they are constraints (see
+    `weft.lax.with_sharding_constraint`). An argument that is committed elsewhere raises
     WeftValueError, and so does one in another layout, unless `relayout` is "auto" (it is copied) or
-    "warn" (with a warning); a shape that cannot be split raises ShapeError. Without them a program
+    "warn" (with a warning); a shape that cannot be split raises ShapeError. Without them a function
     runs where its arguments lie, split over all of their devices, in the layouts that they have,
-    and XLA chooses where results go. With `max_traces` a call that needs one trace more than that
-    raises WeftValueError, saying what changed. A function made anew, of equal code and values
-    around it, is not compiled again. Also usable as a decorator, with or without arguments.
+    and XLA chooses the shardings of the results. With `max_traces` a call that needs one trace more
+    than that raises WeftValueError, saying what changed. A function that is rebuilt from equal code
+    and closed-over values is not compiled again. Also a decorator, with or without arguments.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.jit(lambda x: x + 1)(1.0)
@@ -274,10 +274,10 @@ def make_jaxpr(
 def make_jaxpr(
     fun: Callable[..., Any], static_argnums: int | Sequence[int] = (), return_shape: bool = False
 ) -> Callable[..., Any]:
-    """A function that traces `fun` on its arguments and answers with the program.
+    """A function that traces `fun` on its arguments and returns the jaxpr.
 
     Arguments may be arrays or ShapeDtypeStructs. Everything that `fun` does is recorded, on
-    constants too. With `return_shape` the answer is a pair with the tree of result types.
+    constants too. With `return_shape` it returns a pair with the tree of result types.
 
     >>> import weft, weft.lax as lax
     >>> weft.make_jaxpr(lambda x: lax.sin(lax.cos(x)))(1.0)
@@ -321,7 +321,7 @@ def make_jaxpr(
 
 
 def _place(value: Any) -> tuple[Any, Any]:
-    """Where a value was put on purpose, or a struct says that it lies, and in which layout."""
+    """The device or sharding that an array is committed to or a struct has, and the layout."""
     if type(value) is Array:
         return value._committed_place(), value._layout()
     if isinstance(value, ShapeDtypeStruct):
@@ -339,7 +339,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of the results of `fun`, as ShapeDtypeStructs, without computing anything.
 
-    Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the program says it:
+    Arguments may be arrays or ShapeDtypeStructs. A struct has a sharding where the jaxpr says it:
     of a result that is an argument, or that a constraint is put on; and a layout beside it.
 
     >>> import weft, weft.numpy as wnp
@@ -385,7 +385,7 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: T) -> T:
-    """Waits until all arrays of a tree are computed; answers with the tree.
+    """Waits until all arrays of a tree are computed, and returns the tree.
 
     >>> import weft, weft.numpy as wnp
     >>> weft.block_until_ready({"w": wnp.ones(2)})  # before a clock is stopped
@@ -397,6 +397,6 @@ def block_until_ready(x: T) -> T:
     return x
 
 
-# Operators and array functions have no boundary of their own, which would cost on every call: what
-# leaves them is trimmed when it is printed.
+# Operators and array functions have no boundary of their own, which would cost on every call: their
+# errors are trimmed when they are printed.
 install_excepthook()

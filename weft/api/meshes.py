@@ -1,4 +1,4 @@
-"""`make_mesh`: a mesh over the devices that there are; and how objects with devices are pickled."""
+"""`make_mesh`: a mesh over the devices that there are; and pickling of objects with devices."""
 
 from __future__ import annotations
 

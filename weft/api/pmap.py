@@ -1,7 +1,7 @@
 """`pmap`: a function of one slice, run by one device per slice; a layer over `shard_map` and `jit`.
 
 `shard_map` gives devices blocks that keep all their dimensions; `pmap` gives each device a slice
-without the mapped dimension, as `vmap` does. It is here for programs that are written so.
+without the mapped dimension, as `vmap` does. It is here for users' programs that are written so.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def pmap(
     positional argument, each a tree prefix of ints and None; keyword arguments are mapped along
     axis 0. `out_axes` says the same of the results: None takes a result once, which has to be equal
     on all devices. `static_broadcasted_argnums` are the positional arguments that are Python values
-    (hashable; each new value traces anew), `donate_argnums` those that give their memory to the
-    results. `axis_size` is needed where no argument is mapped. The answer has a method `lower`, as
-    a jitted function has.
+    (hashable; each new value needs a trace), `donate_argnums` those that give their memory to the
+    results. `axis_size` is needed where no argument is mapped. The compiled function has a method
+    `lower`, as a jitted function has.
 
     Raises ShapeError where mapped axes differ in length, WeftValueError where devices are fewer
     than slices, AxisError for an axis that an argument does not have and for a result under
@@ -107,7 +107,7 @@ def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Mapped:
-    """A pmap of a function: what was said when it was made, and what a call does."""
+    """A pmap of a function: its options, and the steps of a call."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class _Mapped:
         self._meshes: dict[int, Mesh] = {}
 
     def key(self) -> tuple[Any, ...]:
-        """What a program depends on."""
+        """The parts of the function's key."""
         return (
             self.function,
             self.axis,
@@ -153,7 +153,7 @@ class _Mapped:
             self.axis_size,
         )
 
-    # ---- around the program -------------------------------------------------------------------
+    # ---- around the executable ----------------------------------------------------------------
 
     def placed(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -220,10 +220,10 @@ class _Mapped:
             found = self._meshes[size] = Mesh(chosen, (self.axis,))
         return found
 
-    # ---- the program --------------------------------------------------------------------------
+    # ---- the function that is compiled --------------------------------------------------------
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What is compiled: blocks of one slice each, mapped by shard_map."""
+        """The function that is compiled: `shard_map` over blocks of one slice each."""
         if mesh_axes():
             raise self._nested()
         fixed = self._fixed(args)
@@ -260,7 +260,7 @@ class _Mapped:
         return out_trees[-1].unflatten(outs)
 
     def _moved(self, stacked: Any, dim: int, mesh: AnyMesh) -> Any:
-        """A result with its stacked dimension in place; the slices stay on their devices."""
+        """A result with its stacked dimension moved to `dim`; the slices stay on their devices."""
         target = dim % type_of(stacked).ndim
         if target == 0:
             return stacked
@@ -377,5 +377,5 @@ def _numbers(value: Any, what: str) -> tuple[int, ...]:
     return found
 
 
-# A pmap made anew of an equal function has the programs of the one before.
+# A pmap that is rebuilt from an equal function has the executables of the one before.
 register_parts(_Mapped, _Mapped.key)

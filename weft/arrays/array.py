@@ -1,10 +1,9 @@
 """`Array`: values on devices, with the operators and methods of NumPy's arrays.
 
-An array wraps one buffer of the runtime together with its type. Its `signature` is what caches of
-compiled programs key on: the type itself for an array on the default device, and a tuple of type
-and place for one that was put somewhere on purpose. A place is a device, or a sharding over
-several. Where the elements are not in row-major order, the tuple has the layout as its third entry
-(and None in place of a place that nobody chose).
+An array wraps one buffer of the runtime together with its type. Caches of executables key on its
+`signature`: the type itself for an uncommitted array, and for a committed one a tuple of the type
+and a device, or a sharding over several. Where the elements are not in row-major order, the tuple
+has the layout as its third entry (and None as the second one for an uncommitted array).
 """
 
 from __future__ import annotations
@@ -83,9 +82,9 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     It lies on one device, or spread over several, in row-major order or another (see `format`).
     Arrays are made by functions (`weft.numpy.array`, `weft.device_put` and results of others), not
-    by calling this class. A deep copy lies where the array does, in the same layout; one that was
-    pickled comes back in its layout on the default device. What computes something gives results in
-    row-major order, unless it was told otherwise.
+    by calling this class. A deep copy has the same sharding and layout; a pickled array comes back
+    in its layout on the default device. Computed results are in row-major order, unless another
+    layout is asked for.
     """
 
     __slots__ = (
@@ -122,7 +121,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         return self.itemsize * self.type.size
 
     def _committed_place(self) -> Any:
-        """The device or sharding that the array was put on; None for one put nowhere on purpose."""
+        """The device or sharding that the array is committed to; None for an uncommitted array."""
         signature = self.signature
         return None if signature is self.type else signature[1]
 
@@ -149,13 +148,13 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     @property
     def sharding(self) -> Sharding:
-        """Where the array lies."""
+        """The sharding of the array."""
         place = self._place()
         return place if isinstance(place, Sharding) else SingleDeviceSharding(place)
 
     @property
     def format(self) -> Format:
-        """Where the array lies and in which order: its layout and its sharding.
+        """The format of the array: its layout and its sharding.
 
         >>> import weft.numpy as wnp
         >>> wnp.zeros((2, 3)).format.layout
@@ -175,7 +174,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
 
     @property
     def committed(self) -> bool:
-        """Whether the array was put on its device on purpose."""
+        """Whether the array is committed: its user chose the devices that it is on."""
         return self._committed_place() is not None
 
     @property
@@ -239,7 +238,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         return self._buffer
 
     def _value(self) -> np.ndarray[Any, Any]:
-        """The values as a read-only NumPy array, waited for and kept."""
+        """The values as a read-only NumPy array, waited for and cached."""
         try:
             return self._host
         except AttributeError:
@@ -255,7 +254,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         return self._host
 
     def _stored(self) -> np.ndarray[Any, Any]:
-        """What is stored, of random keys their bits, as a read-only NumPy array."""
+        """The stored values, of random keys their bits, as a read-only NumPy array."""
         buffer = self._live()
         place = self._committed_place()
         if isinstance(place, Sharding):
@@ -427,7 +426,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
     # ---- its life -----------------------------------------------------------------------------
 
     def block_until_ready(self) -> Array:
-        """Waits until the values are computed; answers with the array."""
+        """Waits until the values are computed, and returns the array."""
         client.backend().block_until_ready([self._live()])
         return self
 
@@ -467,7 +466,7 @@ class Array(Typed, ArrayOperators["Array"], metaclass=_ArrayMeta):
         return as_stored, (np.array(self._stored()), self.type, None, self._layout())
 
     def _give_up(self, shared: bool) -> None:
-        """Makes the array a deleted one; where others share the memory, it stays for them."""
+        """Makes the array a deleted one; memory that others share stays for them."""
         self._donated_at = sources.current()
         if shared:
             self._buffer = _deleted_buffer()
@@ -489,15 +488,15 @@ def deleted(array: Array) -> DeletedArrayError:
 
 
 def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
-    """The signature of an array of a type at a place (None: put nowhere on purpose) in a layout."""
+    """The signature of an array of this type and layout, committed to `place` unless it is None."""
     if unless_row_major(layout) is None:
         return type if place is None else (type, place)
     return type, place, layout
 
 
 def placement_text(layout: Any, place: Any) -> str:
-    """What a text says of a layout that is not row-major, and of the devices where there are
-    several; it begins with a comma."""
+    """The part of a text for a layout that is not row-major, and for several devices; it begins
+    with a comma."""
     layout = unless_row_major(layout)
     order = getattr(layout, "major_to_minor", layout)  # Layout.AUTO has none
     text = f", layout={order}" if layout is not None else ""
@@ -509,8 +508,7 @@ def placement_text(layout: Any, place: Any) -> str:
 def put(
     value: np.ndarray[Any, Any], type: ArrayType, place: Any = None, copy: bool = True
 ) -> Array:
-    """Copies a NumPy array of the type's dtype to a place: a device (None: the default one), or a
-    sharding over several.
+    """Copies a NumPy array of the type's dtype to a device (None: the default one) or a sharding.
 
     With `copy=False` the devices may read the array's own memory from now on. Raises ShapeError
     where the sharding cannot split the array.
@@ -536,7 +534,7 @@ def as_stored(
 
 
 def to_place(array: Array, place: Any, copy: bool = False) -> Array:
-    """An array at a place, a device or a sharding; itself where it was put there already.
+    """An array committed to `place`, a device or a sharding; itself where it is already.
 
     It keeps its layout. Memory that lies where it should is shared by both arrays, unless `copy`.
     Raises ShapeError where the sharding cannot split the array.
@@ -551,7 +549,7 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
 
 
 def to_layout(array: Array, layout: Layout | None) -> Array:
-    """An array at the same place in another layout (None: row-major); itself where it has that."""
+    """An array in another layout (None: row-major), with its sharding; itself where it has that."""
     layout = unless_row_major(layout)
     old = array._layout()
     if old is layout:
@@ -562,7 +560,7 @@ def to_layout(array: Array, layout: Layout | None) -> Array:
 
 
 def to_format(array: Array, place: Any, layout: Layout | None, copy: bool = False) -> Array:
-    """An array at a place and in a layout; None for what stays as it is."""
+    """An array committed to `place` and in a layout; None for what stays as it is."""
     if place is not None:
         array = to_place(array, place, copy)
     return array if layout is None else to_layout(array, layout)
@@ -591,13 +589,13 @@ def _deleted_buffer() -> Any:
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 _scalars = BoundedCache(512)
-# The same arrays by what a call looks at first: the class of a Python number, and the settings.
+# The same arrays keyed by what costs a call least: the class of a Python number, and the settings.
 _plain_numbers = BoundedCache(512)
 _PLAIN = frozenset({bool, int, float})
 
 
 def scalar_array(value: Any, type: ArrayType) -> Array:
-    """A number as an array, remembered: programs use the same few numbers again and again."""
+    """A number as an array, cached: the same few numbers are used again and again."""
     # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
     key = (type, value if value and type.dtype.kind != "c" else str(value))
     found: Array | None = _scalars.get(key)
@@ -611,7 +609,7 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
 
 
 def donatable(value: Any, type: ArrayType) -> Array:
-    """An array whose buffer a program may take: never one that stands for a number elsewhere."""
+    """An array whose buffer an executable may take: a copy of one that is cached for a number."""
     array = array_of(value, type) if not isinstance(value, Array) else value
     if not array.type.shape and getattr(array, "_remembered", False):
         return put(np.array(array._value()), array.type)
@@ -619,7 +617,7 @@ def donatable(value: Any, type: ArrayType) -> Array:
 
 
 def as_array(value: Any) -> Array:
-    """Any number or NumPy array as an array on the default device; arrays stay what they are.
+    """Any number or NumPy array as an array on the default device; arrays are returned as they are.
 
     Raises WeftTypeError for anything that is no array.
     """

@@ -1,8 +1,8 @@
-"""Blocks of arrays in another order of their elements: the same values, stored by another layout.
+"""Changes the layout of blocks of arrays: the same values, in another order in memory.
 
-A device reads an array's memory by the layout that a program was compiled for, and nothing checks
-it at run time. So an array's layout is part of its signature, programs are compiled for the layouts
-of their operands, and what changes a layout is a program that computes nothing.
+A device reads an array's memory by the layout that an executable was compiled for, and nothing
+checks it at run time. So an array's layout is part of its signature, executables are compiled for
+the layouts of their operands, and one that computes nothing changes a layout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Buffer = Any
 
 
 def stored_type(type: ArrayType) -> ArrayType:
-    """The type of what is stored: each random key is a row of unsigned integers."""
+    """The type as stored: each random key is a row of unsigned integers."""
     rows = getattr(type.dtype, "key_shape", None)
     if rows is None:
         return type
@@ -32,7 +32,7 @@ def stored_type(type: ArrayType) -> ArrayType:
 
 
 def stored_layout(layout: Layout, type: ArrayType) -> Layout:
-    """The layout of what is stored: the integers of a random key lie side by side."""
+    """The layout as stored: the integers of a random key lie side by side."""
     ndim = stored_type(type).ndim
     if ndim == layout.ndim:
         return layout
@@ -40,7 +40,7 @@ def stored_layout(layout: Layout, type: ArrayType) -> Layout:
 
 
 def layout_mode(layout: Any, type: ArrayType) -> Any:
-    """The attribute by which an argument or result of a program asks XLA for a layout: a Layout,
+    """The attribute by which an argument or result of a module asks XLA for a layout: a Layout,
     None for the default one, or `Layout.AUTO`."""
     if layout is None or layout is Layout.AUTO:
         return xla_layouts.layout_mode("default" if layout is None else "auto")
@@ -74,7 +74,7 @@ def copied(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -
 
 @functools.lru_cache(maxsize=1024)
 def _reordering(type: ArrayType, device: Any, old: Layout | None, new: Layout | None) -> Any:
-    """The program that gives its argument back in another order."""
+    """The executable that returns its argument in another order."""
     stored = stored_type(type)
     module = stablehlo.Module("relay")
     ir_type = stablehlo.array_type_to_ir(stored)

@@ -1,8 +1,8 @@
-"""Arrays over several devices: which part of an array lies where, and how values get in, out and
-from one layout to another.
+"""Blocks of arrays over several devices: which device holds which, and how values get in, out and
+from one sharding to another.
 
-A *place* is a device or a sharding over several. What follows from a place and a type is worked
-out once and remembered; the functions here work on buffers of the runtime and on NumPy arrays.
+A *place* is a device or a sharding over several. The blocks of a place and a type are worked out
+once and cached; the functions here work on buffers of the runtime and on NumPy arrays.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Values = np.ndarray[Any, Any]
 
 
 class Parts:
-    """Which parts of an array of some type lie on the devices of this process.
+    """The parts of an array of some type that lie on the devices of this process.
 
     `devices` are these devices, in the order of their buffers; device number n holds block number
     `block_of[n]`; `indices` has the index of each of these different blocks and `holders` the
-    number of the first device that has it. `placement` is the runtime's word for all of it,
+    number of the first device that has it. `placement` is the runtime's object for all of it,
     `block_type` the type of one block. `complete`: no value is missing here; `replicated`: there is
     only one block, the whole array.
     """
@@ -112,10 +112,10 @@ def _placement(sharding: Sharding, type: ArrayType) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def parts_of(place: Place, type: ArrayType) -> Parts:
-    """Which parts of an array of this type lie where, for an array at this place.
+    """The parts of an array of this type at this place.
 
-    Raises ShapeError where the type cannot be split so, and WeftValueError for a sharding that
-    says no devices.
+    Raises ShapeError where the type cannot be split so, and WeftValueError for a sharding without
+    devices.
     """
     return Parts(place, type)
 
@@ -192,7 +192,7 @@ def _elsewhere(parts: Parts) -> WeftValueError:
     )
 
 
-# ---- from one place to another -------------------------------------------------------------------
+# ---- from one device or sharding to another ------------------------------------------------------
 
 # How a device gets its new block: it has it already ("keep"), another device has it ("copy"), it
 # is inside of one ("cut") or made of several ("join"). The first two come with the number of a
@@ -260,7 +260,7 @@ def moved(
     copy: bool = False,
     layout: Layout | None = None,
 ) -> Buffer:
-    """A buffer of an array at one place as a buffer at another, in the same layout.
+    """A buffer of an array at `source` as a buffer at `target`, in the same layout.
 
     Blocks that lie where they should are shared, unless `copy`; blocks that stay whole go from
     device to device, and the others through the host, where only what is needed is read.
@@ -283,7 +283,7 @@ def moved(
         elif kind in (KEEP, COPY):
             found.append(copied(shards[where], new.block_type, device, layout))
         else:
-            # What comes from the host is row-major.
+            # Blocks from the host are row-major.
             made = client.backend().put(blocks[number], block_type, device, copy=cut)
             found.append(reordered(made, new.block_type, device, None, layout))
     return join(found, new)

@@ -1,4 +1,4 @@
-"""Looking into programs while they run, and at those that are kept on disk."""
+"""Tools to look into running functions, and at the executables that are kept on disk."""
 
 from weft.debug.list_casts import casts
 from weft.debug.pictures import visualize_array_sharding, visualize_sharding

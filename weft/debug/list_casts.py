@@ -1,4 +1,4 @@
-"""Listing the casts of a program: where values that are equal on all devices are used with values
+"""Lists the casts of a function: where values that are equal on all devices are used with values
 that differ. Each costs nothing forwards, and is a sum between devices in reverse mode."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Cast", "casts"]
 
 class Cast(NamedTuple):
     """A cast of a value of `type` to one that varies along `axes` too. `needed_by` names the first
-    operation that uses it, `line` says where the user asked for that."""
+    operation that uses it, `line` is the user's line of that."""
 
     type: ArrayType
     axes: tuple[str, ...]
@@ -29,10 +29,10 @@ class Cast(NamedTuple):
 
 
 def casts(fun: Callable[..., Any]) -> Callable[..., list[Cast]]:
-    """A function of the arguments of `fun` that lists the casts (`lax.pbroadcast`) in its program.
+    """A function of the arguments of `fun` that lists the casts (`lax.pbroadcast`) in its jaxpr.
 
-    Those that operations insert and those that the program writes are listed alike, in the order of
-    the program, those in loops and branches once. Nothing is computed.
+    Those that operations insert and those that `fun` writes are listed alike, in the order of the
+    jaxpr, those in loops and branches once. Nothing is computed.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P

@@ -72,7 +72,7 @@ def visualize_array_sharding(x: Any, **options: Any) -> None:
     """Prints which devices hold which block of an array; see `visualize_sharding` for the options.
 
     Raises WeftTypeError for what lies on no device, such as a NumPy array, and ConcretizationError
-    for a traced array: where it will lie is decided when the program is compiled.
+    for a traced array: its sharding is decided when the function is compiled.
 
     >>> weft.debug.visualize_array_sharding(jnp.ones((2, 3)))
              0:3
@@ -117,7 +117,7 @@ def sharding_picture(
     min_width: int = 9,
     max_width: int = 80,
 ) -> str:
-    """What `visualize_sharding` prints, as a text without a line break at its end.
+    """The text that `visualize_sharding` prints, without a line break at its end.
 
     >>> print(sharding_picture((4,), weft.sharding.SingleDeviceSharding(weft.devices()[3])))
         0:4
@@ -149,7 +149,7 @@ def sharding_picture(
 
 
 class _Picture:
-    """The tables of one sharding. A column or row number of None stands for those left out."""
+    """The tables of one sharding. A column or row index of None stands for those left out."""
 
     def __init__(
         self,

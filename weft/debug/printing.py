@@ -1,7 +1,7 @@
-"""Watching a program from inside: printing values, calling a function with them, stopping there.
+"""Watches a function from inside: prints values, calls a function with them, opens the debugger.
 
-What is watched are the primal values, once in the forward pass, and every element under `vmap`, one
-after the other. Outside of transformations all of it happens at once.
+Primal values are watched, once in the forward pass, and every element under `vmap`, one after the
+other. Outside of transformations all of it happens at once.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def debug_callback(
     """Calls a Python function with the values of arrays, to watch a program; it changes nothing.
 
     The arguments are any trees; `callback` gets NumPy arrays in place of their arrays and numbers,
-    and everything else as it is. What it returns is ignored, what it raises leaves the call. It is
-    called also where nothing of the program's result depends on it. Ordered calls keep the order of
-    the program among all ordered effects.
+    and everything else as it is. Its result is ignored, its errors leave the call. It is called
+    also where no result of the program depends on it. Ordered calls keep the order of the program
+    among all ordered effects.
 
     >>> import weft
     >>> seen = []
@@ -87,10 +87,10 @@ def debug_print(fmt: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -
 
 @api_boundary
 def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
-    """Opens Python's debugger, pdb, at this place of the program.
+    """Opens Python's debugger, pdb, at this point of the program.
 
     Outside of transformations it stops in the calling function. In a traced function it stops when
-    the program comes by, and the names that can be looked at are `values`, or without any, the
+    the program gets there, and the names that can be inspected are `values`, or without any, the
     local variables of the calling function that hold arrays and numbers. `q` ends the program with
     `bdb.BdbQuit`. As for Python's own `breakpoint`, PYTHONBREAKPOINT=0 turns it off.
 
@@ -171,7 +171,7 @@ def check_format(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
 
 
 def stand_in(value: Any) -> Any:
-    """Something that formats as the value of an argument will when the program runs."""
+    """A value that formats like that of an argument will when the program runs."""
     return tree.map(_leaf_stand_in, value)
 
 
@@ -200,7 +200,7 @@ _STOP = compile("_debugger.set_trace()\npass\n", "<weft.debug.breakpoint>", "exe
 
 
 def debugger() -> pdb.Pdb:
-    """A debugger that does not step into weft. Raises WeftError where nobody can answer it."""
+    """A debugger that does not step into weft. Raises WeftError without a standard input."""
     if sys.stdin is None or sys.stdin.closed:
         raise WeftError(
             "debug.breakpoint: there is no standard input to read commands from",

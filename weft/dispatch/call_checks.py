@@ -1,5 +1,5 @@
-"""In what a call of a compiled program differs from what it was compiled for: all of it at once,
-each argument by its path, with both sides and what to do.
+"""Mismatches between a call's arguments and what an executable was compiled for: all of them at
+once, each by its path, with both sides and a fix.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANYWHERE: Any = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An argument that a compiled program does not take. `error` is the class to raise."""
+    """An argument that an executable does not take; `error` is the class to raise."""
 
     path: str
     what: str
@@ -61,8 +61,8 @@ def mismatches(
     names: Sequence[str],
     name: str,
 ) -> list[Mismatch]:
-    """The leaves that do not fit. `places` has where each is taken: a device, a sharding, None for
-    the default device, or ANYWHERE. `layouts` has in which order; None for any."""
+    """The mismatches of the leaves. `places` has for each leaf a device, a sharding, None for the
+    default device, or ANYWHERE; `layouts` has a layout, or None for any."""
     found = []
     for i, (leaf, want, place, layout, path) in enumerate(
         zip(leaves, types, places, layouts, names, strict=True)
@@ -123,7 +123,7 @@ def _gone(leaf: Any, want: ArrayType, path: str, i: int) -> Mismatch | None:
 
 
 def _elsewhere(leaf: Any, want: ArrayType, place: Any, path: str, i: int) -> Mismatch | None:
-    """The mismatch of an array that was put elsewhere on purpose."""
+    """The mismatch of an array that is committed to another device or sharding."""
     if place is ANYWHERE or type(leaf) is not Array or leaf._committed_place() is None:
         return None
     if place is None:
@@ -143,7 +143,7 @@ def _elsewhere(leaf: Any, want: ArrayType, place: Any, path: str, i: int) -> Mis
 def _in_other_order(
     leaf: Any, want: ArrayType, layout: Layout | None, path: str, i: int
 ) -> Mismatch | None:
-    """The mismatch of an array that was put somewhere on purpose in another layout."""
+    """The mismatch of a committed array with another layout."""
     if layout is None or type(leaf) is not Array or not leaf.committed or has_layout(leaf, layout):
         return None
     error = other_layout("", path, leaf, layout, "")
@@ -189,9 +189,9 @@ def warn_of_copies(name: str, found: Sequence[Mismatch]) -> None:
 def check_structure(
     name: str, function: Any, given: Any, wanted: Any, positions: Sequence[int]
 ) -> None:
-    """Raises TreeError where (args, kwargs) are not the trees that a program was compiled for.
+    """Raises TreeError where (args, kwargs) are not the trees that a function was compiled for.
 
-    `positions` has, for each positional argument, its number in the signature.
+    `positions` has the argnums of the positional arguments that are not static.
     """
     if tree.structure(given) == wanted:
         return
@@ -216,7 +216,7 @@ def check_structure(
 
 
 def _argument(function: Any, path: Any, positions: Sequence[int]) -> str:
-    """What messages call a place in (args, kwargs)."""
+    """The name in messages of the argument at a path in (args, kwargs)."""
     if len(path) < 2:
         number = path[0].idx if path else 2
         return ("the positional arguments", "the arguments by name", "the arguments")[number]
@@ -227,7 +227,7 @@ def _argument(function: Any, path: Any, positions: Sequence[int]) -> str:
 
 
 def static_mismatch(name: str, argument: str, got: Any, wanted: Any) -> WeftValueError:
-    """The error for a static argument with another value than the program was compiled with."""
+    """The error for a static argument with another value than at compilation."""
     return WeftValueError(
         f"compiled {name}: the static argument {argument} does not match what it was compiled for",
         operation=name,

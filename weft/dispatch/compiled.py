@@ -1,5 +1,5 @@
-"""A compiled function: called with arguments of exactly the types, places and layouts that it was
-compiled for, and asked what it takes, gives, costs and needs.
+"""`Compiled`: a function compiled for exact types, shardings and layouts of its arguments, which
+reports those of its arguments and results, its cost and its memory.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _MOST_SIGNATURES = 64
 
 
 def specialization_of(call: StagedCall) -> Specialization:
-    """What a staged call is compiled of. Raises WeftTypeError where it cannot stand alone."""
+    """The specialization of a staged call. Raises WeftTypeError where it closes over tracers."""
     if any(isinstance(x, Tracer) for x in call.traced.consts):
         raise closes_over_traced(call, call.traced.consts)
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
 
 
 def closes_over_traced(call: StagedCall, consts: Sequence[Any]) -> WeftTypeError:
-    """The error for a program that cannot stand alone."""
+    """The error for a function that closes over traced values."""
     traced = next(x for x in consts if isinstance(x, Tracer))
     return WeftTypeError(
         f"jit of {call.name} closes over a traced value: its program cannot be compiled alone",
@@ -63,14 +63,14 @@ class Compiled(Stage):
     """A compiled function, called with arguments of exactly the types it was compiled for.
 
     Static arguments may be left out, or given with the values that it was compiled with. Numbers
-    and NumPy arrays are taken as arrays; a weak type makes no difference. An array that was put
-    somewhere on purpose must lie where the program takes it and have the layout that it takes, one
-    that was put nowhere is brought there. What settings make of a program is decided when it is
-    compiled; with `debug_nans` at compilation and at the call, results are searched.
+    and NumPy arrays are taken as arrays; a weak type makes no difference. A committed array must
+    have the sharding and the layout that the function was compiled for, one that is not committed
+    is moved there. Settings take effect at compilation; with `debug_nans` then and at the call,
+    results are searched.
 
     Raises, naming each argument that does not fit: TreeError for another structure, WeftTypeError
-    for another shape or dtype and for traced values, WeftValueError for another place, layout, or
-    value of a static argument, and DeletedArrayError for an array that is gone.
+    for another shape or dtype and for traced values, WeftValueError for another device, sharding,
+    layout or static value, and DeletedArrayError for an array that is gone.
 
     >>> import weft, weft.numpy as wnp
     >>> compiled = weft.jit(lambda x: x + 1).lower(wnp.zeros(3)).compile()
@@ -88,19 +88,19 @@ class Compiled(Stage):
         options: Any = (),
     ) -> None:
         self._call = call
-        # For calls, in one place.
+        # Attributes of their own, since every call reads them.
         self._tree = call.user_tree
         self._static = call.static
         self._flatten = pytree.flatten
         self._ready: dict[Any, CompiledCall] = {}
-        # The signatures of the last call, and what runs it: comparing costs less than looking up.
-        # One tuple, which other threads see as a whole.
+        # The signatures of the last call and its `run`: comparing costs less than looking up. One
+        # tuple, which other threads see as a whole.
         self._last: tuple[list[Any] | None, Any] = (None, None)
         self._specialization = specialization
         self._several = type(specialization.place) is tuple
         ready = specialization.compile(options, lowered, settled=self._several)
         self._program, self._inner, self._donation = ready.program, ready.call, ready.donation
-        # By leaf: where the program takes the arguments, and in which layouts.
+        # By leaf: the device or sharding, and the layout, in which the executable takes it.
         self._places = [self._place_of(number) for number in specialization.inputs]
         self._layouts = [self._layout_of(number) for number in specialization.inputs]
         self._after = self._leaving()
@@ -149,7 +149,7 @@ class Compiled(Stage):
         return found.run(leaves)
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The leaves of the arguments. Raises what the class says for those that do not fit."""
+        """The leaves of the arguments. Raises the errors of the class where some do not fit."""
         call = self._call
         given = (args, kwargs)
         check_structure(call.name, call.function._function, given, self._tree, call.positions)
@@ -168,8 +168,8 @@ class Compiled(Stage):
     def _without_static(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments without the static ones. Raises WeftValueError for one with another value
-        than the program was compiled with."""
+        """The arguments without the static ones. Raises WeftValueError for a static one with
+        another value than at compilation."""
         call = self._call
         fixed = dict(self._static)
         names = self._parameter_names()
@@ -201,7 +201,7 @@ class Compiled(Stage):
     # ---- what goes in and out -------------------------------------------------------------------
 
     def _place_of(self, number: int | None) -> Any:
-        """Where the program takes an input: a device, a sharding, None for the default device;
+        """The device or sharding of an input of the executable, None for the default device;
         ANYWHERE for an argument that is not passed."""
         if number is None:
             return ANYWHERE
@@ -217,18 +217,18 @@ class Compiled(Stage):
         return found or Layout(range(self._specialization.jaxpr.in_types[number].ndim))
 
     def _leaving(self) -> list[Any]:
-        """What takes results to the devices that `out_shardings` says."""
+        """For each result the function that moves it to its device in `out_shardings`, or None."""
         return [leaving(place) for place, _ in self._result_formats()]
 
     def _result_formats(self) -> Any:
-        """Where `out_shardings` says that results are left, and in which layouts."""
+        """The pairs (sharding or device, layout) that `out_shardings` gives for the results."""
         call = self._call
         return call.function._shardings.result_formats(call.name, call.traced.out_tree)
 
     @property
     def input_shardings(self) -> Any:
-        """Where the arguments lie: a pair of the positional ones and those by name, as a tree of
-        shardings. An argument that the program does not read may lie anywhere: it has the place
+        """The shardings of the arguments: a pair of the positional ones and those by name, as a
+        tree. An argument that the function does not read may lie anywhere: its sharding is the one
         that it had at compilation."""
         return self._tree.unflatten(self._argument_shardings())
 
@@ -240,7 +240,7 @@ class Compiled(Stage):
 
     @property
     def output_shardings(self) -> Any:
-        """Where the results lie, as a tree of shardings."""
+        """The shardings of the results, as a tree."""
         return self._call.traced.out_tree.unflatten(self._result_shardings())
 
     def _result_shardings(self) -> list[Sharding]:
@@ -253,8 +253,7 @@ class Compiled(Stage):
 
     @property
     def input_formats(self) -> Any:
-        """Where the arguments lie and in which layouts: a pair of the positional ones and those by
-        name, as a tree of Formats.
+        """The Formats of the arguments: a pair of the positional ones and those by name, as a tree.
 
         >>> import weft, weft.numpy as wnp
         >>> compiled = (
@@ -274,7 +273,7 @@ class Compiled(Stage):
 
     @property
     def output_formats(self) -> Any:
-        """Where the results lie and in which layouts, as a tree of Formats."""
+        """The Formats of the results, as a tree."""
         types = self._program.out_types
         layouts = self._program.out_layouts or (None,) * len(types)
         formats = [
@@ -285,8 +284,7 @@ class Compiled(Stage):
 
     @property
     def donation(self) -> Donation:
-        """What became of the donated arrays: for each whether a result lies in its memory, which,
-        and if none, why."""
+        """The donated arrays: for each the result that lies in its memory, or why none does."""
         return self._donation
 
     def _ends(self) -> tuple[list[Any], list[Any]]:
@@ -294,11 +292,11 @@ class Compiled(Stage):
         ins, outs = ([(x.layout, x.sharding) for x in side] for side in formats)
         return ins, outs
 
-    # ---- what the program is --------------------------------------------------------------------
+    # ---- what the executable is -----------------------------------------------------------------
 
     @api_boundary
     def as_text(self) -> str:
-        """The optimized program, as XLA shows it."""
+        """The optimized HLO, as XLA prints it."""
         return str(self._program.executable.as_text())
 
     @api_boundary
@@ -312,8 +310,7 @@ class Compiled(Stage):
         return self._program.executable.memory_stats()
 
     def runtime_executable(self) -> Any:
-        """The runtime's own object for the program: of jaxlib, which may change with its
-        releases."""
+        """The runtime's own executable, an object of jaxlib that may change with its releases."""
         return self._program.executable.native
 
 
@@ -328,14 +325,14 @@ def _kind(value: Any) -> Any:
 
 
 def as_user_sharding(place: Any) -> Sharding:
-    """A place as a sharding; None is the default device."""
+    """A device or a sharding as a sharding; None is the default device."""
     if isinstance(place, Sharding):
         return place
     return SingleDeviceSharding(client.backend().default_device if place is None else place)
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:
-    """The format of an argument; without a layout, that of one that is not passed, for which there
-    is nothing to choose."""
+    """The format of an argument; `layout` is None for one that is not passed, which keeps its own
+    layout."""
     found = layout or array._layout()
     return Format(found if isinstance(found, Layout) else Layout(range(array.ndim)), sharding)

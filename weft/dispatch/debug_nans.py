@@ -1,11 +1,10 @@
-"""Where a NaN or an infinity came from: what `debug_nans` and `debug_infs` do.
+"""Finds the operation that made a NaN or an infinity, for `debug_nans` and `debug_infs`.
 
-An operation that is evaluated at once is looked at as it runs. A compiled program is looked at by
-its results. Where one of them is not finite, the recorded program is evaluated once more, equation
-by equation, and the chain of non-finite values is followed back from that result to the equation
-that made the first of them out of operands that were in order; if that equation holds programs
-itself (a loop, a branch), the search goes on inside. So a NaN that a `where` throws away is not
-blamed for another one.
+An eager operation is checked as it runs, a compiled call by its results. Where one of them is not
+finite, the jaxpr is evaluated once more, equation by equation, and the chain of non-finite values
+is followed back from that result to the equation that made the first of them out of operands that
+were in order; if that equation holds jaxprs itself (a loop, a branch), the search goes on inside.
+So a NaN that a `where` throws away is not blamed for another one.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = ["LookingTrace", "look_at_call"]
 
-# Knows the loops, so it is loaded where keys are to be followed.
+# It imports the loops, so it is loaded only where keys are followed.
 key_reuse: Any = LazyModule("weft.dispatch.key_reuse")
 
-# Where an application stands: the innermost loop, branch or jitted function first.
+# The loops, branches and jitted functions around an application, the innermost first.
 Within = tuple[str, ...]
 
 
@@ -41,12 +40,12 @@ Within = tuple[str, ...]
 
 
 class LookingTrace(EvalTrace):
-    """The trace at the bottom of a whole weft: it looks at results while a setting asks for it."""
+    """The bottom trace where all of weft is loaded: it checks results while a setting asks it."""
 
     __slots__ = ()
 
     def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates an application, and raises NonFiniteError where its result is not as asked."""
+        """Evaluates an application. Raises NonFiniteError where settings refuse its results."""
         return look_at_primitive(self, primitive, args, params)
 
 
@@ -56,7 +55,7 @@ set_bottom(LookingTrace(None, "eval"))
 def look_at_primitive(
     trace: EvalTrace, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
 ) -> Any:
-    """Evaluates an application, and raises NonFiniteError where its result is not as asked for."""
+    """Evaluates an application. Raises NonFiniteError where settings refuse its results."""
     settings = config.settings()
     if settings.debug_key_reuse and "function" not in params:
         outs = evaluate(primitive, args, params)
@@ -66,8 +65,8 @@ def look_at_primitive(
     if not settings.debug_nans and not settings.debug_infs:
         return trace.first_time(primitive, args, params)
     if primitive not in rules.stepwise or "function" in params:
-        # An operation with a Python function inside runs it here: its operations are looked at
-        # one by one, like any others.
+        # An operation with a Python function inside runs it here: its operations are checked one
+        # by one, like any others.
         outs = trace.first_time(primitive, args, params)
         results = outs if primitive.multiple_results else [outs]
         search = Search(watch_of(settings))
@@ -87,9 +86,9 @@ def look_at_primitive(
 def look_at_call(
     name: str, jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any], names: Mapping[Var, str]
 ) -> None:
-    """Raises NonFiniteError where a compiled call's results are not as the settings ask for.
+    """Raises NonFiniteError where settings refuse the results of a compiled call.
 
-    `names` says what messages call the inputs.
+    `names` has the names of the inputs in messages.
     """
     settings = config.settings()
     if settings.debug_key_reuse:
@@ -121,14 +120,14 @@ def _not_looking() -> Any:
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The results of an application as a whole, looked at by nobody."""
+    """The results of an application as a whole, without checks."""
     with using_trace(bottom_trace()), _not_looking():
         outs = primitive.bind(*args, **params)
     return list(outs) if primitive.multiple_results else [outs]
 
 
 def run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
-    """The results of a program, compiled as a whole."""
+    """The results of a jaxpr, compiled as a whole."""
     return evaluate(jit_p, inputs, {"jaxpr": jaxpr, "name": jaxpr.name, "donated": ()})
 
 
@@ -136,7 +135,7 @@ def run(jaxpr: Jaxpr, inputs: Sequence[Any]) -> list[Any]:
 
 
 class Search:
-    """Looks for the operation that made a value what it should not be; raises when it has it."""
+    """Searches for the operation that made a NaN or an infinity; raises the error that names it."""
 
     __slots__ = ("names", "watch")
 
@@ -145,10 +144,10 @@ class Search:
         self.names = names or {}
 
     def program(self, jaxpr: Jaxpr, inputs: Sequence[Any], within: Within) -> bool:
-        """Searches a program whose results are at fault.
+        """Searches a jaxpr whose results are at fault.
 
-        Answers with True where they only pass on what the inputs held already, and with False
-        where nothing is found, since step by step all results are in order.
+        Returns True where they only pass on what the inputs held already, and False where nothing
+        is found, since equation by equation all results are in order.
         """
         at_fault = self.at_fault(jaxpr, inputs)
         makers = {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.outputs}
@@ -163,12 +162,12 @@ class Search:
                 outs = evaluate(eqn.primitive, values, eqn.params)
                 names = [self.names.get(x, "") if type(x) is Var else "" for x in eqn.inputs]
                 self.inside(eqn.primitive, values, eqn.params, outs, within, names)
-            # It passes an operand on: as if its results were inputs of the program.
+            # It passes an operand on: as if its results were inputs of the jaxpr.
             for var in eqn.outputs:
                 del makers[var]
 
     def at_fault(self, jaxpr: Jaxpr, inputs: Sequence[Any]) -> set[Var]:
-        """The variables of a program whose values hold what is looked for."""
+        """The variables of a jaxpr whose values hold a NaN or an infinity that is searched for."""
         found = {v for v, x in zip(jaxpr.inputs, inputs, strict=True) if self.watch.finds(x)}
 
         def visit(eqn: Equation, values: Sequence[Any], outs: Sequence[Any]) -> None:
@@ -178,7 +177,7 @@ class Search:
         return found
 
     def operands(self, jaxpr: Jaxpr, inputs: Sequence[Any], place: int) -> list[Any]:
-        """The operands of one equation. They are computed again: the values of a whole program
+        """The operands of the equation at an index, computed again: the values of a whole jaxpr
         take more memory than there may be."""
         env = step_through(jaxpr, inputs, jaxpr.eqns[:place])
         return [x.value if isinstance(x, Literal) else env[x] for x in jaxpr.eqns[place].inputs]
@@ -194,7 +193,7 @@ class Search:
     ) -> None:
         """Raises for an application whose results are at fault, or for one that it holds.
 
-        Returns where the application holds programs that only pass on what they were given.
+        Returns where the application holds jaxprs that only pass on what they were given.
         """
         steps = rules.stepwise.get(primitive)
         if steps is None:
@@ -219,11 +218,11 @@ class Search:
     def vanished(
         self, primitive: Primitive, args: Sequence[Any], outs: Sequence[Any], within: Within
     ) -> NonFiniteError:
-        """The error where what an application made is not found again inside it."""
+        """The error where the fault of an application does not appear again inside it."""
         return nonfinite_error(self.watch, primitive.name, args, outs, within, note=VANISHED)
 
 
-# ---- programs, equation by equation ------------------------------------------------------------
+# ---- jaxprs, equation by equation --------------------------------------------------------------
 
 
 def step_through(
@@ -232,15 +231,15 @@ def step_through(
     eqns: Sequence[Equation],
     visit: Callable[[Equation, Sequence[Any], Sequence[Any]], None] | None = None,
 ) -> dict[Any, Any]:
-    """Evaluates the first equations of a program and shows each with operands and results.
+    """Evaluates `eqns`, the first of a jaxpr; calls `visit` with each, its operands and results.
 
-    Answers with the values that the rest of the program reads; the others are dropped.
+    Returns the values that the rest of the jaxpr reads; the others are dropped.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, inputs, strict=True))
     dead = jaxpr.memoize("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(eqns, dead, strict=False):
         if eqn.effects and not eqn.outputs:
-            continue  # It prints, or tells somebody something, and has done so already.
+            continue  # It only prints or calls the host, and has done so already.
         values = [x.value if isinstance(x, Literal) else env[x] for x in eqn.inputs]
         with sources.override(eqn.source):
             outs = evaluate(eqn.primitive, values, eqn.params)
@@ -255,8 +254,8 @@ def step_through(
 def first_cause(
     jaxpr: Jaxpr, makers: Mapping[Var, int], at_fault: set[Var], wanted: Sequence[Var]
 ) -> int | None:
-    """The first equation that the fault in the `wanted` variables goes back to: none of its
-    operands at fault was made by an equation. None where it goes back to inputs alone."""
+    """The index of the first equation that the fault in the `wanted` variables goes back to: no
+    equation made its operands at fault. None where it goes back to inputs alone."""
     pending = list(wanted)
     seen: set[int] = set()
     causes: list[int] = []

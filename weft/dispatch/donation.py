@@ -1,7 +1,7 @@
-"""What became of the arguments that a caller gave away: whose memory holds which result.
+"""Reports which result lies in the memory of each donated argument, and if none does, why.
 
 Whether a result lies in an argument's memory is the compiler's decision, and is read from the
-compiled program. Why it does not is worked out here, from the sizes of arguments and results.
+executable. Why it does not is worked out here, from the sizes of arguments and results.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ _EMPTY = "it has no elements, and so no memory"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DonatedArgument:
-    """What became of one donated array: `reused_for` names the result that lies in its memory, or
-    is None, and `reason` says why.
+    """A donated array: `reused_for` names the result that lies in its memory, or is None, and
+    `reason` says why.
 
-    `leaf` counts the arrays among the arguments; `taken` says whether the array is gone after a
-    call.
+    `leaf` is its index among the leaves of the arguments; `taken` says whether a call deletes it.
     """
 
     path: str
@@ -52,7 +51,7 @@ class DonatedArgument:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class Donation:
-    """The donated arrays of a compiled program, in the order of its arguments."""
+    """The donated arrays of a compiled function, in the order of its arguments."""
 
     arguments: tuple[DonatedArgument, ...]
 
@@ -63,7 +62,7 @@ class Donation:
 
     @property
     def unused(self) -> tuple[DonatedArgument, ...]:
-        """Those that were given away for nothing: taken, and no result lies there."""
+        """Those that were donated in vain: taken, and no result lies there."""
         return tuple(x for x in self.arguments if x.taken and x.reused_for is None)
 
     def __iter__(self) -> Iterator[DonatedArgument]:
@@ -95,10 +94,10 @@ def donation_of(
     results: Sequence[str],
     looked_at: bool,
 ) -> Donation:
-    """What a program does with the memory of the leaves of its arguments.
+    """The donation of an executable.
 
-    By leaf: what messages call it, its type, whether it is donated, and its number among the inputs
-    of the program (None: it is not passed). `results` names those of the program.
+    By leaf: its name in messages, its type, whether it is donated, and its index among the inputs
+    of the executable (None: it is not passed). `results` has the names of the results.
     """
     if not any(donated):
         return Donation(())
@@ -150,24 +149,24 @@ def _why_not(
 
 
 def _block_bytes(type: ArrayType, place: Any) -> int:
-    """The memory that an array takes on each of its devices."""
+    """The bytes that an array takes on each of its devices."""
     shape = place.shard_shape(type.shape) if isinstance(place, Sharding) else type.shape
     stored = physical_type(ArrayType(shape, type.dtype))
     return int(stored.size * stored.dtype.itemsize)
 
 
 def result_names(out_tree: Any) -> list[str]:
-    """What messages call the results of a function."""
+    """The names of the results of a function in messages."""
     dummy = tree.unflatten(out_tree, range(out_tree.num_leaves))
     return [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(dummy)]
 
 
-# Programs of which the user was told. They are kept by what they were compiled from.
+# Executables that the user was warned of. The jaxprs that they were compiled from own them.
 _told: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def warn_of_unused(donation: Donation, name: str, program: Program) -> None:
-    """Warns, at the user's line and once per program, of arrays that are given away for nothing."""
+    """Warns, at the user's line and once per executable, of arrays that are donated in vain."""
     rows = donation.unused
     if not rows or program.executable in _told:
         return

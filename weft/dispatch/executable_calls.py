@@ -25,10 +25,9 @@ Move = Callable[[Any], Any] | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DonatedLeaves:
-    """The donated leaves of a call by their numbers, with the types of all leaves and the names
-    that messages give them.
+    """The indices of the donated leaves of a call, with the types and names of all leaves.
 
-    In the memory of the `discarded` ones no result lies: the runtime may leave them alive.
+    No result lies in the memory of the `discarded` ones: the runtime may leave them alive.
     """
 
     taken: Sequence[int]
@@ -45,7 +44,7 @@ class DonatedLeaves:
         return found
 
     def note(self, leaves: Sequence[Any]) -> None:
-        """Notes on the donated arrays where that was."""
+        """Records the user's line on the donated arrays, and deletes the discarded ones."""
         source = sources.current()
         for i in self.taken:
             leaves[i]._donated_at = source
@@ -59,7 +58,7 @@ class DonatedLeaves:
             return
         for i in self.taken:
             x = leaves[i]
-            # One that stands for a number elsewhere too is copied before it is given away.
+            # One that is cached for a number is copied before it is donated.
             given = type(x) is Array and not getattr(x, "_remembered", False)
             if given and buffers.count(id(x._buffer)) > 1:
                 raise self._given_twice(i, leaves)
@@ -82,12 +81,12 @@ class DonatedLeaves:
 
 
 class CompiledCall:
-    """An executable with its calling convention. `run(leaves)` calls it: with arrays, or values
-    that become one.
+    """An executable with its calling convention. `run(leaves)` calls it with arrays, or with values
+    that become arrays.
 
-    `kept` has the numbers of the leaves that it reads, None where it reads all and nothing else.
-    `settled` says that the leaves lie where it takes them. `run` refers to no CompiledCall, so that
-    one that is dropped frees its constants at once.
+    `kept` has the indices of the leaves that it reads, None where it reads all and nothing else.
+    `settled` says that the leaves have the shardings that it takes. `run` refers to no
+    CompiledCall, so that one that is dropped frees its constants at once.
     """
 
     __slots__ = ("consts", "donated", "in_types", "kept", "program", "run")
@@ -149,8 +148,8 @@ def _on_leaves(
 
 
 def _donating(start: Run, donated: DonatedLeaves, consts: Sequence[Array]) -> Run:
-    """Notes on the donated arrays that they are gone, also where the call fails half-way. A call
-    that fails because one was gone before has donated nothing."""
+    """A call that records on the donated arrays that they are gone, also where it fails half-way.
+    One that fails because an array was gone before has donated nothing."""
 
     def run(buffers: Sequence[Any], leaves: Sequence[Any]) -> Any:
         try:
@@ -168,10 +167,9 @@ def _donating(start: Run, donated: DonatedLeaves, consts: Sequence[Array]) -> Ru
 def checked_call(
     call: CompiledCall, jaxpr: Jaxpr, name: str, input_names: Sequence[str]
 ) -> CompiledCall:
-    """A call after which the results are searched for NaNs or infinities.
+    """A call that raises NonFiniteError for NaNs or infinities in its results, as settings ask.
 
-    It raises NonFiniteError where a result is not as the settings ask for. `input_names` says what
-    messages call the inputs of the jaxpr.
+    `input_names` has the names of the inputs of the jaxpr in messages.
     """
     names = dict(zip(jaxpr.inputs, input_names, strict=True))
 
@@ -187,7 +185,7 @@ def checked_call(
 
 
 def placed_call(call: CompiledCall, before: Sequence[Move], after: Sequence[Move]) -> CompiledCall:
-    """A call whose arguments are moved somewhere before it, and some results after it; by leaf,
+    """A call with functions that move its arguments before it and its results after it; by leaf,
     None for those that stay where they are."""
     moves = [(i, move) for i, move in enumerate(before) if move is not None]
     if not moves and not any(after):

@@ -1,11 +1,10 @@
-"""`in_shardings` and `out_shardings` of jit: where arguments are taken and results are left, and in
-which layouts.
+"""`in_shardings` and `out_shardings` of `jit`: shardings and layouts of arguments and results.
 
 A sharding over several devices is part of the jaxpr, as a constraint on the argument or result, so
-that every transformation of the jaxpr keeps it. Called outside of transformations, arguments
-are taken there before and results are pinned. A single device is a property of such a call:
-arguments are moved before it and results after it, each to a device of its own if need be; only
-under a transformation, where there is no call, is it a constraint too. So is a layout.
+that every transformation of the jaxpr keeps it. In an eager call, arguments are moved to it before
+and results are pinned. A single device is a property of such a call: arguments are moved before it
+and results after it, each to a device of its own if need be; only under a transformation, where
+there is no call, is it a constraint too. So is a layout.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ Formats = tuple[tuple[Any, Any], ...]
 
 @dataclasses.dataclass(frozen=True)
 class TracedFormats:
-    """What a trace knows of shardings and layouts: those of the leaves of the arguments, and the
+    """Shardings and layouts that a trace depends on: those of the leaves of the arguments, and the
     prefix of the results as leaves and structure. `called`: no transformation is active."""
 
     arguments: tuple[tuple[Any, Any], ...]
@@ -71,15 +70,15 @@ class TracedFormats:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class JitShardings:
-    """What `jit` was told of where arguments are taken and results are left: prefixes of their
-    trees, with shardings, devices or formats as leaves. `name` is that of the function."""
+    """`in_shardings` and `out_shardings` as `jit` was given them: prefixes of the trees, with
+    shardings, devices or formats as leaves. `name` in methods is that of the function."""
 
     arguments: Any = None
     results: Any = None
 
     @staticmethod
     def checked(in_shardings: Any, out_shardings: Any) -> JitShardings:
-        """The object for what a user passed. Raises WeftTypeError for what says no sharding."""
+        """Checks what a user passed. Raises WeftTypeError for what is no sharding or device."""
         for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
             for place in tree.leaves(given, is_leaf=is_place):
                 if not is_place(place):
@@ -90,18 +89,18 @@ class JitShardings:
 
     @property
     def said(self) -> bool:
-        """Whether anything was said."""
+        """Whether one of the two was given."""
         return self.arguments is not None or self.results is not None
 
     # ---- by leaf ------------------------------------------------------------------------------
 
     def argument_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
-        """Where the leaves of the arguments are taken, and in which layouts."""
+        """Shardings and layouts of the leaves of the arguments, without simulated shardings."""
         given = self._given_formats(name, static, in_tree)
         return tuple((unless_simulated(place), layout) for place, layout in given)
 
     def _given_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
-        """What was said of the leaves of the arguments: shardings and layouts."""
+        """Shardings and layouts that were given for the leaves of the arguments."""
         if self.arguments is None:
             return ((None, None),) * in_tree.num_leaves
         args_tree, kwargs_tree = in_tree.children()
@@ -115,7 +114,7 @@ class JitShardings:
         return (*formats, *[(None, None)] * kwargs_tree.num_leaves)
 
     def result_formats(self, name: str, out_tree: Any) -> Formats:
-        """Where the leaves of the results are left, and in which layouts."""
+        """Shardings and layouts that were given for the leaves of the results."""
         if self.results is None:
             return ((None, None),) * out_tree.num_leaves
         name = f"jit of {name}: out_shardings"
@@ -123,7 +122,7 @@ class JitShardings:
         return tuple(as_format(x, name, auto=True) for x in given)
 
     def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
-        """Where an executable has to leave its results; None: the compiler chooses."""
+        """The shardings that an executable must give its results; None: the compiler chooses."""
         places = [unless_simulated(place) for place, _ in self.result_formats(name, out_tree)]
         found = tuple(
             place if isinstance(place, Sharding) and settled(place) is place else None
@@ -132,14 +131,14 @@ class JitShardings:
         return found if any(found) else None
 
     def result_layouts(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
-        """In which layouts an executable leaves its results; None where nothing was said."""
+        """The layouts that an executable must give its results; None where none was given."""
         found = tuple(layout for _, layout in self.result_formats(name, out_tree))
         return found if any(found) else None
 
     # ---- in the jaxpr -------------------------------------------------------------------------
 
     def traced_formats(self, name: str, static: Any, in_tree: Any) -> TracedFormats | None:
-        """What a trace depends on besides types and settings, hashable."""
+        """The hashable part of a trace's key for shardings; None where none were given."""
         if not self.said:
             return None
         leaves, structure = tree.flatten(self.results, is_leaf=is_place)
@@ -150,7 +149,7 @@ class JitShardings:
     def constrain_arguments(
         self, function: Any, leaves: Sequence[Any], in_tree: Any, traced: TracedFormats | None
     ) -> Sequence[Any]:
-        """The leaves of the arguments of a jitted function, as its jaxpr takes them."""
+        """The leaves of the arguments with the constraints that `in_shardings` asks for."""
         if traced is None or not any(map(is_said, traced.arguments)):
             return leaves
         names = argument_names(function._function, in_tree)
@@ -160,7 +159,7 @@ class JitShardings:
     def constrain_results(
         self, function: Any, outs: Sequence[Any], out_tree: Any, traced: TracedFormats | None
     ) -> Sequence[Any]:
-        """The leaves of the results of a jitted function, as its jaxpr leaves them."""
+        """The leaves of the results with the constraints that `out_shardings` asks for."""
         if traced is None:
             return outs
         wanted = self.result_formats(function._name, out_tree)
@@ -178,7 +177,7 @@ def constrained(
     names: Sequence[str],
     called: bool,
 ) -> list[Any]:
-    """Traced values with constraints for what was said of them."""
+    """Traced values with constraints for the shardings and layouts that were given for them."""
     found = []
     for value, (place, layout), name in zip(values, formats, names, strict=True):
         how = place
@@ -199,7 +198,7 @@ def constrained(
 def placed_around(
     call: CompiledCall, arrays: Sequence[Array], formats: Formats, results: Formats
 ) -> CompiledCall:
-    """The call with arguments that are taken where the formats say, and results left there."""
+    """The call with arguments moved to their formats before it, and results after it."""
     donated = () if call.donated is None else call.donated.taken
     before = [
         None if layout is None else taking(array, place, layout, i in donated)
@@ -211,13 +210,12 @@ def placed_around(
 
 
 def is_said(format: tuple[Any, Any]) -> bool:
-    """Whether a place or a layout was given."""
+    """Whether a sharding, a device or a layout was given."""
     return format != (None, None)
 
 
 def argument_layouts(call: CompiledCall, arrays: Sequence[Array]) -> list[Layout | None]:
-    """In which layouts a call takes the leaves of the arguments; None for those that it does not
-    take."""
+    """The layouts in which a call takes the leaves of the arguments; None for those it does not."""
     count = len(call.consts)
     kept = range(len(arrays)) if call.kept is None else call.kept
     taken = (call.program.in_layouts or (None,) * (count + len(kept)))[count:]
@@ -234,8 +232,8 @@ def check_arguments(
     in_tree: Any,
     says: str,
 ) -> None:
-    """Raises WeftValueError for an argument of a jitted function that was committed elsewhere than
-    to its place, or that has another layout and was committed."""
+    """Raises WeftValueError for a committed argument of a jitted function on another device, or in
+    another sharding or layout, than `formats` has."""
     for i, (array, (place, layout)) in enumerate(zip(arrays, formats, strict=True)):
         if not array.committed:
             continue
@@ -264,7 +262,7 @@ def check_arguments(
 def other_layout(
     operation: str, which: str, array: Array, layout: Layout, says: str
 ) -> WeftValueError:
-    """The error for an array that was put somewhere on purpose in another layout."""
+    """The error for a committed array with another layout."""
     wanted = Format(layout, array.sharding)
     return WeftValueError(
         f"{operation}: the layout of {which} does not match the one that {says}",
@@ -287,8 +285,7 @@ def has_layout(array: Array, layout: Layout | None) -> bool:
 
 
 def lies_at(array: Array, place: Any) -> bool:
-    """Whether an array was put at a place: a device, or a sharding (that may say the same in
-    another way)."""
+    """Whether an array is committed to `place`: a device, or a sharding equivalent to its own."""
     there = array._committed_place()
     if not isinstance(place, Sharding) or not isinstance(there, Sharding):
         return bool(there == place)
@@ -296,9 +293,9 @@ def lies_at(array: Array, place: Any) -> bool:
 
 
 def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = True) -> Array:
-    """An array without values that has the type of another, lies at a place and has a layout; None
-    for what stays as it is. A layout that the program is to choose is the array's own, where that
-    was put there on purpose; `settled_layout=False` where only the place was."""
+    """An array without values, of the type of another, committed to `place` and in `layout`; None
+    for what stays as it is. `Layout.AUTO` becomes the layout of a committed array, unless
+    `settled_layout=False`: only the sharding was chosen."""
     where = array._committed_place()
     if place is not None and not lies_at(array, place):
         where = settled(place, array) if isinstance(place, Sharding) else place
@@ -312,7 +309,7 @@ def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = T
 def taking(
     array: Array, place: Any, layout: Layout | None, donated: bool = False
 ) -> Callable[[Any], Any] | None:
-    """What takes leaves of the type and place of an array to another place and layout (None: as it
+    """A function that moves leaves like `array` to a device or sharding and a layout (None: as it
     is); None where nothing is to be done.
 
     `donated` says that an array is not needed afterwards.
@@ -336,7 +333,7 @@ def taking(
 
 
 def leaving(place: Any) -> Callable[[Any], Any] | None:
-    """What takes a result to a device; shardings are pinned in the program."""
+    """A function that moves a result to a device; None for a sharding: the executable pins it."""
     if place is None or isinstance(place, Sharding):
         return None
     return lambda array: to_place(array, place)

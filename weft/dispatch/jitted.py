@@ -1,8 +1,8 @@
 """`jit`: the callable that traces a function once per types of its arguments, compiles, and runs.
 
-A call with known types does four things: flatten the arguments, look the compiled program up, run
-it, wrap the results. Everything else happens on a miss. Under a transformation the same callable
-binds the `jit` primitive instead.
+A call with known types does four things: flatten the arguments, look the executable up, run it,
+wrap the results. Everything else happens on a miss. Under a transformation the same callable binds
+the `jit` primitive instead.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _trace = current_variable.get
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What `jit` was told besides the function; argument numbers are resolved to both forms."""
+    """The options of `jit`; arguments are given by argnum and by name, as far as both are known."""
 
     static_argnums: tuple[int, ...] = ()
     static_argnames: tuple[str, ...] = ()
@@ -83,14 +83,14 @@ class Options:
         return not self.static_argnums and not self.static_argnames
 
 
-# A jitted function made anew of an equal function starts with the traces of the one before, and so
-# with what was compiled of them. Executables are large: fewer than of loop bodies.
+# A jitted function that is rebuilt from an equal function starts with the traces of the one before,
+# and so with their executables. These are large: fewer are kept than of loop bodies.
 _shared = TraceCache(256)
 _numbers = itertools.count()
 
 
 def _signature(value: Any) -> Any:
-    """What the cache of programs keys on for a leaf that is no array."""
+    """The key, in the cache of executables, of a leaf that is no array."""
     if isinstance(value, Tracer):
         raise leaked(value)
     return type_of(user_value(value))
@@ -110,13 +110,13 @@ class Jitted(Generic[P, R_co]):
         self._options = options
         self._shardings = shardings
         self._name = function_name(function)
-        # The C++ method, for the fast path; None until there is a call to be found on it.
+        # The C++ method, for the fast path; None until a call is cached.
         self._flatten: Any = None
         self._simple = options.simple
         self._static_names = frozenset(options.static_argnames)
         self._calls: dict[Any, CompiledCall] = {}
         self._traces: dict[Any, TracedCall] = {}
-        # Programs of calls that closed over traced values. Which one serves a call depends on all
+        # Jaxprs of calls that closed over traced values. Which one serves a call depends on all
         # that the function closes over then: `trace_once` finds it.
         self._closures: weakref.WeakSet[Jaxpr] = weakref.WeakSet()
         self._traced_times = 0
@@ -164,7 +164,7 @@ class Jitted(Generic[P, R_co]):
         return self.trace(*args, **kwargs).lower()
 
     def clear_cache(self) -> None:
-        """Forgets all traces and compiled programs."""
+        """Drops all traces and executables."""
         over_traced = [TracedCall(jaxpr, [], None) for jaxpr in self._closures]
         _shared.discard([*self._traces.values(), *over_traced])
         self._calls.clear()
@@ -236,7 +236,7 @@ class Jitted(Generic[P, R_co]):
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any) -> CompiledCall:
         shardings, options = self._shardings, self._options.compiler_options
         formats = shardings.argument_formats(self._name, static, in_tree)
-        # The types are asked first: a shape that cannot be split is refused with its name there.
+        # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._traced(static, [x.type for x in arrays], in_tree)
         if not shardings.said:
             return Specialization(self, traced, in_tree, arrays).compile(options).call
@@ -302,7 +302,7 @@ class Jitted(Generic[P, R_co]):
             miss.closed = closed_over
             raise self._too_many(miss)
         self._traced_times += 1
-        # Values of an enclosing trace may differ at the next call: they cannot be remembered.
+        # Values of an enclosing trace may differ at the next call: they cannot be cached.
         if closed_over:
             self._closures.add(traced.jaxpr)
         else:
@@ -312,7 +312,7 @@ class Jitted(Generic[P, R_co]):
     def _miss(
         self, static: Any, in_tree: Any, types: Sequence[ArrayType], signatures: Sequence[Any]
     ) -> Miss:
-        """What is around everything that happens where a cache has no answer."""
+        """The context manager around the work on a miss, which notes what the trace depends on."""
 
         def call(miss: Miss) -> Call:
             names = argument_names(self._function, in_tree)
@@ -400,7 +400,7 @@ class Jitted(Generic[P, R_co]):
         return args, kwargs
 
     def _donated(self, in_tree: Any) -> tuple[bool, ...]:
-        """Which leaves of the arguments are donated."""
+        """Whether each leaf of the arguments is donated."""
         options = self._options
         if not options.donate_argnums and not options.donate_argnames:
             return (False,) * in_tree.num_leaves
@@ -461,7 +461,7 @@ register_closure(
     lambda jitted: Jitted(jitted._function, jitted._options, jitted._shardings),
 )
 
-# By what it does; its caches are no part of that.
+# Keyed by what it computes; its caches are no part of that.
 register_parts(
     Jitted,
     lambda found: (

@@ -1,11 +1,11 @@
-"""Random keys that are used twice: the check behind `debug_key_reuse`.
+"""Finds random keys that are used twice, for `debug_key_reuse`.
 
 A key is used by drawing from it or by splitting it, and by nothing else. Every key that comes into
 being gets a number, and numbers are followed through the operations that only move elements. So a
-jaxpr is read once, each loop in it as two of its iterations, and an operation that is evaluated at
-once is read in the same way, with the numbers that its operands have. Where an operation cannot be
-followed (an index that is only known at run time), its keys count as new: each key that is reported
-is reused, and not every key that is reused is reported.
+jaxpr is read once, each loop in it as two of its iterations, and an eager operation is read in the
+same way, with the numbers that its operands have. Where an operation cannot be followed (an index
+that is only known at run time), its keys count as new: each key that is reported is reused, and not
+every key that is reused is reported.
 
 The `stepwise` rules would not do: they take values, so a compiled call would have to be evaluated
 once more, every iteration of its loops, and of a `cond` they follow the branch that is taken only.
@@ -62,7 +62,7 @@ def _new(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def _words(keys: np.ndarray[Any, Any], row: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The numbers of the words of keys: fractions of theirs, as pairs would be."""
+    """The numbers of the words of keys: pairs of the key's number and the index of the word."""
     n = prod(row)
     table = np.empty((*keys.shape, n), dtype=[("key", np.int64), ("word", np.int32)])
     table["key"] = keys[..., None]
@@ -71,7 +71,7 @@ def _words(keys: np.ndarray[Any, Any], row: tuple[int, ...]) -> np.ndarray[Any, 
 
 
 def _keys_of(words: Numbers, row: tuple[int, ...]) -> Numbers:
-    """The numbers of keys of words, where they are whole keys."""
+    """The numbers of the keys that words make up; None where they are not whole keys."""
     if words is None:
         return None
     n = prod(row)
@@ -86,7 +86,7 @@ def _is_key(type: ArrayType) -> bool:
 
 
 def _moved(moving: Primitive, params: dict[str, Any], numbers: Sequence[Numbers]) -> Numbers:
-    """The numbers of a result that only has elements of the operands: the operation, applied."""
+    """The numbers of a result that only has elements of the operands: the operation on theirs."""
     if moving in rules.layout:  # the value of an operand, unchanged
         source = rules.layout[moving](params)[0]
         return numbers[source] if type(source) is int else None
@@ -170,7 +170,8 @@ class Reader:
     def other(
         self, params: dict[str, Any], operands: Sequence[Numbers], source: Any
     ) -> list[Numbers] | None:
-        """An application that holds jaxprs: of one, with the same inputs, the results'."""
+        """Reads the jaxprs of an application; the numbers of the results of a single one, if its
+        inputs are the operands."""
         jaxprs = jaxprs_in(params)
         if len(jaxprs) == 1 and len(jaxprs[0].inputs) == len(operands):
             return self.blocks(jaxprs[0], operands, source)
@@ -179,8 +180,8 @@ class Reader:
         return None
 
     def blocks(self, jaxpr: Jaxpr, operands: Sequence[Numbers], source: Any) -> list[Numbers]:
-        """A jaxpr whose inputs may be parts of the operands, as those of shard_map are: it reads
-        the first part, and a use of that is a use of all."""
+        """Reads a jaxpr whose inputs may be parts of the operands, as those of shard_map are: it
+        gets the first part, and a use of that is a use of all."""
         parts: list[Numbers] = []
         for numbers, var in zip(operands, jaxpr.inputs, strict=True):
             cut = numbers
@@ -194,7 +195,7 @@ class Reader:
         return outs
 
     def spread(self, part: np.ndarray[Any, Any], whole: np.ndarray[Any, Any]) -> None:
-        """What used a part has used the whole."""
+        """Marks the whole of an array as used by the operation that used a part of it."""
         if part.dtype.names is not None:
             return
         use = next((self.used[i] for i in part.ravel().tolist() if i in self.used), None)
@@ -299,7 +300,7 @@ _RULES: dict[Primitive, Rule] = {
 
 # ---- values of this process ----------------------------------------------------------------------
 
-# What used the keys of this process; arrays by their identity, as long as they live.
+# Which operation used each key of this process; the keys of arrays by `id`, while they live.
 _used: dict[int, tuple[str, str]] = {}
 _numbers: dict[int, tuple[weakref.ref[Array], np.ndarray[Any, Any]]] = {}
 

@@ -1,4 +1,4 @@
-"""What counts as a NaN or an infinity in a result, and the error that says where one was made."""
+"""Tests results for NaNs and infinities, and makes the error that says where one was made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOKED_AT = dtypes.INEXACT | dtypes.NARROW_FLOATING
 
 
 class Watch:
-    """What is looked for: NaNs, infinities, or both."""
+    """A test of values for NaNs, infinities, or both."""
 
     __slots__ = ("infs", "nans")
 
@@ -28,7 +28,7 @@ class Watch:
         self.infs = infs
 
     def finds(self, value: Any) -> bool:
-        """Whether a value holds what is looked for."""
+        """Whether a value holds a NaN or an infinity that is searched for."""
         if type_of(value).dtype not in _LOOKED_AT:
             return False
         numbers = np.asarray(value)
@@ -38,7 +38,7 @@ class Watch:
 
 
 def watch_of(settings: config.Settings) -> Watch:
-    """What the settings ask for."""
+    """The test that the settings ask for."""
     return Watch(settings.debug_nans, settings.debug_infs)
 
 
@@ -54,7 +54,8 @@ def nonfinite_error(
 ) -> NonFiniteError:
     """The error for an application that runs on the current line.
 
-    `within` says where it stands, the innermost first; `names` what users call its operands.
+    `within` has the loops, branches and jitted functions around it, the innermost first; `names`
+    has the user's names of its operands.
     """
     place, value = next((i, x) for i, x in enumerate(outs) if watch.finds(x))
     numbers = np.asarray(value)
@@ -90,7 +91,7 @@ def nonfinite_error(
 
 
 def _result_text(which: str, value: Any, numbers: Any, marks: Any, what: str) -> str:
-    """Which result holds it, in how many elements, and where first."""
+    """Says which result holds it, in how many elements, and where first."""
     of = type_of(value)
     if not of.shape:
         return f"{which}, {of}, is {numbers}"
@@ -100,7 +101,7 @@ def _result_text(which: str, value: Any, numbers: Any, marks: Any, what: str) ->
 
 
 def _operand_text(i: int, value: Any, marks: Any, name: str) -> str:
-    """An operand's type, its value where the result is at fault, and what it held already."""
+    """An operand's type, its value where the result is at fault, and its NaNs and infinities."""
     of = type_of(value)
     text = f"operand {i}, {of} ({name})" if name else f"operand {i}, {of}"
     if of.dtype not in dtypes.ANY | dtypes.NARROW:
@@ -119,5 +120,5 @@ def _operand_text(i: int, value: Any, marks: Any, name: str) -> str:
 
 
 def _device_text(value: Any) -> str | None:
-    """The device that holds a value, where it was put on one on purpose."""
+    """The device that holds a committed array; None for other values."""
     return str(value.device) if type(value) is Array and value.committed else None

@@ -1,5 +1,5 @@
-"""A traced function for arguments that lie somewhere: what is compiled for calls and by hand, of
-which inputs and results lie where, what is closed over and what is donated.
+"""A traced function for arguments with given shardings and layouts: lowered and compiled, for calls
+and by hand, with its closed-over values and donated arguments.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Ready:
 
 
 class Specialization:
-    """A traced function for arguments that lie where these arrays do.
+    """A traced function for arguments with the shardings and layouts of these arrays.
 
     Inputs that its jaxpr does not read are left out, unless the function keeps them: `reads` says
     which of the traced jaxpr's are there, and `inputs` has, for each leaf of the arguments, its
-    number among those of the specialization's jaxpr, or None.
+    index among those of the specialization's jaxpr, or None.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Specialization:
         given = [x for x, use in zip(arguments, reads[n:], strict=True) if use]
         numbers = iter(range(len(self.consts), len(self.consts) + len(given)))
         self.inputs = [next(numbers) if use else None for use in reads[n:]]
-        # By leaf, and by input of the program.
+        # By leaf, and by input of the jaxpr.
         self.donated_leaves: tuple[bool, ...] = function._donated(in_tree)
         self.donated = (False,) * len(self.consts) + tuple(
             flag for flag, use in zip(self.donated_leaves, reads[n:], strict=True) if use
@@ -94,11 +94,11 @@ class Specialization:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """What messages call the leaves of the arguments."""
+        """The names of the leaves of the arguments in messages."""
         return argument_names(self.function._function, self.in_tree)
 
     def lower(self, platform: str) -> LoweredProgram:
-        """The program in StableHLO."""
+        """Lowers the jaxpr to a module."""
         return lower_program(
             self.jaxpr,
             self.name,
@@ -114,8 +114,8 @@ class Specialization:
     def compile(
         self, options: Any, lowered: LoweredProgram | None = None, settled: bool = False
     ) -> Ready:
-        """The program compiled, with what calls need besides. Warns of arrays that are donated for
-        nothing, once per program. `settled` says that calls bring all arguments there first."""
+        """Compiles the jaxpr, or `lowered`. Warns of arrays that are donated in vain, once per
+        executable. `settled` says that calls move all arguments to its shardings first."""
         looking = config.settings().looks_at_results
         program = placed_program(
             self.jaxpr,

@@ -1,7 +1,6 @@
-"""What the stages of compiling by hand have in common: the arguments that a function was traced
-for, and what of them a user is shown.
+"""The base of `Traced`, `Lowered` and `Compiled`: the arguments that a function was traced for.
 
-A user's view leaves static arguments out: they are part of the program.
+The user's view of them leaves static arguments out: they are part of the jaxpr.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class ArgInfo(Typed):
 class StagedCall:
     """A traced `Jitted` function and the arguments that it was traced for.
 
-    `in_tree` has None where `static` has an argument, `user_tree` leaves those places out, and
-    `positions` has the numbers of the positional arguments that are left. `arguments` are arrays
-    without values.
+    `in_tree` has None where `static` has an argument, `user_tree` leaves those arguments out, and
+    `positions` has the argnums of the positional ones that are left. `arguments` are arrays without
+    values.
     """
 
     def __init__(
@@ -82,12 +81,12 @@ class StagedCall:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """What messages call the leaves of the arguments."""
+        """The names of the leaves of the arguments in messages."""
         return argument_names(self.function._function, self.in_tree)
 
     @functools.cached_property
     def result_names(self) -> list[str]:
-        """What messages call the leaves of the results."""
+        """The names of the leaves of the results in messages."""
         return result_names(self.traced.out_tree)
 
     @property
@@ -120,7 +119,7 @@ class StagedCall:
 
 
 def with_layout(place: Any, layout: Any) -> Any:
-    """Where a result lies, with the layout that `out_shardings` asks for (None: nothing was)."""
+    """A result's sharding or format with the layout in `out_shardings` (None: none was given)."""
     if layout is None or place is None:
         return place
     sharding = place.sharding if isinstance(place, Format) else place
@@ -128,7 +127,7 @@ def with_layout(place: Any, layout: Any) -> Any:
 
 
 class Stage:
-    """What every stage knows: its arguments and results."""
+    """The base of the stages: the arguments and results of the function."""
 
     _call: StagedCall
 
@@ -164,13 +163,13 @@ class Stage:
 
     @property
     def out_info(self) -> Any:
-        """The results, as a tree of ShapeDtypeStructs: with shardings and layouts where the program
+        """The results, as a tree of ShapeDtypeStructs: with shardings and layouts where the jaxpr
         says them."""
         return self._call.results()
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
-        """The numbers of the donated ones among the leaves of the arguments."""
+        """The indices of the donated ones among the leaves of the arguments."""
         return tuple(i for i, flag in enumerate(self._call.donated) if flag)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -190,7 +189,7 @@ class Stage:
         return self
 
     def _ends(self) -> tuple[list[Any], list[Any]]:
-        """For arguments and for results, what is known of layouts and of places, as pairs."""
+        """For arguments and for results, the layouts and shardings as far as known, as pairs."""
         ins = [(x._layout(), x._committed_place()) for x in self._call.arguments]
         outs = [(x.layout, x.sharding) for x in tree.leaves(self._call.results())]
         return ins, outs

@@ -1,6 +1,6 @@
 """The stages of compiling by hand: traced, lowered, compiled.
 
-`jit(f).trace(*args)` gives the program, `.lower()` its StableHLO, `.compile()` something to call
+`jit(f).trace(*args)` gives the jaxpr, `.lower()` the module, `.compile()` the executable
 (`compiled.py`).
 """
 
@@ -53,7 +53,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
 
 
 def stand_in(leaf: Any, of: ArrayType, function: Any, path: Any) -> Array:
-    """An array without values of the type of an argument, put where that was put or will be."""
+    """An array without values that has the type, sharding and layout of an argument."""
     if type(leaf) is Array:
         return Array(None, of, leaf.signature)
     if isinstance(leaf, Tracer):
@@ -76,7 +76,7 @@ def says_layout(leaf: Any) -> bool:
 
 
 class Traced(Stage):
-    """A traced function: its program, before anything is compiled.
+    """A traced function: its jaxpr, before anything is compiled.
 
     >>> import weft, weft.numpy as wnp
     >>> traced = weft.jit(lambda x: x + 1).trace(weft.ShapeDtypeStruct((3,), "float32"))
@@ -93,18 +93,18 @@ class Traced(Stage):
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        """The program with its closed-over values."""
+        """The jaxpr with its closed-over values."""
         traced = self._call.traced
         return ClosedJaxpr(traced.jaxpr, traced.consts)
 
     @api_boundary
     def lower(self, *, lowering_platforms: str | Sequence[str] | None = None) -> Lowered:
-        """The program in StableHLO.
+        """Lowers the jaxpr to a StableHLO module.
 
-        `lowering_platforms` names the platform that it is for ("cpu", "cuda", "rocm" or "tpu");
-        by default the one that programs run on. What is lowered for another one can be looked at
-        and not compiled. Raises WeftTypeError for a function that closes over traced values,
-        WeftValueError for an unknown platform, and WeftNotImplementedError for several at once.
+        `lowering_platforms` names the platform that it is for ("cpu", "cuda", "rocm" or "tpu"); by
+        default that of the devices here. A module for another one can be read and not compiled.
+        Raises WeftTypeError for a function that closes over traced values, WeftValueError for an
+        unknown platform, and WeftNotImplementedError for several at once.
         """
         return Lowered(self._call, platform_of(lowering_platforms))
 
@@ -138,7 +138,7 @@ def platform_of(given: str | Sequence[str] | None) -> str:
 
 
 def dialect_of(given: str | None) -> str:
-    """The name of the form that a program is shown in."""
+    """The name of the dialect that a module is shown in."""
     if given not in (None, "stablehlo", "hlo"):
         raise WeftValueError(
             "a lowered program is shown in StableHLO or in HLO",
@@ -151,7 +151,7 @@ def dialect_of(given: str | None) -> str:
 
 
 class Lowered(Stage):
-    """A lowered function: its program as the compiler is given it.
+    """A lowered function: its module, as the compiler is given it.
 
     >>> import weft
     >>> lowered = weft.jit(lambda x: x + 1).lower(weft.ShapeDtypeStruct((3,), "float32"))
@@ -170,7 +170,7 @@ class Lowered(Stage):
 
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The program as text, in "stablehlo" (with source locations if asked for) or "hlo", where
+        """The module as text, in "stablehlo" (with source locations if asked for) or "hlo", where
         nothing is optimized yet either.
 
         Raises WeftValueError for another dialect.
@@ -181,8 +181,7 @@ class Lowered(Stage):
 
     @api_boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program as the compiler's own object: the MLIR module ("stablehlo"), or XLA's
-        computation ("hlo")."""
+        """The compiler's own object: the MLIR module ("stablehlo") or XLA's computation ("hlo")."""
         if dialect_of(dialect) == "hlo":
             return client.backend().to_hlo(self._module.ir)
         return self._module.ir
@@ -191,16 +190,16 @@ class Lowered(Stage):
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the cost before anything is optimized: "flops", "bytes accessed", …
 
-        A loop's body is counted once. See `Compiled.cost_analysis` for the optimized program.
+        A loop's body is counted once. See `Compiled.cost_analysis` for the optimized executable.
         """
         return dict(client.backend().estimated_cost(self._module.ir))
 
     @api_boundary
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
-        """The compiled program. `compiler_options` go to XLA and win over those given to `jit`.
+        """Compiles the module. `compiler_options` go to XLA and win over those given to `jit`.
 
-        Raises WeftValueError for an option that XLA does not have, and for a program that was
-        lowered for another platform than programs run on here.
+        Raises WeftValueError for an option that XLA does not have, and for a module that was
+        lowered for another platform than that of the devices here.
         """
         current = client.backend().platform
         if self._platform != current:

@@ -33,8 +33,7 @@ class StaticArgument:
 
 
 def hashable_static(value: Any, place: int | str, name: str) -> StaticArgument:
-    """The static argument of that number or name of a function. Raises WeftValueError for a value
-    that has no hash."""
+    """The static argument at an argnum or name. Raises WeftValueError for an unhashable value."""
     try:
         return StaticArgument(value)
     except TypeError:

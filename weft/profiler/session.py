@@ -1,4 +1,4 @@
-"""Naming regions of a program, and taking profiles in which those names appear.
+"""Names regions of a program, and takes profiles in which those names appear.
 
 A profile is a directory that TensorBoard, XProf and Perfetto read: what the host and the devices
 did when. `named_scope` names operations, for profiles, error messages and the compiler's dumps;
@@ -62,8 +62,8 @@ def _checked_name(name: Any, operation: str) -> str:
 class named_scope:
     """Names the operations of a block or of a function: `with named_scope("attention"):`.
 
-    Scopes nest, as "block/attention". The name stands in front of each operation's own in lowered
-    programs and profiles, and in the errors that these operations raise. Operations of the backward
+    Scopes nest, as "block/attention". The name stands in front of each operation's own in modules
+    and profiles, and in the errors that these operations raise. Operations of the backward
     pass get it as "transpose(attention)". A scope changes no result and compiles nothing again.
     Raises WeftTypeError or WeftValueError where `name` is not a string of one character or more.
 
@@ -170,7 +170,7 @@ def annotate_function(
 
 @dataclasses.dataclass
 class ProfileOptions:
-    """What a profile takes down.
+    """Options of a profile: what it records.
 
     `host_tracer_level` goes from 0 (nothing of the host) over 1 (annotations) and 2 (also what XLA
     does) to 3 (everything); `python_tracer_level` 0 leaves Python's function calls out.

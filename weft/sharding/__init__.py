@@ -1,4 +1,4 @@
-"""Where arrays lie: meshes of devices, specs over their axes, and shardings, as frozen data."""
+"""Meshes of devices, specs over their axes, shardings and layouts of arrays, as frozen data."""
 
 from weft.sharding.context import get_abstract_mesh, get_mesh, set_mesh, simulate, use_mesh
 from weft.sharding.layout import Format, Layout

@@ -99,13 +99,13 @@ class set_mesh:
 
 @api_boundary
 def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[None]:
-    """A `with` block in which one device runs the programs of a mesh (by default, of every mesh).
+    """A `with` block in which one device stands in for a mesh (by default, for every mesh).
 
     Each axis of the mesh becomes a dimension of the values inside `shard_map`; results equal those
-    on the mesh to rounding, the same programs are refused, and the mesh may be an `AbstractMesh`.
-    Shardings over the mesh mean nothing there. Blocks inside one another add up: the programs of
-    each of their meshes are simulated. For tests and for debugging; all blocks have to fit on one
-    device. Raises WeftTypeError for what is no mesh.
+    on the mesh to rounding, the same functions are refused, and the mesh may be an `AbstractMesh`.
+    Shardings over the mesh mean nothing there. `with` blocks inside one another add up: each of
+    their meshes is simulated. For tests and for debugging; all blocks of an array have to fit on
+    one device. Raises WeftTypeError for what is no mesh.
 
     >>> import weft.numpy as wnp
     >>> from weft.sharding import AbstractMesh, PartitionSpec as P
@@ -137,7 +137,7 @@ def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
 
 
 def is_simulated(mesh: AnyMesh) -> bool:
-    """Whether one device runs the programs of a mesh here."""
+    """Whether one device stands in for a mesh here."""
     found = current.entered()
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""Which mesh is in force: the variable behind `with mesh:` and `weft.set_mesh`."""
+"""The mesh in force: the context variable behind `with mesh:` and `weft.set_mesh`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["Entered", "enter", "entered", "in_force", "leave", "replace"]
 
 
 class Entered(NamedTuple):
-    """A mesh (or None) in force, and what was in force around it; `simulated` are the meshes whose
-    programs one device runs (True: of every mesh)."""
+    """A mesh (or None) in force, and the entry around it; `simulated` are the meshes that one
+    device stands in for (True: for every mesh)."""
 
     mesh: Any
     around: Entered | None
@@ -23,12 +23,12 @@ _entered: contextvars.ContextVar[Entered | None] = contextvars.ContextVar("weft_
 
 
 def entered() -> Entered | None:
-    """What is in force here."""
+    """The entry in force; None where no mesh was entered."""
     return _entered.get()
 
 
 def in_force() -> tuple[Any, Any] | None:
-    """What a program that is traced here may depend on: a part of the keys of caches of traces."""
+    """The mesh in force and the simulated ones, hashable: a part of the keys of traces."""
     last = _entered.get()
     return None if last is None else (last.mesh, last.simulated)
 
@@ -40,11 +40,11 @@ def enter(mesh: Any) -> None:
 
 
 def leave() -> None:
-    """Puts in force what was before the last `enter`."""
+    """Undoes the last `enter`."""
     last = _entered.get()
     _entered.set(last.around if last is not None else None)
 
 
 def replace(what: Entered | None) -> None:
-    """Puts something in force that `entered` said before, or a new entry."""
+    """Puts an entry in force: one that `entered` returned before, or a new one."""
     _entered.set(what)

@@ -1,6 +1,4 @@
-"""What is asked of devices here. They are objects of the runtime, known by number, process and
-platform.
-"""
+"""Checks of devices, which are objects of the runtime: known by number, process and platform."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _process_index: Callable[[], int] = _first_process
 
 
 def set_process_index(process_index: Callable[[], int]) -> None:
-    """Says how the number of this process is found out: only the runtime knows it."""
+    """Sets the function that returns the number of this process: only the runtime knows it."""
     global _process_index
     _process_index = process_index
 
@@ -40,7 +38,7 @@ def is_device(value: Any) -> bool:
 
 def check_devices(operation: str, devices: Sequence[Device]) -> None:
     """Raises WeftTypeError for what is no device and WeftValueError for devices that cannot run
-    one program together: none, one of them twice, or those of different platforms."""
+    one executable together: none, one of them twice, or those of different platforms."""
     for device in devices:
         if not is_device(device):
             raise WeftTypeError(

@@ -1,7 +1,6 @@
-"""A base for frozen objects of which equal ones are one object.
+"""The base of frozen objects of which equal ones are one object.
 
-Comparing them and looking them up costs a pointer, which is what the caches of compiled programs
-do at every call.
+Comparing them compares pointers; the caches of executables do that at every call.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _lock = threading.RLock()
 
 
 class Interned:
-    """An object that cannot be changed and is found again by what it was made of."""
+    """An object that cannot be changed; equal ones are one object, found by its key."""
 
     __slots__ = ("__weakref__",)
 
@@ -33,7 +32,7 @@ class Interned:
 
     @classmethod
     def _made_before(cls, key: Hashable) -> Self | None:
-        """The object of this key, if it is there: what was checked once is not checked again."""
+        """The object of this key, or None; one that is there has passed its checks before."""
         try:
             return cls._known.get(key)
         except TypeError:  # not hashable, so none of ours

@@ -1,7 +1,7 @@
 """Layouts and formats as plain frozen data: in which order a device holds an array's elements.
 
 A layout says how the elements of an array (or of a device's block of it) are ordered in memory; a
-format is a layout and a sharding together, the whole answer to where an array lies.
+format is a layout and a sharding together.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Layout(Interned):
 
     @property
     def is_row_major(self) -> bool:
-        """Whether it is the order that arrays have if nobody asks for another."""
+        """Whether it is row-major, the order that arrays have by default."""
         return self.major_to_minor == tuple(range(self.ndim)) and not self.tiling
 
     def check_rank(self, operation: str, what: str, shape: tuple[int, ...]) -> None:
@@ -102,7 +102,7 @@ class Layout(Interned):
 
 
 class AutoLayout(Interned):
-    """The class of `Layout.AUTO`: the layout is chosen when the program is compiled."""
+    """The class of `Layout.AUTO`: the layout is chosen when the function is compiled."""
 
     __slots__ = ()
 
@@ -121,7 +121,7 @@ Layout.AUTO = _AUTO
 
 
 def unless_row_major(layout: Any) -> Any:
-    """A layout as signatures and programs have it: None for the row-major one."""
+    """A layout as signatures and executables have it: None for the row-major one."""
     return None if isinstance(layout, Layout) and layout.is_row_major else layout
 
 
@@ -142,7 +142,7 @@ def _integers(given: Any, name: str, wanted: str) -> tuple[int, ...]:
 
 
 class Format(Interned):
-    """Where an array lies and in which order: a layout and a sharding.
+    """A layout and a sharding: the order of an array's elements, and the devices that hold them.
 
     layout: a Layout, `Layout.AUTO`, or None where it is left open: an array keeps the one that it
     has, a new one is row-major. sharding: a sharding or a device; None where it is left open. A

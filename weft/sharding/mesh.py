@@ -31,10 +31,10 @@ Device = Any
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays are split over a mesh axis outside of `shard_map`.
+    """How the split of arrays over a mesh axis is decided outside of `shard_map`.
 
-    In weft the compiler does (`Auto`). `Explicit`, shardings as part of every array's type, is not
-    there; the axes of a `shard_map` are manual within it without being declared.
+    In weft the compiler decides (`Auto`). `Explicit`, shardings as part of every array's type, is
+    not there; the axes of a `shard_map` are manual within it without being declared.
     """
 
     Auto = enum.auto()
@@ -46,7 +46,7 @@ class AxisType(enum.Enum):
 
 
 class AnyMesh(Interned):
-    """What a mesh with devices and one without have in common; an abstract class."""
+    """The abstract base of meshes with devices and without."""
 
     __slots__ = ("axis_names", "axis_sizes", "size")
 
@@ -71,7 +71,7 @@ class AnyMesh(Interned):
 
     @property
     def empty(self) -> bool:
-        """Whether the mesh has no axes: what is in force where no mesh is."""
+        """Whether the mesh has no axes, as that of `get_abstract_mesh()` where none is in force."""
         return not self.axis_names
 
     @property
@@ -115,7 +115,7 @@ class AnyMesh(Interned):
 
 
 class AbstractMesh(AnyMesh):
-    """The axes of a mesh, without its devices: enough to trace a program, not to run it.
+    """The axes of a mesh, without its devices: enough to trace a function, not to run it.
 
     `axis_sizes` and `axis_names` have one element for each axis. Equal meshes are one object.
 
@@ -338,8 +338,8 @@ def check_rank(
 
 
 def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) -> None:
-    """Raises WeftTypeError for what is no AxisType, WeftNotImplementedError for axes of which the
-    compiler shall not decide, and ShapeError where there are not as many types as names."""
+    """Raises WeftTypeError for what is no AxisType, WeftNotImplementedError for one that is not
+    `Auto`, and ShapeError where there are not as many types as names."""
     if axis_types is None:
         return
     given = (axis_types,) if isinstance(axis_types, (AxisType, str)) else tuple(axis_types)

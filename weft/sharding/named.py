@@ -1,5 +1,5 @@
-"""`NamedSharding`: an array's layout as a spec over the axes of a mesh, and how the spec of a
-layout is found again."""
+"""`NamedSharding`: a sharding as a spec over the axes of a mesh; and how the spec of an assignment
+of blocks is found."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class NamedSharding(Sharding):
     @api_boundary
     def __new__(cls, mesh: AnyMesh, spec: PartitionSpec) -> Self:
         key = (mesh, spec)
-        # A tuple would be found as the spec that it equals.
+        # A tuple would be looked up as the spec that it equals.
         found = cls._made_before(key) if type(spec) is PartitionSpec else None
         if found is not None:
             return found
@@ -199,7 +199,7 @@ def _assignment(sharding: NamedSharding, ndim: int) -> Assignment:
 def named_sharding(
     mesh: Any, assignment: Assignment, device_list: Sequence[Device], ndim: int
 ) -> NamedSharding | TiledSharding:
-    """The spec over a mesh that lays arrays out as an assignment does, if there is one.
+    """The sharding over a mesh that splits arrays as an assignment does, if there is one.
 
     `assignment` holds positions in `device_list`, which may have the mesh's devices in another
     order; those of the result are positions in its own `device_list`. Where the devices are not

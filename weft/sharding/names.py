@@ -1,4 +1,4 @@
-"""The names of mesh axes: what is one, and the errors for what is none."""
+"""Checks of the names of mesh axes, and their errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
 
 
 def repeated(values: Iterable[Any]) -> tuple[Any, ...]:
-    """What stands in a sequence more than once, each thing once."""
+    """The values that a sequence holds more than once, each once."""
     seen: set[Any] = set()
     twice: dict[Any, None] = {}
     for value in values:

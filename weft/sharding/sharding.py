@@ -1,6 +1,4 @@
-"""Shardings as plain frozen data: which block of an array each device holds. They name devices and
-touch none.
-"""
+"""Shardings as frozen data: which block of an array each device holds. They touch no device."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ Assignment = np.ndarray[Any, Any] | None
 
 
 class Sharding(Interned):
-    """How an array is laid out over devices; an abstract class.
+    """How an array is split over devices; an abstract class.
 
     A subclass says on which devices (`device_list`) and which block each of them holds
     (`assignment`); the rest follows. Shardings are immutable, and equal ones are one object.
@@ -38,7 +36,7 @@ class Sharding(Interned):
 
     @abc.abstractmethod
     def assignment(self, ndim: int) -> Assignment:
-        """Which device holds which block of an array of `ndim` dimensions.
+        """The assignment of the blocks of an array of `ndim` dimensions to devices.
 
         The result holds positions in `device_list`. It has one axis for each dimension, as long as
         the number of blocks along it, and a last axis for the devices that hold equal copies.
@@ -85,7 +83,7 @@ class Sharding(Interned):
         """Whether every device holds the whole array."""
 
     def block_counts(self, ndim: int) -> tuple[int, ...]:
-        """Into how many blocks each dimension is split."""
+        """The number of blocks along each dimension."""
         assignment = self.assignment(ndim)
         return (1,) * ndim if assignment is None else assignment.shape[:-1]
 
@@ -202,7 +200,7 @@ class SingleDeviceSharding(Sharding):
 
     device: Device
     device_list: tuple[Device, ...]
-    # Devices are few, and every array is asked where it lies.
+    # Kept for good: devices are few, and every array is asked for its sharding.
     _kept: ClassVar[dict[Device, Any]] = {}
 
     @api_boundary
@@ -230,7 +228,7 @@ class SingleDeviceSharding(Sharding):
 class TiledSharding(Sharding):
     """Blocks dealt out over devices in an order that no spec over a mesh describes.
 
-    The compiler may choose such a layout for a result. `assignment` has the form that
+    The compiler may choose such a sharding for a result. `assignment` has the form that
     `Sharding.assignment` describes, and thereby belongs to arrays of one number of dimensions;
     None stands for a copy on each device.
 

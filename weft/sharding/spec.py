@@ -12,7 +12,7 @@ __all__ = ["P", "PartitionSpec", "Unconstrained"]
 
 
 class Unconstrained:
-    """What stands in a spec for a dimension of which the compiler decides how it is split."""
+    """The entry of a spec for a dimension whose split the compiler decides."""
 
     __slots__ = ()
 
@@ -218,7 +218,7 @@ def _no_sum(given: Any) -> WeftTypeError:
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
-    """Axis names as a tuple; None for what are none."""
+    """Axis names as a tuple; None for other values."""
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, tuple | list):

@@ -2,7 +2,7 @@
 
 A tree is a leaf or a registered container of trees: list, tuple, namedtuple, dict (keys in sorted
 order), OrderedDict (in its own order), defaultdict, `None` (which has no leaves), dataclasses and
-other classes that a program registers. The structure of a tree is a hashable `PyTreeDef`. All
+other classes that users register. The structure of a tree is a hashable `PyTreeDef`. All
 functions here are Python over the C++ flattening of `weft/runtime/jaxlib/pytree.py`; what they add
 is key paths, so that an error can say which leaf of a model it is about.
 
@@ -136,8 +136,8 @@ def __getattr__(name: str) -> Any:
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     """The leaves of a tree, from left to right, and its structure.
 
-    `is_leaf` tells of a subtree that it is to be kept whole. Raises TreeError for a dict whose keys
-    cannot be sorted.
+    `is_leaf(subtree)` says whether to keep it whole. Raises TreeError for a dict whose keys cannot
+    be sorted.
 
     >>> flatten({"b": 1, "a": (2, None)})
     ([2, 1], PyTreeDef({'a': (*, None), 'b': *}))
@@ -262,7 +262,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Calls `f` on each leaf and returns the tree of the results.
 
-    The trees in `rest` have `tree` as a prefix; `f` also gets what they have at the place of the
+    The trees in `rest` have `tree` as a prefix; `f` also gets their subtrees at the path of the
     leaf. Raises TreeError where they do not match. An error that `f` raises carries a note with the
     path of the leaf.
 
@@ -413,8 +413,8 @@ def _require_leaves(operation: str, argument: str, values: list[Any]) -> None:
 def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
     """Turns a tree of trees inside out: from outer of inner to inner of outer.
 
-    With None for `inner_treedef` it is that of the first subtree. Raises TreeError where the tree
-    has another structure.
+    `inner_treedef=None` means that of the first subtree. Raises TreeError where the tree has
+    another structure.
 
     >>> transpose(structure([0, 0]), structure({"x": 0}), [{"x": 1}, {"x": 2}])
     {'x': [1, 2]}
@@ -480,8 +480,8 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
 def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """For each leaf of `full` (a tree or a structure) the leaf of `prefix` that holds for it.
 
-    `name` says in errors what the prefix is, such as "in_axes". Raises TreeError where it is not a
-    prefix of `full`.
+    `name` is the name of the prefix in errors, such as "in_axes". Raises TreeError where it is not
+    a prefix of `full`.
 
     >>> prefix_leaves("in_axes", (0, 1), structure(({"w": 0, "b": 0}, 0)))
     [0, 0, 1]

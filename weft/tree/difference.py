@@ -1,4 +1,4 @@
-"""Where two trees differ, in words: the part of pytrees that only errors need.
+"""Describes where two trees differ: the part of pytrees that only errors need.
 
 Trees and structures are walked side by side, one level at a time, and each step is named by its
 key. A structure alone knows the keys of the builtin containers, namedtuples and dataclasses; for
@@ -47,9 +47,9 @@ def place(path: KeyPath) -> str:
 
 
 class Difference(NamedTuple):
-    """A place where two trees differ: its path, what each has there, and how to mend the left one.
+    """A difference of two trees: its path, what each has there, and how to mend the left one.
 
-    `fix.data` always has the "path", and a "replacement" for what stands there where it is plain.
+    `fix.data` always has the "path", and a "replacement" of the subtree there where it is plain.
     """
 
     path: KeyPath
@@ -143,7 +143,7 @@ def same_data(left: Any, right: Any) -> bool:
 
 
 def walk(left: View, right: View, path: KeyPath = (), *, prefix: bool) -> Iterator[Difference]:
-    """The places where two trees differ; with `prefix` a leaf on the left agrees with anything."""
+    """The differences of two trees; with `prefix` a leaf on the left agrees with anything."""
     if left.kind is None and (prefix or right.kind is None):
         return
     if (
@@ -196,7 +196,7 @@ def _describe_leaf(leaf: Any) -> str:
 
 
 def _fix(path: KeyPath, left: View, right: View) -> Fix:
-    """How to give the left tree the structure of the right one at this place."""
+    """How to give the left tree the structure of the right one at this path."""
     at = f"at {keystr(path)} " if path else ""
     data: dict[str, Any] = {"path": path}
     if left.kind in (list, tuple) and right.kind in (list, tuple) and left.kind is not right.kind:
@@ -221,14 +221,14 @@ def _fix(path: KeyPath, left: View, right: View) -> Fix:
 def differences(
     left: Any, right: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Difference]:
-    """The places where two trees (or structures) differ: the outermost one of each branch."""
+    """The differences of two trees (or structures): the outermost one of each branch."""
     return list(walk(view(left, is_leaf), view(right, is_leaf), prefix=False))
 
 
 def equality_errors(
     left: Any, right: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[tuple[KeyPath, str]]:
-    """The places where two trees (or structures) differ, as pairs (path, description).
+    """The differences of two trees (or structures), as pairs (path, description).
 
     >>> [(keystr(path), text) for path, text in equality_errors({"a": (1, 2)}, {"a": [1, 2]})]
     [("['a']", 'a tuple of length 2 against a list of length 2')]
@@ -242,5 +242,5 @@ def equality_errors(
 def prefix_errors(
     prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Difference]:
-    """The places where `prefix` is not a prefix of `full` (a tree or a structure)."""
+    """The differences that keep `prefix` from being a prefix of `full` (a tree or a structure)."""
     return list(walk(view(prefix, is_leaf), view(full), prefix=True))

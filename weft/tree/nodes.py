@@ -1,4 +1,4 @@
-"""Which classes are containers in a tree: how a program registers its own, and the ones weft adds.
+"""The classes that are containers in a tree: how users register their own, and the ones of weft.
 
 A container is registered with a pair of functions: one takes it apart into children (trees) and
 data (hashable, part of the structure), the other builds it from both. Data is compared whenever
@@ -103,7 +103,7 @@ def register_with_keys(
 
 
 def register_class(cls: C) -> C:
-    """Decorates a class that has the methods `tree_flatten()` and, of the class, `tree_unflatten`.
+    """Decorates a class with a method `tree_flatten()` and a class method `tree_unflatten`.
 
     >>> from weft import tree
     >>> @register_class
@@ -126,7 +126,7 @@ def register_class(cls: C) -> C:
 
 
 def register_class_with_keys(cls: C) -> C:
-    """Decorates a class that has `tree_flatten_with_keys()` and, of the class, `tree_unflatten`.
+    """Decorates a class with `tree_flatten_with_keys()` and a class method `tree_unflatten`.
 
     A method `tree_flatten()` is used where no keys are asked for.
     """
@@ -330,7 +330,7 @@ def _unflatten_default(data: Any, children: Any) -> Any:
 
 
 class _Opaque:
-    """A `functools.partial` behind one call, equal to another one around the same object."""
+    """A `functools.partial` as an opaque function, equal to another one around the same object."""
 
     __slots__ = ("function",)
 
