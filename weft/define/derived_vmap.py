@@ -46,10 +46,10 @@ class MappedPrimitive(DefinedPrimitive):
         self.inner = inner
 
     def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
-        """Nothing: the inner primitive has said it."""
+        """Does nothing: the inner primitive has explained the error."""
 
     def record(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
-        """The vmap of the inner program, or a loop over the elements."""
+        """The vmap of the inner jaxpr, or a loop over the elements."""
         size, dims, own = params["size"], params["dims"], dict(params["params"])
         elements = element_types(types, dims)
         inner = self.inner
