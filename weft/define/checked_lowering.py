@@ -67,8 +67,7 @@ def _check_answers(
     block: Any,
     error: Callable[..., JaxprError],
 ) -> None:
-    """Raises JaxprError unless a rule returns values of the types wanted that are visible in its
-    block."""
+    """Raises JaxprError unless a rule returns values of the types wanted, visible in its block."""
     if len(outs) != len(wanted):
         raise error("answers with the wrong number of values", len(outs), f"{len(wanted)}")
     near = given | _results(emitted)

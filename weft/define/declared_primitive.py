@@ -131,7 +131,7 @@ class DefinedPrimitive(Primitive):
         self._eager_caches = {config.settings(): ParameterCache(value)}
 
     def forget_programs(self) -> None:
-        """Drops the executables of one operation of all settings."""
+        """Drops the executables of one operation for all settings."""
         for cache in list(self._eager_caches.values()):
             cache.clear()
 

@@ -70,7 +70,7 @@ class MappedPrimitive(DefinedPrimitive):
             loop = Loop(size, False, 1, len(fixed), 0)
             return bind_scan(step, loop, fixed, [], rows)
 
-        # The loop's body takes what is fixed first, then the elements.
+        # The loop's body takes the fixed operands first, then the elements.
         order = [i for i, d in enumerate(dims) if d is None]
         order += [i for i, d in enumerate(dims) if d is not None]
         place = {i: n for n, i in enumerate(order)}
@@ -207,7 +207,7 @@ def _mapped_transpose(
     dims: tuple[int | None, ...],
     params: Any,
 ) -> list[Any]:
-    """The inner primitive's transpose rule, mapped; cotangents of what is not mapped are added."""
+    """The inner primitive's transpose rule, mapped; cotangents of unmapped operands are summed."""
     inner = primitive.inner
     rule = rules.transpose[inner]
     types = [x.type if type(x) is LinearOperand else type_of(x) for x in operands]

@@ -45,8 +45,8 @@ def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
 
     Primals and tangents are lists of one length; a tangent has the type `type.tangent()` of its
     primal, or is a `Zero`. Results and their tangents are single values, or lists for a primitive
-    with several results; a tangent may again be a `Zero`. What the rule binds on tangents must be
-    linear in them: then the same rule serves `linearize` and reverse mode.
+    with several results; a tangent may again be a `Zero`. The rule must be linear in the tangents:
+    then it serves `linearize` and reverse mode, too.
 
     Raises WeftValueError where there is such a rule already.
 
@@ -246,7 +246,7 @@ def register_layout(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(params) -> one entry per result`: what decides on the layout of a result.
 
     An entry is the number of the operand whose value the result is, unchanged; a `Layout` that was
-    asked for; or None for what is computed, as are all results of primitives without a rule.
+    asked for; or None for a computed one, as are all results of primitives without a rule.
     Raises WeftValueError where there is such a rule already.
     """
     return register_from_outside(rules.layout, primitive, rule)

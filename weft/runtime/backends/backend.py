@@ -278,8 +278,7 @@ class Backend(abc.ABC):
     def assemble(
         self, buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement
     ) -> Buffer:
-        """One array from single-device buffers that lie where the placement says; nothing is
-        copied."""
+        """One array from the single-device buffers of its placement; nothing is copied."""
 
     @abc.abstractmethod
     def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
@@ -349,7 +348,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def layout(self, buffer: Buffer) -> DeviceLayout:
-        """How the buffer's elements are ordered in memory."""
+        """The order of the buffer's elements in memory."""
 
     @abc.abstractmethod
     def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:

@@ -82,7 +82,7 @@ def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
     """The assignment, as `tiled` takes it, of an OpSharding of an executable.
 
     An XLA sharding may end in one dimension of equal copies, or in several that say why the copies
-    are equal; what is left of them here is one.
+    are equal; the assignment has one.
     """
     found = HloSharding.from_proto(sharding)
     if found.is_replicated():

@@ -147,7 +147,7 @@ def _check_private(directory: str, forbidden: int, why: str) -> None:
 
 def _packed(key: str, maker: str, payload: bytes) -> bytes:
     """An entry: magic, format, lengths, maker, key, digest of all this and of the payload, and the
-    payload, compressed (serialized programs shrink to a seventh in 1% of the time to make them)."""
+    payload, compressed (executables shrink to a seventh in 1% of the time to make them)."""
     stored = zlib.compress(payload, 1)
     text = maker.encode()
     lengths = _LENGTHS.pack(len(text), len(stored), len(payload))

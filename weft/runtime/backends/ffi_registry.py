@@ -41,8 +41,7 @@ _API = b"pjrt_c_api"
 
 
 def include_dir() -> str:
-    """The folder with the headers of the foreign function interface, `xla/ffi/api/ffi.h` among
-    them."""
+    """The folder with the headers of the foreign function interface (`xla/ffi/api/ffi.h`)."""
     return os.path.join(list(jaxlib.__path__)[0], "include")
 
 

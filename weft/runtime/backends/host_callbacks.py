@@ -140,7 +140,7 @@ def inside_callback() -> bool:
 
 @contextlib.contextmanager
 def running(threads: int) -> Iterator[None]:
-    """A context around the run of an executable with callbacks, where XLA has so many threads.
+    """A context around the run of an executable with callbacks; XLA computes with `threads`.
 
     Waits while too many of them run in other threads. Raises WeftError where callbacks run
     executables with callbacks so deep that there may be no thread left.

@@ -3,7 +3,7 @@
 A plugin is one table of functions with a list of extensions behind it, each a struct that begins
 with its size, its kind and the next one (`pjrt_c_api.h`, `pjrt_c_api_gpu_extension.h` and
 `pjrt_c_api_ffi_extension.h` in https://github.com/openxla/xla/tree/main/xla/pjrt/c). jaxlib wraps
-the table and not these two extensions, which register handlers and types of foreign functions.
+the table and not these two extensions, which register FFI handlers and their types.
 """
 
 from __future__ import annotations

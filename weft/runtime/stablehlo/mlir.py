@@ -442,8 +442,7 @@ class Module:
         return bytecode(self.ir)
 
     def verify(self) -> None:
-        """Checks the module against the rules of its dialects; WeftError names the operation at
-        fault."""
+        """Checks the module by its dialects' rules; WeftError names the operation at fault."""
         verify(self.ir)
 
 

@@ -177,7 +177,7 @@ def rng_bit_generator(
 
 
 def top_k(x: ir.Value, k: int, largest: bool = True) -> tuple[ir.Value, ir.Value]:
-    """The k largest (or smallest) elements along the last dimension, in order, and their positions
+    """The k largest (or smallest) elements along the last dimension, sorted, and their indices
     (int32)."""
     shape = [*x.type.shape[:-1], k]
     types = (ranked(shape, x.type.element_type), tensor_type(shape, np.int32))
