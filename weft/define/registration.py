@@ -1,6 +1,6 @@
 """Registers rules of primitives that are declared outside weft's own `ops/`.
 
-One function per table of `core.rules`; each says what its rule takes and returns. It returns the
+One function per table of `core.rules`, which says what its rule takes and returns. Each returns the
 rule, so that it can be written as a decorator's last step, and refuses a second rule for the same
 primitive with WeftValueError.
 """

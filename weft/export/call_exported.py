@@ -76,7 +76,7 @@ class PortableProgram:
         return tuple(self.artifacts)
 
     def artifact(self, platform: str) -> bytes:
-        """The artifact for a platform. Raises WeftValueError for one that was not exported for."""
+        """The artifact for a platform. Raises WeftValueError for a platform that has none."""
         found = self.artifacts.get(platform)
         if found is not None:
             return found
