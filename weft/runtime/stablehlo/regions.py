@@ -101,7 +101,7 @@ def select_and_scatter(
     strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> ir.Value:
-    """Adds each source element to the result at the position of its window that `select` picks."""
+    """Combines each source element into the result where `select` picks from the window."""
     config = {
         "window_dimensions": attrs.integers(window),
         "window_strides": attrs.integers(strides),
