@@ -1,7 +1,7 @@
-"""Python functions as programs call them: from stored arrays to stored arrays.
+"""The host side of callbacks: Python functions from stored arrays to stored arrays.
 
 A `HostFunction` puts a user's function of trees behind an interface of flat lists of NumPy arrays,
-gives it the surroundings of an ordinary call, and holds its results to what was promised.
+gives it the surroundings of an ordinary call, and checks its results against the promised types.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def stored(array: Array) -> Stored:
 
 
 def restored(values: Stored, type: ArrayType, device: Any = None) -> Array:
-    """The array of a type that is stored so, on a device (None: the default one)."""
+    """The array of a type from its stored values, on a device (None: the default one)."""
     return as_stored(values, type, device)
 
 
@@ -43,8 +43,8 @@ class HostFunction:
     """A user's function of trees.
 
     `what` is how messages call it; `in_tree` the structure of (args, kwargs), whose leaves are
-    arrays but for those in `static`, pairs of place and value; `out_tree` the structure that its
-    result shall have (None: the result is ignored), whose leaves at the places `empty` (of dtype
+    arrays but for those in `static`, pairs of index and value; `out_tree` the structure that its
+    result shall have (None: the result is ignored), whose leaves at the indices `empty` (of dtype
     float0) are not looked at.
     """
 
@@ -92,7 +92,7 @@ class HostFunction:
         leaves = list(map(handed_over, arrays, in_types))
         for place, value in self.static:
             leaves.insert(place, value)
-        # A transformation may be active around the program that calls this; it is none of ours.
+        # A transformation may be active around the caller; the callback is no part of it.
         with using_trace(bottom_trace()), sources.user_frames(), self.settings_in_force():
             args, kwargs = self.in_tree.unflatten(leaves)
             result = self.function(*args, **kwargs)
@@ -105,7 +105,7 @@ class HostFunction:
         return config.override(**dataclasses.asdict(self.settings))
 
     def results(self, result: Any, out_types: Sequence[ArrayType]) -> list[Stored]:
-        """The leaves of a result, held to the types."""
+        """The leaves of a result as they are stored, checked against the types."""
         leaves, structure = tree.flatten(result)
         if structure != self.out_tree:
             wanted = self.out_tree
@@ -129,7 +129,7 @@ class HostFunction:
         return [self.result(leaves, i, t) for i, t in zip(places, out_types, strict=True)]
 
     def result(self, leaves: Sequence[Any], i: int, type: ArrayType) -> Stored:
-        """One leaf of a result as it is stored, held to its type."""
+        """One leaf of a result as it is stored, checked against its type."""
         value = leaves[i]
         try:
             got = exact_type(value)
@@ -181,7 +181,7 @@ class HostFunction:
 
 
 def handed_over(values: Stored, type: ArrayType) -> Any:
-    """What the user's function gets for an operand: a NumPy array, or an array of random keys."""
+    """An operand as the user's function gets it: a NumPy array, or an array of random keys."""
     return restored(values, type) if isinstance(type.dtype, KeyDType) else values
 
 
@@ -191,13 +191,13 @@ def exact_type(value: Any) -> ArrayType:
         dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
         if dtype in _EXACT:
             return ArrayType(value.shape, dtype)
-    if type(value) is int:  # Whether it fits is a question to the promised dtype.
+    if type(value) is int:  # Whether it fits depends on the promised dtype.
         return ArrayType((), dtypes.int64, weak_type=True)
     return type_of(value)
 
 
 def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a result of one type is taken for one of another.
+    """Whether a result of one type is accepted where another was promised.
 
     Python numbers are, where nothing of them is lost; NumPy's 64-bit results, which a function
     often computes without being asked to, where weft takes such arrays in the default width.
@@ -255,7 +255,7 @@ class MappedHostFunction:
 
 
 class ProgramCallback:
-    """A host function as a compiled program calls it, for operands and results of given types.
+    """A host function as an executable calls it, for operands and results of given types.
 
     With `ordered`, the last operand and the last result are the number that keeps the order.
     """
@@ -280,7 +280,7 @@ class ProgramCallback:
         return (*outs, np.zeros((), np.int32)) if self.ordered else tuple(outs)
 
     def zeros(self) -> tuple[Stored, ...]:
-        """What stands for the results where the function has failed and the program goes on."""
+        """Stands for the results where the function has failed and the executable goes on."""
         types = map(physical_type, self.out_types)
         outs = tuple(np.zeros(type.shape, type.dtype) for type in types)
         return (*outs, np.zeros((), np.int32)) if self.ordered else outs

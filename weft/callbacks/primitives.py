@@ -1,10 +1,10 @@
-"""Calls of Python functions on the host from inside programs.
+"""Calls of Python functions on the host from inside jitted functions.
 
 `pure_callback` computes something with NumPy or another library, `io_callback` acts on the world
-outside, a debug callback watches. They are three primitives, which differ in their effects, in what
-becomes of them under `vmap`, and in whether differentiating them is an error. Programs that hold
-one are run to their end before the call returns, so what they do stays in the order of the calls,
-and an exception that the function raises leaves the call as it is.
+outside, a debug callback watches. They are three primitives, which differ in their effects, in
+their rules for `vmap`, and in whether differentiating them is an error. Executables that hold one
+are run to their end before the call returns, so their effects stay in the order of the calls, and
+an exception that the function raises leaves the call as it is.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function without side effects on the host, from inside a program too.
+    """Calls a Python function without side effects on the host, from inside jitted functions too.
 
     `callback` gets the arguments (any trees) with NumPy arrays as leaves, and returns the structure
     of `result_shape_dtypes`, whose leaves have a `shape` and a `dtype` (such as
@@ -90,11 +90,11 @@ def pure_callback(
     that are not mapped alone. It has no derivative: give the function that calls it one with
     `weft.custom_jvp` or `weft.custom_vjp`.
 
-    The callback may use weft itself. It may run in a thread of the runtime, and must not wait for a
-    program with callbacks in another thread: these take turns where there are few threads.
+    The callback may use weft itself. It may run in a thread of the runtime, and must not wait for
+    an executable with callbacks in another thread: these take turns where there are few threads.
 
     Raises what the callback raises, and TreeError, ShapeError or DTypeError, naming the leaf, for a
-    result that is not what was promised.
+    result that breaks the promise.
 
     >>> import math
     >>> import numpy as np
@@ -120,7 +120,7 @@ def io_callback(
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function that may have side effects, from inside a program too.
+    """Calls a Python function that may have side effects, from inside jitted functions too.
 
     Arguments and results are those of `pure_callback`; None stands for no result. It is called
     exactly as often as the program says, in branches taken only, and for each element under `vmap`,
@@ -128,7 +128,7 @@ def io_callback(
     derivative; where nothing that depends on its arguments is differentiated, none is needed.
 
     Raises what the callback raises, and TreeError, ShapeError or DTypeError, naming the leaf, for a
-    result that is not what was promised.
+    result that breaks the promise.
 
     >>> import weft
     >>> stream = iter([1.5, 2.5])
@@ -149,17 +149,17 @@ def debug_callback(
     kwargs: dict[str, Any],
     ordered: bool,
 ) -> None:
-    """Calls a function that watches a program. Leaves that are no arrays are handed on as they
-    are; its result is ignored. `what` is how messages call it."""
+    """Calls a function for debugging, and ignores its result. Leaves that are no arrays are passed
+    on as they are. `what` is how messages call it."""
     call = HostCall(what, callback, None, None)
     call.out_tree = None
     call.bind(debug_callback_p, args, kwargs, ordered=bool(ordered))
 
 
 def effects_barrier() -> None:
-    """Waits for the effects of all programs that have been started.
+    """Waits for the effects of all executables that have been started.
 
-    weft runs programs that have effects to their end before the call returns, so this waits for
+    weft runs executables that have effects to their end before the call returns, so this waits for
     other threads only. Inside a callback it returns at once.
 
     >>> import weft
@@ -169,7 +169,7 @@ def effects_barrier() -> None:
 
 
 def check_vmap_method(operation: str, method: Any) -> None:
-    """Raises WeftValueError for a `vmap_method` that there is not."""
+    """Raises WeftValueError for an unknown `vmap_method`."""
     if method is not None and method not in VMAP_METHODS:
         raise WeftValueError(
             f"{operation} has no vmap_method {method!r}",
@@ -216,7 +216,7 @@ class HostCall:
         ]
 
     def bind(self, primitive: Primitive, args: Any, kwargs: Any, **params: Any) -> Any:
-        """Applies the primitive and answers with the tree of results."""
+        """Applies the primitive and returns the tree of results."""
         leaves, in_tree = tree.flatten((args, kwargs))
         operands, static = [], []
         for i, leaf in enumerate(leaves):
@@ -441,11 +441,11 @@ def run_once(
     operands: Sequence[Any],
     types: Sequence[Any],
 ) -> list[Any]:
-    """An operation that has to happen once on the first device, or on every device in a manual
-    computation. `emit` writes it, given operands and the types of results: it and its results.
+    """Emits an operation that has to run once on the first device, or on every device in a manual
+    computation. `emit` returns it and its results, given operands and the types of results.
 
-    Where some axes of its mesh are automatic, a region in which none is has to be made: XLA knows
-    no other way to run what has side effects on several devices.
+    Where some axes of its mesh are automatic, a region in which none is has to be made: XLA has no
+    other way to run an operation with side effects on several devices.
     """
     manual = context.module.manual
     rest = []

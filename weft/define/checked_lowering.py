@@ -1,4 +1,4 @@
-"""What a lowering rule from outside emitted, looked at where it stands.
+"""Checks the operations that a lowering rule from outside weft emits.
 
 MLIR finds most mistakes when a whole module is verified, and then names neither the primitive nor
 the rule. Here each operation of the rule is verified as soon as the rule has run.
@@ -20,7 +20,7 @@ Rule = Callable[..., Any]
 
 
 def checked_lowering(primitive: Any, rule: Rule) -> Rule:
-    """A lowering rule that emits valid operations and answers with values of the right types."""
+    """Wraps a lowering rule with checks of the operations that it emits and what it returns."""
     named = rules.NamedRule(rules.lower, primitive, rule)
 
     def error(what: str, got: Any, wanted: str) -> JaxprError:
@@ -67,8 +67,7 @@ def _check_answers(
     block: Any,
     error: Callable[..., JaxprError],
 ) -> None:
-    """Raises JaxprError unless a rule answers with values of the types wanted that can be read
-    where it stands."""
+    """Raises JaxprError unless a rule returns values of the types wanted, visible in its block."""
     if len(outs) != len(wanted):
         raise error("answers with the wrong number of values", len(outs), f"{len(wanted)}")
     near = given | _results(emitted)

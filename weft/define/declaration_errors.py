@@ -1,4 +1,4 @@
-"""What is said where a declared primitive is applied, or its body written, as it cannot be."""
+"""The errors for wrong applications of declared primitives, and for wrong bodies."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def no_parameter(name: str, key: str, value: Any) -> WeftTypeError:
 
 
 def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeError:
-    """The error for a body that returns what the primitive has no form for."""
+    """The error for a body whose return value is not of the form of the primitive's results."""
     text = (
         "return a flat tuple of arrays"
         if several
@@ -126,7 +126,7 @@ def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:
     """The error for a body that reads a traced value from around it, which lives no longer than one
-    call, while the body's program is kept."""
+    call, while the body's jaxpr is cached."""
     return LeakedTracerError(
         f"the body of the primitive {name!r} closes over a traced value",
         operation=name,

@@ -1,7 +1,7 @@
 """Primitives declared as a whole, from a Python body or from a type rule and a lowering.
 
-`DefinedPrimitive` holds the declaration and, for a body, its program for given operand types. The
-rules that follow from it are in `defined_rules` (derivatives, lowering) and `defined_maps` (vmap).
+`DefinedPrimitive` holds the declaration and, for a body, its jaxprs for given operand types. The
+rules that follow from it are in `derived_rules` (derivatives, lowering) and `derived_vmap` (vmap).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ __all__ = ["BROADCAST", "DefinedPrimitive", "Groups", "unvarying"]
 
 Groups = tuple[tuple[int, ...], ...]
 _LIMIT = 4096
-# What needs no second look to be an operand.
+# The classes of operands that need no further check.
 _ARRAYS = (Array, Tracer, bool, int, float, complex)
-# The programs of bodies that are being recorded: a body that applies itself would never end.
+# The bodies that are being traced: one that applies itself would never end.
 _recorded_now: contextvars.ContextVar[frozenset[Any]] = contextvars.ContextVar(
     "weft_recorded_now", default=frozenset()
 )
@@ -66,7 +66,7 @@ def unvarying(type: ArrayType) -> ArrayType:
     return type
 
 
-# What is said of elementwise operands whose shapes differ.
+# The fix for elementwise operands whose shapes differ.
 BROADCAST = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays")
 
 
@@ -74,8 +74,8 @@ class DefinedPrimitive(Primitive):
     """A primitive with the declaration that its rules are derived from.
 
     It can be called like a function. `derived` names the kinds of rules that were derived: one that
-    is registered takes the place of the derived one. What depends on settings (the default width of
-    numbers in a body) is remembered apart for each of them.
+    is registered takes the place of the derived one. Caches are kept per settings, on which the
+    default width of numbers in a body depends.
     """
 
     __slots__ = (
@@ -108,7 +108,7 @@ class DefinedPrimitive(Primitive):
         self.derived: set[str] = set()
         # The primitive that applies this one to each element of a mapped axis, once it was needed.
         self.mapped: Any = None
-        # The highest number of an operand that is declared to be linear.
+        # The highest index of an operand that is declared to be linear.
         self.last_linear = max((i for group in linear for i in group), default=-1)
         super().__init__(name, multiple_results)
 
@@ -123,7 +123,7 @@ class DefinedPrimitive(Primitive):
 
     @property
     def eager_cache(self) -> dict[Any, Any]:
-        """The compiled one-operation programs under the settings in force."""
+        """The executables of one operation under the settings in force."""
         return _of_settings(self._eager_caches)
 
     @eager_cache.setter
@@ -131,7 +131,7 @@ class DefinedPrimitive(Primitive):
         self._eager_caches = {config.settings(): ParameterCache(value)}
 
     def forget_programs(self) -> None:
-        """Drops the compiled one-operation programs of all settings."""
+        """Drops the executables of one operation for all settings."""
         for cache in list(self._eager_caches.values()):
             cache.clear()
 
@@ -159,10 +159,10 @@ class DefinedPrimitive(Primitive):
             raise no_such_operand(self.name, self.last_linear, len(args))
         return super().bind(*args, **params)
 
-    # -- the program of a body --------------------------------------------------------------------
+    # -- the jaxpr of a body ----------------------------------------------------------------------
 
     def program(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
-        """The body's program for operands of these types, recorded once."""
+        """The body's jaxpr for operands of these types, traced once."""
         own = tuple(map(unvarying, types))
         key = (config.settings(), own, parameters_key(params))
         found = self._programs.get(key)
@@ -172,7 +172,7 @@ class DefinedPrimitive(Primitive):
                 raise applies_itself(self.name, own, params)
             token = _recorded_now.set(recorded | {(self, key)})
             try:
-                # Axis names of the place where it is first applied are nothing to the body.
+                # The body sees no axis names from where it is first applied.
                 with with_environment(()), sources.user_frames(), sources.new_program():
                     found = self.record(own, params)
             except Exception as error:
@@ -186,8 +186,8 @@ class DefinedPrimitive(Primitive):
         return found
 
     def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
-        """Says of an error in the body, which has the line there, whose body it is and where that
-        was applied. Raises another error for one that is about the application."""
+        """Adds to an error in the body, which has the line there, whose body it is and where that
+        was applied. Raises another error for a mistake in the application."""
         if isinstance(error, TypeError):
             check_arguments(self.name, self.body, types, params)
         what = f"in the body of the primitive {self.name!r}"
@@ -201,7 +201,7 @@ class DefinedPrimitive(Primitive):
     def _check_types(
         self, program: Jaxpr, types: Sequence[ArrayType], params: dict[str, Any]
     ) -> None:
-        """Raises JaxprError where a type rule that was given says something else."""
+        """Raises JaxprError where a given type rule has other types than the `program`."""
         rule = rules.type_rule.get(self)
         if rule is None or rules.type_rule.kind in self.derived:
             return
@@ -212,7 +212,7 @@ class DefinedPrimitive(Primitive):
             raise disagreement(self, rule, found, wanted)
 
     def record(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
-        """Records the body."""
+        """Traces the body to a jaxpr."""
         body = self.body
         assert body is not None
         shape = common_shape(self.name, types, BROADCAST) if self.elementwise else None
@@ -236,8 +236,8 @@ class DefinedPrimitive(Primitive):
         return inline_consts(jaxpr, consts)
 
     def _stands_in(self, jaxpr: Jaxpr, application: Any) -> bool:
-        """Whether a program applies the primitive to such types and parameters. (A type rule that
-        was given answers before it would be seen that the body is being recorded.)"""
+        """Whether a jaxpr applies the primitive to such types and parameters. (With a given type
+        rule, `program` is not called again while the body is being traced.)"""
         return any(
             (
                 eqn.primitive is self
@@ -264,7 +264,7 @@ class DefinedPrimitive(Primitive):
         return outs if shape is None else [repeated(x, shape) for x in outs]
 
     def result_types(self, types: Sequence[ArrayType], params: dict[str, Any]) -> list[ArrayType]:
-        """The types of the program's results, which vary along every axis that an operand does."""
+        """The types of the jaxpr's results, which vary along every axis that an operand does."""
         axes = join_varying(types)
         found = self.program(types, params).out_types
         return [t.update(varying=axes) for t in found] if axes else list(found)

@@ -49,10 +49,10 @@ def define_primitive(
     `body` is a function of arrays (positional) and hashable parameters (keywords of any name, told
     apart by class and content), written in existing operations, without effects, axis names or
     traced values from around it: all rules follow from it. Without one, `vmap` is a loop over the
-    elements, and a `type_rule(*types, **params)`, which answers with an `ArrayType` (or a list of
-    them, with `multiple_results`), and a `lower(context, *values, **params)` are needed. Rules that
-    are given, here or later (with the signatures of `weft.extend.interpreters`), go before derived
-    ones. With neither body nor type rule, the answer is a decorator of a body.
+    elements, and a `type_rule(*types, **params)`, which returns an `ArrayType` (or a list of them,
+    with `multiple_results`), and a `lower(context, *values, **params)` are needed. Rules that are
+    given, here or later (with the signatures of `weft.extend.interpreters`), go before derived
+    ones. With none of body, type rule and lowering, the result is a decorator of a body.
 
     `linear=(0, 2)`: linear in the operands 0 and 2 together, the others fixed; `((0,), (1,))`: in
     each by itself, as a product. The derivative is then the primitive itself, which has to have a

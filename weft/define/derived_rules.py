@@ -1,6 +1,6 @@
 """The rules that follow from a declared primitive's body, or from the operands it is linear in.
 
-A derivative of a body is a derivative of its program, applied as a jitted program, so that a large
+A derivative of a body is a derivative of its jaxpr, applied as a jitted function, so that a large
 body stays one equation. The results themselves come from the primitive: a rule that was given (a
 lowering, a batching rule) is used wherever the primitive is applied.
 """
@@ -58,7 +58,7 @@ def derive_rules(primitive: DefinedPrimitive) -> None:
 
 
 def derive_program_rules(primitive: DefinedPrimitive, derive: Any) -> None:
-    """Registers the rules that the program of a primitive gives directly."""
+    """Registers the rules that the jaxpr of a primitive gives directly."""
 
     def type_rule(*types: ArrayType, **params: Any) -> Any:
         return packed(primitive, primitive.result_types(types, params))
@@ -215,7 +215,7 @@ def _no_derivative(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> Miss
 def derived_transpose(
     primitive: DefinedPrimitive, cotangents: Any, operands: Sequence[Any], params: dict[str, Any]
 ) -> list[Any]:
-    """The transpose of the body's program."""
+    """The transpose of the body's jaxpr."""
     linear = tuple(type(x) is LinearOperand for x in operands)
     places = {i for i, flag in enumerate(linear) if flag}
     if primitive.linear and not any(places <= set(group) for group in primitive.linear):

@@ -46,10 +46,10 @@ class MappedPrimitive(DefinedPrimitive):
         self.inner = inner
 
     def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
-        """Nothing: the inner primitive has said it."""
+        """Does nothing: the inner primitive has explained the error."""
 
     def record(self, types: Sequence[ArrayType], params: dict[str, Any]) -> Jaxpr:
-        """The vmap of the inner program, or a loop over the elements."""
+        """The vmap of the inner jaxpr, or a loop over the elements."""
         size, dims, own = params["size"], params["dims"], dict(params["params"])
         elements = element_types(types, dims)
         inner = self.inner
@@ -70,7 +70,7 @@ class MappedPrimitive(DefinedPrimitive):
             loop = Loop(size, False, 1, len(fixed), 0)
             return bind_scan(step, loop, fixed, [], rows)
 
-        # The loop's body takes what is fixed first, then the elements.
+        # The loop's body takes the fixed operands first, then the elements.
         order = [i for i, d in enumerate(dims) if d is None]
         order += [i for i, d in enumerate(dims) if d is not None]
         place = {i: n for n, i in enumerate(order)}
@@ -207,7 +207,7 @@ def _mapped_transpose(
     dims: tuple[int | None, ...],
     params: Any,
 ) -> list[Any]:
-    """The inner primitive's transpose rule, mapped; cotangents of what is not mapped are added."""
+    """The inner primitive's transpose rule, mapped; cotangents of unmapped operands are summed."""
     inner = primitive.inner
     rule = rules.transpose[inner]
     types = [x.type if type(x) is LinearOperand else type_of(x) for x in operands]

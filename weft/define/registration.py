@@ -1,8 +1,8 @@
-"""Giving rules to primitives that are declared outside weft's own `ops/`.
+"""Registers rules of primitives that are declared outside weft's own `ops/`.
 
-One function per table of `core.rules`; each returns the rule, so that it can be written as a
-decorator's last step, and refuses a second rule for the same primitive with WeftValueError. What a
-rule is given and has to return stands with each.
+One function per table of `core.rules`, which says what its rule takes and returns. Each returns the
+rule, so that it can be written as a decorator's last step, and refuses a second rule for the same
+primitive with WeftValueError.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
 
     Primals and tangents are lists of one length; a tangent has the type `type.tangent()` of its
     primal, or is a `Zero`. Results and their tangents are single values, or lists for a primitive
-    with several results; a tangent may again be a `Zero`. What the rule binds on tangents must be
-    linear in them: then the same rule serves `linearize` and reverse mode.
+    with several results; a tangent may again be a `Zero`. The rule must be linear in the tangents:
+    then it serves `linearize` and reverse mode, too.
 
     Raises WeftValueError where there is such a rule already.
 
@@ -67,8 +67,8 @@ def register_jvp(primitive: Primitive, rule: Rule) -> Rule:
 def register_linearize(primitive: Primitive, rule: Rule) -> Rule:
     """Sets a rule like that of `register_jvp` for linearization and reverse mode alone.
 
-    For where one wants to compute what is not linear in another way than forward mode does, such as
-    keeping less for the backward pass. Without one, the jvp rule serves. Raises as `register_jvp`.
+    It may compute the nonlinear part in another way than forward mode does, such as to keep less
+    for the backward pass. Without one, the jvp rule serves. Raises as `register_jvp`.
     """
     return register_from_outside(rules.linearize, primitive, rule)
 
@@ -78,7 +78,7 @@ def register_transpose(primitive: Primitive, rule: Rule) -> Rule:
 
     Of the operands those that the primitive is linear in are `LinearOperand`s, which have a type
     and no value; the others are values. The cotangent has the type of the result's tangent (a list
-    of them, some of which may be `Zero`, for a primitive with several results). The answer is a
+    of them, some of which may be `Zero`, for a primitive with several results). The rule returns a
     list: a cotangent of the type of the operand's tangent for each linear operand, or a `Zero`, and
     None for the others. Raises WeftValueError where there is such a rule already.
 
@@ -102,9 +102,9 @@ def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
 
     `axis` is an `AxisData` (name and size). Each operand with a dim that is an int has the mapped
     axis there, one dimension more than in a single application; a dim of None: it is the same for
-    all elements. The answer is a result with its dim (lists of both for several results), counted
-    from 0; None for a result that is the same for all elements. A rule does not loop in Python over
-    the axis. Raises WeftValueError where there is such a rule already.
+    all elements. The rule returns a result with its dim (lists of both for several results),
+    counted from 0; None for a result that is the same for all elements. It does not loop in Python
+    over the axis. Raises WeftValueError where there is such a rule already.
 
     >>> from weft.extend.core import Primitive
     >>> from weft.extend.interpreters import batching
@@ -120,9 +120,9 @@ def register_vmap(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
-    """Sets `rule(equation, unknown) -> SplitEquation`, for a primitive that holds programs.
+    """Sets `rule(equation, unknown) -> SplitEquation`, for a primitive that holds jaxprs.
 
-    `unknown` has a boolean for each operand. The answer says what is computed from the known
+    `unknown` has a boolean for each operand. The split says what is computed from the known
     operands now, what is left for later, and which values go from one to the other. A primitive
     without a rule is computed now where all operands are known, and later where one is not.
     Raises WeftValueError where there is such a rule already.
@@ -133,8 +133,8 @@ def register_partial_eval(primitive: Primitive, rule: Rule) -> Rule:
 def register_dce(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(equation, used) -> (used inputs, equation or None)`.
 
-    `used` has a boolean for each result. The answer has one for each operand of the equation as it
-    was, and an equation that computes the results that are used from those operands (None where
+    `used` has a boolean for each result. The rule returns one for each operand of the equation as
+    it was, and an equation that computes the used results from the used operands (None where
     nothing is left). A primitive without a rule is dropped where no result is used and it has no
     effects, and kept whole otherwise. Raises WeftValueError where there is such a rule already.
     """
@@ -142,11 +142,11 @@ def register_dce(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = None) -> Rule:
-    """Sets `rule(context, *values, **params)`, which emits StableHLO and answers with its values.
+    """Sets `rule(context, *values, **params)`, which emits StableHLO and returns its values.
 
-    `context` is a `LoweringContext`; the values are MLIR values of the operands' types, and so is
-    the answer: one of the result's type, or a list of them. With `platform` ("cpu", "cuda") the
-    rule serves that platform alone, and goes before the general one.
+    `context` is a `LoweringContext`; the values are MLIR values of the operands' types. The rule
+    returns one of the result's type, or a list of them. With `platform` ("cpu", "cuda") it serves
+    that platform alone, and goes before the general one.
     Raises WeftValueError where there is such a rule for the platform already.
 
     >>> from weft.extend.core import Primitive
@@ -173,26 +173,26 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
     return rule
 
 
-# ---- primitives that hold programs or Python functions ------------------------------------------
-# Most of these are asked of primitives only that are made with `memoise=False`.
+# ---- primitives that hold jaxprs or Python functions --------------------------------------------
+# Most of these are used only for primitives that are made with `memoise=False`.
 
 
 def register_stage(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(args, params) -> (args, params)`, for a primitive that is applied to a Python
     function (`Primitive.call`).
 
-    Called before an application is recorded: it traces `params["function"]`, and answers with the
-    parameters of the equation, which hold the program instead, and with the operands, which the
-    values that the function closes over have joined. Raises WeftValueError where there is such a
-    rule already, and for a primitive that was made without `memoise=False`.
+    Called before an application is recorded: it traces `params["function"]`, and returns the
+    operands, with the values that the function closes over, and the parameters of the equation,
+    which hold the jaxpr instead. Raises WeftValueError where there is such a rule already, and for
+    a primitive that was made without `memoise=False`.
     """
     return register_from_outside(rules.stage, primitive, rule)
 
 
 def register_steps(primitive: Primitive, rule: Rule) -> Rule:
-    """Sets a generator `rule(*args, **params)`, for a primitive that holds programs.
+    """Sets a generator `rule(*args, **params)`, for a primitive that holds jaxprs.
 
-    It says how an application is evaluated program by program, where one looks for a NaN: it yields
+    It evaluates an application jaxpr by jaxpr, for the search for a NaN: it yields
     (label, jaxpr, inputs), is sent the results of each, and returns the results of the application.
     The label is for people: "iteration 7 of the scan". Raises WeftValueError where there is such a
     rule already.
@@ -201,10 +201,10 @@ def register_steps(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def register_retype(primitive: Primitive, rule: Rule) -> Rule:
-    """Sets `rule(types, params) -> (types, params)`, for a primitive that holds programs.
+    """Sets `rule(types, params) -> (types, params)`, for a primitive that holds jaxprs.
 
-    The operands have `types`, which may vary along more mesh axes than the programs say, or along
-    fewer. The answer: the types that operands are cast to, and the parameters with programs that
+    The operands have `types`, which may vary along more mesh axes than the jaxprs say, or along
+    fewer. The rule returns the types that operands are cast to, and the parameters with jaxprs that
     take them. Raises WeftValueError where there is such a rule already, and for a primitive that
     was made without `memoise=False`.
     """
@@ -212,8 +212,8 @@ def register_retype(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def register_again(primitive: Primitive, rule: Rule) -> Rule:
-    """Sets `rule(*args, **params) -> results`, which stands for `bind` where a recorded program is
-    evaluated again with operands that may vary along more mesh axes.
+    """Sets `rule(*args, **params) -> results`, which replaces `bind` where a jaxpr is evaluated
+    with operands that may vary along more mesh axes.
 
     For a primitive that takes operands of certain types only. Raises WeftValueError where there is
     such a rule already.
@@ -224,7 +224,7 @@ def register_again(primitive: Primitive, rule: Rule) -> Rule:
 def register_effects(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(params) -> frozenset of effects`: what an application does besides computing.
 
-    The effects of programs among the parameters are added by themselves. No transformation drops,
+    The effects of jaxprs among the parameters are added by themselves. No transformation drops,
     repeats or reorders an equation with effects. Raises WeftValueError where there is such a rule
     already, and for a primitive that was made without `memoise=False`.
 
@@ -246,7 +246,7 @@ def register_layout(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(params) -> one entry per result`: what decides on the layout of a result.
 
     An entry is the number of the operand whose value the result is, unchanged; a `Layout` that was
-    asked for; or None for what is computed, as are all results of primitives without a rule.
+    asked for; or None for a computed one, as are all results of primitives without a rule.
     Raises WeftValueError where there is such a rule already.
     """
     return register_from_outside(rules.layout, primitive, rule)
@@ -255,8 +255,8 @@ def register_layout(primitive: Primitive, rule: Rule) -> Rule:
 def register_reads(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(equation, demands, inner) -> one tuple of Reads per operand`.
 
-    In which order the elements of the operands are looked at, given the same for the results
-    (`demands`, a tuple of Reads for each); `inner` answers for a program. Primitives without a rule
+    The order in which the elements of the operands are read, given the same for the results
+    (`demands`, a tuple of Reads for each); `inner` gives it for a jaxpr. Primitives without a rule
     go over their operands once, row by row. Raises WeftValueError where there is such a rule
     already.
     """
@@ -266,8 +266,8 @@ def register_reads(primitive: Primitive, rule: Rule) -> Rule:
 def register_moves(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(equation, result) -> (operand, dims)`, for a primitive that only moves elements.
 
-    Of which operand the elements of a result are, and for each dimension of the result the
-    operand's, or -1 for one of length 1 that is new; or (program, number of its result); or None.
+    The operand that the elements of a result come from, and for each dimension of the result the
+    operand's, or -1 for one of length 1 that is new; or (jaxpr, index of its result); or None.
     Raises WeftValueError where there is such a rule already.
     """
     return register_from_outside(rules.data_movement, primitive, rule)
@@ -276,10 +276,10 @@ def register_moves(primitive: Primitive, rule: Rule) -> Rule:
 def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(*values, **params) -> NumPy array` for a primitive that only moves elements.
 
-    It does the same with NumPy arrays, which it must not write to; views of them will do, and it
-    answers with a list for a primitive that has several results. Small
-    arrays on the CPU are moved so, and nothing is compiled before that has happened a thousand
-    times. Raises WeftValueError where there is such a rule already.
+    It does the same with NumPy arrays, which it must not write to; it may return views of them, and
+    returns a list for a primitive that has several results. Small arrays on the CPU are moved so,
+    and nothing is compiled before that has happened a thousand times. Raises WeftValueError where
+    there is such a rule already.
 
     >>> from weft.extend.core import Primitive
     >>> from weft.extend.interpreters import mlir
@@ -294,10 +294,10 @@ def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:
-    """Sets `rule(equation, layouts, partitioned) -> equations`, where an equation holds programs.
+    """Sets `rule(equation, layouts, partitioned) -> equations`, where an equation holds jaxprs.
 
-    What computes the same where operands have these layouts (None: not known) and reads them so in
-    the programs; `partitioned`: whether the compiler splits the program over devices. Raises
+    The equations compute the same where operands have these layouts (None: not known) and read them
+    so in the jaxprs; `partitioned`: whether the compiler splits the module over devices. Raises
     WeftValueError where there is such a rule already.
     """
     return register_from_outside(rules.keep_layouts, primitive, rule)

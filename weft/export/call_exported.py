@@ -1,8 +1,8 @@
-"""Calling a program that was exported: a primitive that holds StableHLO instead of a jaxpr.
+"""Calls of an exported function: a primitive that holds StableHLO instead of a jaxpr.
 
-Lowered, its functions become private functions of the module around it. Nothing is known of what is
-inside, so there is no derivative but one that was exported beside it (`export/producing.py` makes
-it the rule of a `custom_vjp`), and under `vmap` the program runs once per element, in a loop.
+Lowered, its functions become private functions of the module around it. No rule looks into the
+StableHLO, so there is no derivative but one that was exported beside it (`export/producing.py`
+makes it the rule of a `custom_vjp`), and under `vmap` it runs once per element, in a loop.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ call_exported_p = Primitive("call_exported", multiple_results=True, memoise=Fals
 
 
 class PortableProgram:
-    """A program as it was exported: StableHLO for each platform, and the types it takes and gives.
+    """A portable artifact for each platform, and the types of its inputs and outputs.
 
-    `inputs` are the types of what it closes over, then those of its arguments. It runs on
-    `num_devices` devices. With `any_platform`, one that it was not exported for takes the StableHLO
-    of the first.
+    `inputs` are the types of closed-over arrays, then those of arguments. It runs on `num_devices`
+    devices. With `any_platform`, one that it was not exported for takes the artifact of the first.
     """
 
     def __init__(
@@ -63,12 +62,12 @@ class PortableProgram:
         self.outputs = tuple(outputs)
         self.num_devices = num_devices
         self.any_platform = any_platform
-        # Whoever has a derivative of the program sets `pullback`, from (operands, cotangents of the
-        # results, mesh) to a cotangent or None for each operand; and of how many of the last
-        # operands the results are known to be a linear function.
+        # Set where there is a derivative: `pullback`, from (operands, cotangents of the results,
+        # mesh) to a cotangent or None for each operand, and `num_linear`, the number of the last
+        # operands in which the results are known to be linear.
         self.pullback: Callable[[Sequence[Any], Sequence[Any], Any], list[Any]] | None = None
         self.num_linear = 0
-        # What has been compiled of it is remembered on a program, and this one is none.
+        # Executables are cached by a jaxpr that owns them, and there is no other.
         self.owner = Jaxpr([], [], [])
 
     @property
@@ -77,7 +76,7 @@ class PortableProgram:
         return tuple(self.artifacts)
 
     def artifact(self, platform: str) -> bytes:
-        """What runs on a platform. Raises WeftValueError for one that it was not exported for."""
+        """The artifact for a platform. Raises WeftValueError for a platform that has none."""
         found = self.artifacts.get(platform)
         if found is not None:
             return found
@@ -164,7 +163,7 @@ def call_exported_vmap(
     program: PortableProgram,
     mesh: Any,
 ) -> Mapped:
-    """A loop over the elements: the program's shapes are what they were when it was exported."""
+    """A loop over the elements: the shapes were fixed by the export."""
     apply = functools.partial(call_exported_p.bind, program=program, mesh=mesh)
     return one_by_one(axis, args, dims, apply, program.name)
 
@@ -183,7 +182,7 @@ def call_exported_lower(
         if called:  # of code that may return errors
             module.foreign_calls = bool(module.foreign_calls)
         if any(portable_artifact.of_lapack(target) for target, _ in called):
-            lapack.load()  # as the lowering rules do that this program has behind it
+            lapack.load()  # as the lowering rules did that made this module
         symbol = portable_artifact.splice(
             module.module,
             source,
@@ -197,7 +196,7 @@ def call_exported_lower(
 
 
 def _partitions(module: Any, program: PortableProgram, mesh: Any) -> tuple[int, ...]:
-    """Which partition of the module runs each partition of the program; nothing where partitions
+    """Which partition of the module runs each partition of the `program`; empty where partitions
     have the same numbers. Raises WeftNotImplementedError where it cannot run."""
     if mesh is None:
         return ()
@@ -208,7 +207,7 @@ def _partitions(module: Any, program: PortableProgram, mesh: Any) -> tuple[int, 
 
 
 def _declared(module: Any, program: PortableProgram, axes: Any, numbers: Sequence[int]) -> str:
-    """The symbol of a mesh of the program in the module."""
+    """Declares a mesh of the `program` in the module, and returns its symbol."""
     if axes and len(numbers) != max(1, len(module.devices)):
         raise _other_number(module, program)
     symbol: str = module.meshes.declare(axes, tuple(numbers))
@@ -226,7 +225,7 @@ def _other_number(module: Any, program: PortableProgram) -> WeftNotImplementedEr
 
 
 def _check_entry(program: PortableProgram, source: Any) -> None:
-    """Raises WeftValueError where StableHLO and the types beside it do not belong together."""
+    """Raises WeftValueError where the module does not have the types written beside it."""
     found = portable_artifact.entry_types(source)
     inputs, outputs = (
         [stablehlo.array_type_to_ir(physical_type(type)) for type in types]

@@ -1,4 +1,4 @@
-"""The bytes of an exported program: a header that says what there is, and sections with it.
+"""The file format of an exported function: a header, and the sections that it lists.
 
     magic            8 bytes
     format version   4 bytes, little-endian
@@ -7,9 +7,8 @@
     SHA-256          32 bytes, of everything before it
     sections         one after the other, as the header lists them with length and SHA-256
 
-A reader looks at the version first, since it is all that formats are sure to have in common, and
-takes nothing before its checksum has been found right. A file is data: nothing in it is unpickled,
-evaluated or imported by name.
+A reader looks at the version first, since formats have only that in common, and uses nothing before
+its checksum has been verified. A file is data: nothing in it is unpickled, evaluated or imported.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _DIGEST = 32
 
 
 def refused(message: str, got: Any, wanted: Any, fix: Fix | None = None) -> WeftValueError:
-    """The error for bytes that are not taken."""
+    """The error for bytes that are refused."""
     return WeftValueError(
         f"these bytes are refused: {message}",
         operation="export.deserialize",
@@ -74,8 +73,8 @@ def pack(header: Mapping[str, Any], sections: Sequence[bytes]) -> bytes:
 
 
 def unpack(data: Any) -> tuple[Fields, list[bytes]]:
-    """The header and the sections of a file. Raises WeftValueError for bytes that are none, or are
-    damaged, or of a later format."""
+    """The header and the sections of a file. Raises WeftValueError for other bytes, damaged ones,
+    and another version of the format."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise WeftTypeError(
             "an exported program is read from bytes",
@@ -155,9 +154,9 @@ def _sections(header: Fields, data: bytes) -> list[bytes]:
 
 
 class Fields:
-    """An object of the header, read field by field: each is there, and of the kind asked for.
+    """An object of the header, read field by field.
 
-    Every method raises WeftValueError where that is not so.
+    Every method raises WeftValueError for a field that is missing or of another kind.
     """
 
     def __init__(self, value: Any, what: str) -> None:
@@ -224,7 +223,7 @@ class Fields:
         return tuple(self._left)
 
     def end(self) -> None:
-        """Says that all fields have been read: another one would have a meaning."""
+        """Raises WeftValueError for fields that have not been read: they would have a meaning."""
         if self._left:
             raise _ill_formed(self.what, f"fields {sorted(self._left)}", "none of these")
 

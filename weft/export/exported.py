@@ -1,8 +1,8 @@
-"""`Exported`: a program that left the process that made it, or is about to.
+"""`Exported`: a function as StableHLO, which any process can call.
 
-It holds StableHLO, types, places and trees, and no Python function. Called, it is a primitive with
-constraints around it on where its arguments and results lie; where it has a derivative, that is the
-backward rule of a `custom_vjp`.
+It holds StableHLO, types, shardings and trees, and no Python function. A call is a primitive with
+sharding constraints around it on its arguments and results; its derivative, where it has one, is
+the backward rule of a `custom_vjp`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def has_tangent(type: ArrayType) -> bool:
 
 
 def _place(path: Any) -> str:
-    """How a message calls a place in (args, kwargs)."""
+    """How a message calls a position in (args, kwargs)."""
     if len(path) < 2:
         return ("the positional arguments", "the arguments by name")[path[0].idx]
     return argument_path(None, path)
@@ -60,22 +60,22 @@ def _shardings(splits: Sequence[Split | None]) -> tuple[NamedSharding | None, ..
 
 
 def _committed_place(value: Any) -> Any:
-    """Where an array was put on purpose; None for one that was not, and for a traced value."""
+    """The device or sharding of a committed array; None for others, and for a traced value."""
     return value._committed_place() if type(value) is Array else None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Exported:
-    """An exported program, made by `weft.export.export` or `weft.export.deserialize`.
+    """An exported function, made by `weft.export.export` or `weft.export.deserialize`.
 
     fun_name: the name of the function that it was made of;
     in_tree, out_tree: the structures of (args, kwargs) and of the result;
     in_avals, out_avals: the types of their leaves, in the order of the trees;
     in_shardings, out_shardings: how these are split, over an abstract mesh; None where that is left
-    to the compiler, where all is on one device, and for layouts that are no spec over a mesh;
-    platforms: what it can be called on; nr_devices: how many devices run it together;
-    stablehlo_version: what a reader's StableHLO has to understand;
-    disabled_safety_checks: what it was exported without.
+    to the compiler, where all is on one device, and for shardings that are no spec over a mesh;
+    platforms: those that it can be called on; nr_devices: how many devices run it together;
+    stablehlo_version: the version that a reader's StableHLO has to understand;
+    disabled_safety_checks: those that it was exported without.
     """
 
     fun_name: str
@@ -125,10 +125,10 @@ class Exported:
 
     @api_boundary
     def serialize(self, vjp_order: int = 0) -> bytes:
-        """The program as bytes, with its derivatives in reverse mode up to an order.
+        """The function as bytes, with its derivatives in reverse mode up to an order.
 
-        The bytes hold no Python objects and no paths of this machine. Raises WeftTypeError for what
-        is no order, and WeftValueError for a program that was itself serialized with fewer
+        The bytes hold no Python objects and no paths of this machine. Raises WeftTypeError for an
+        invalid order, and WeftValueError for a function that was itself serialized with fewer
         derivatives.
 
         >>> import weft
@@ -150,11 +150,11 @@ class Exported:
 
     @api_boundary
     def vjp(self) -> Exported:
-        """The derivative in reverse mode, as an exported program.
+        """The derivative in reverse mode, as an exported function.
 
         It takes the leaves of the arguments and then a cotangent for each leaf of the result that
         has a derivative (floating-point and complex dtypes), and returns a list of the cotangents
-        of those leaves of the arguments that have one. The program is run again for its residuals.
+        of those leaves of the arguments that have one. It computes the residuals again.
         Raises WeftValueError where it was serialized without.
         """
         if self._make_vjp is None:
@@ -179,12 +179,11 @@ class Exported:
 
     @api_boundary
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Applies the program to arguments of the structure, shapes and dtypes that it was made
-        for.
+        """Calls the function with arguments of the structure, shapes and dtypes of the export.
 
-        Under `jit` it becomes a part of the program around it; under `vmap` it runs once per
+        Under `jit` it becomes a part of the module around it; under `vmap` it runs once per
         element, in a loop; it can be differentiated as often as it was serialized with derivatives.
-        A program for several devices takes those that its arguments lie on, those of the mesh in
+        A function for several devices runs on those that its arguments lie on, those of the mesh in
         force, or the first ones. Arguments are not donated.
 
         Raises TreeError, ShapeError and WeftTypeError, naming the argument, for other arguments,
@@ -243,7 +242,7 @@ class Exported:
         )
 
     def _apply(self, leaves: Sequence[Any], devices: Sequence[Any] = ()) -> list[Any]:
-        """The results of the program for operands of its types, on certain devices."""
+        """The results for leaves of the exported types, on certain devices."""
         operands = [*self._consts, *leaves]
         if self.nr_devices == 1:
             return list(self._function(None)(*operands))
@@ -262,7 +261,7 @@ class Exported:
         ]
 
     def _devices(self, leaves: Sequence[Any]) -> list[Any]:
-        """The devices that run the program."""
+        """The devices that run the function."""
         for place in map(_committed_place, leaves):
             if isinstance(place, Sharding) and place.num_devices == self.nr_devices:
                 return list(place.device_list)
@@ -287,7 +286,7 @@ class Exported:
 
     def _check_places(self, operands: Sequence[Any], devices: Sequence[Any]) -> None:
         """Raises WeftNotImplementedError inside of a shard_map, and WeftValueError for an operand
-        that was put on other devices on purpose."""
+        that is committed to other devices."""
         if mesh_axes():
             raise WeftNotImplementedError(
                 f"the exported {self.fun_name} runs on {self.nr_devices} devices together, and a "
@@ -318,12 +317,12 @@ class Exported:
                 )
 
     def _function(self, mesh: Any) -> Callable[..., list[Any]]:
-        """The program as a function of its operands, with a derivative where there is one."""
+        """A function of the operands, with a derivative where there is one."""
         found: Callable[..., list[Any]] | None = self._made.get(mesh)
         if found is None:
             found = self._new_function(mesh)
             if mesh is None:
-                # Called outside of transformations, it is found compiled.
+                # An eager call finds it compiled.
                 found = jit(found, inline=True)
             self._made[mesh] = found
         return found
@@ -341,7 +340,7 @@ class Exported:
         n = len(self._consts)
 
         def forward(*operands: Any) -> tuple[Any, list[Any]]:
-            # With its rule: a derivative around this one asks for it again.
+            # With its rule: a derivative around this one needs it too.
             return function(*operands), list(operands[n:])
 
         def backward(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
@@ -363,7 +362,7 @@ class Exported:
         return [*[None] * len(self._consts), *own]
 
     def check_custom_calls(self) -> None:
-        """Raises WeftValueError for calls of what may be something else in this process."""
+        """Raises WeftValueError for custom calls that may mean something else in this process."""
         for data in self._program.artifacts.values():
             module = portable_artifact.from_portable_artifact(data)
             checks = self.disabled_safety_checks

@@ -1,4 +1,4 @@
-"""What may leave in an exported program: nothing that only this process, or this release, knows."""
+"""Checks that an export holds nothing that only this process, or this release, knows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = [
 
 _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 
-# What XLA itself knows under a name that does not change (how values are split and laid out), and
-# what every process with weft tells it.
+# The targets that XLA itself has under names that do not change (how values are split and laid
+# out), and those that every process with weft registers.
 STABLE_CUSTOM_CALLS = frozenset(
     {
         "LayoutConstraint",
@@ -52,14 +52,14 @@ class DisabledSafetyCheck:
 
     @classmethod
     def custom_call(cls, target: str) -> DisabledSafetyCheck:
-        """Lets custom calls of this target in: it is registered, and means the same, wherever the
-        program is called."""
+        """Allows custom calls of this target: it is registered, and means the same, wherever the
+        function is called."""
         return cls("custom_call", target)
 
     @classmethod
     def platform(cls) -> DisabledSafetyCheck:
-        """Lets the program be called on a platform that it was not exported for; it runs what was
-        exported for the first one."""
+        """Allows calls on a platform that the function was not exported for; they run the module
+        for the first one."""
         return cls("platform")
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class DisabledSafetyCheck:
 
 
 def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, ...]:
-    """The checks to leave out. Raises WeftTypeError for what is none."""
+    """The checks to leave out. Raises WeftTypeError for other values."""
     found = tuple(checks)
     for check in found:
         if not isinstance(check, DisabledSafetyCheck):
@@ -105,7 +105,7 @@ def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
 
 
 def check_effects(name: str, jaxpr: Jaxpr) -> None:
-    """Raises WeftValueError, with the line, for a program that calls back into Python."""
+    """Raises WeftValueError, with the line, for a jaxpr that calls Python or has side effects."""
     for equation in _equations(jaxpr):
         if equation.primitive not in _CALLBACKS and not (equation.effects and _is_leaf(equation)):
             continue

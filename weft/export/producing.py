@@ -1,4 +1,4 @@
-"""`export`: from a jitted function and types to StableHLO that needs neither of them.
+"""`export`: makes StableHLO that other processes can run from a jitted function and types.
 
 The function is traced and lowered, once for each platform, and the derivative is another export: of
 the jitted function from arguments and cotangents to cotangents.
@@ -50,18 +50,18 @@ def export(
     platforms: Sequence[str] | None = None,
     disabled_checks: Sequence[DisabledSafetyCheck] = (),
 ) -> Callable[..., Exported]:
-    """The function from types of arguments to `fun_jit` as an `Exported` program.
+    """Returns a function from arguments, or their types, to `fun_jit` as an `Exported`.
 
-    `fun_jit` is a function made by `weft.jit`; where its arguments and results lie is exported with
-    it, what it donates and in which layouts they lie is not. It is called like `fun_jit`, with
-    arrays or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by it, and are no
-    arguments of the exported program. Arrays that the function closes over become a part of it.
-    `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the one that programs run
-    on here; none of them need be here.
+    `fun_jit` is a function made by `weft.jit`; the shardings of its arguments and results are
+    exported with it, donation and layouts are not. The result is called like `fun_jit`, with arrays
+    or `ShapeDtypeStruct`s in place of arrays; static arguments are fixed by the call, and are no
+    arguments of the exported function. Arrays that the function closes over become a part of it.
+    `platforms` are names among 'cpu', 'cuda', 'rocm', 'tpu', by default the platform of the current
+    backend; none of them need be here.
 
     Raises WeftTypeError for a function that is not jitted, TreeError for containers of a class that
     is not registered (see `register_pytree_node_serialization`), and WeftValueError for a platform
-    that does not exist, and for callbacks and custom calls in the program.
+    that does not exist, and for callbacks and custom calls in the function.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft import export
@@ -147,7 +147,7 @@ def _export(
 
 
 def _checked_program(call: Any) -> Jaxpr:
-    """The program without dead equations. Raises an error where something in it, or in the trees
+    """The jaxpr without dead equations. Raises an error where something in it, or in the trees
     around it, cannot be written down."""
     traced, name = call.traced, call.name
     tree_to_data(call.user_tree, f"the structure of the arguments of {name}")
@@ -211,7 +211,7 @@ def _export_vjp(
     ins: Sequence[Split | None],
     outs: Sequence[Split | None],
 ) -> Exported:
-    """The derivative of a program, exported."""
+    """The derivative of a jaxpr, exported."""
     in_types, out_types = jaxpr.in_avals, jaxpr.out_types
     active = [has_tangent(type) for type in in_types]
     answered = [has_tangent(type) for type in out_types]

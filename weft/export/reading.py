@@ -1,4 +1,4 @@
-"""From bytes to an exported program with its derivatives."""
+"""Deserializes an exported function with its derivatives."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["deserialize"]
 
 @api_boundary
 def deserialize(data: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:
-    """The exported program in bytes that `serialize` gave, in any process.
+    """Reads an exported function from the bytes that `serialize` returned, in any process.
 
-    A program with custom calls that was exported with those allowed needs them allowed here too, by
-    `disabled_checks`. Calling the result runs the program in the bytes: read only what comes from
-    somewhere that you trust to compute for you. Reading it runs nothing.
+    Custom calls that the export was told to allow need to be allowed here too, by
+    `disabled_checks`. Calling the result runs the code in the bytes: read only those of a source
+    that you trust to compute for you. Reading them runs nothing.
 
     Raises WeftTypeError for what is no bytes, and WeftValueError for bytes that are damaged or no
-    exported program, for a later format or StableHLO, and for containers, dtypes and random
+    exported function, for a later format or StableHLO, and for containers, dtypes and random
     generators that are not known here.
     """
     checks = checked_disabled(disabled_checks, "export.deserialize")
@@ -39,7 +39,7 @@ def deserialize(data: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
         raise refused("they hold no program", "0 programs", "1, and one for each derivative")
     found: Exported | None = None
     try:
-        # The derivatives stand behind the program: each is the derivative of the one before.
+        # The derivatives follow the function: each is the derivative of the one before.
         for fields in reversed(programs):
             found = _program_from_data(fields, sections, checks, found)
     except RecursionError:
@@ -148,7 +148,7 @@ def _checks(fields: Fields) -> list[DisabledSafetyCheck]:
 
 
 def _check_derivative(exported: Exported, derivative: Exported | None) -> None:
-    """Raises WeftValueError for a derivative that is none of this program's."""
+    """Raises WeftValueError for a derivative that does not have the types for this function."""
     if derivative is None:
         return
     tangents = [type.tangent() for type in (*exported.in_avals, *exported.out_avals)]

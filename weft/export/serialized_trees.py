@@ -1,7 +1,7 @@
 """The structure of arguments and results as data, and the classes that may occur in it.
 
-Containers of Python itself are written as they are. A class of a program's own is written under a
-name that it has been given on both sides, with what is data in it as bytes.
+Containers of Python itself are written as they are. A user's class is written under a name that is
+registered on both sides, with its data as bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Registered:
 _by_class: dict[type, Registered] = {}
 _by_name: dict[str, Registered] = {}
 
-# What makes the missing values of a defaultdict, by name: no other function can be written down.
+# The default factories of a defaultdict by name: no other function can be written down.
 _FACTORIES: dict[str, Any] = {
     "none": None,
     **{kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)},
@@ -54,14 +54,14 @@ def register_pytree_node_serialization(
     serialize_auxdata: Callable[[Any], bytes],
     deserialize_auxdata: Callable[[bytes], Any],
 ) -> None:
-    """Lets a registered container class occur in the arguments and results of exported programs.
+    """Lets a registered container class occur in the arguments and results of exported functions.
 
-    Call it where a program is exported and where it is read, with one `serialized_name`: an
-    exported program holds that name, never the class. `serialize_auxdata` makes bytes of what is
-    data in a container (the second thing that its flatten function returns; the values of the
-    static fields, as a tuple, of a dataclass), and `deserialize_auxdata` the data of those.
+    Call it where a function is exported and where it is read, with one `serialized_name`: an
+    exported function holds that name, never the class. `serialize_auxdata` makes bytes of the data
+    of a container (the second result of its flatten function; the values of the static fields, as a
+    tuple, of a dataclass), and `deserialize_auxdata` makes the data of those bytes.
 
-    Raises WeftTypeError for what is no class that is a container, or no function, and
+    Raises WeftTypeError for a class that is no container and for what is no function, and
     WeftValueError where the class or the name is registered already.
 
     >>> import dataclasses
@@ -105,9 +105,9 @@ def register_pytree_node_serialization(
 
 @api_boundary
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> None:
-    """Lets a class of named tuples occur in the arguments and results of exported programs.
+    """Lets a class of named tuples occur in the arguments and results of exported functions.
 
-    Call it where a program is exported and where it is read, with one `serialized_name`. Raises
+    Call it where a function is exported and where it is read, with one `serialized_name`. Raises
     WeftTypeError for another class and WeftValueError where class or name are registered already.
 
     >>> import collections
@@ -266,7 +266,7 @@ def _unwritable(what: str, got: str, wanted: str, fix: Fix) -> TreeError:
 
 
 def tree_from_data(value: Any, what: str) -> Any:
-    """The structure that was written. Raises WeftValueError for data that is none, and for a class
+    """The structure that was written. Raises WeftValueError for ill-formed data, and for a class
     whose name is not registered here."""
     fields = Fields(value, what)
     kind = fields.text("kind")

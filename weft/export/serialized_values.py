@@ -1,4 +1,4 @@
-"""Types, arrays and places of an exported program as data, without devices or classes in them."""
+"""Types, arrays and shardings of an exported function as data, without devices or classes."""
 
 from __future__ import annotations
 
@@ -107,16 +107,16 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
     return as_stored(values, type)
 
 
-# ---- places ------------------------------------------------------------------------------------
+# ---- shardings ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How an array is split over the partitions of a program: a sharding without devices.
+    """How an array is split over the partitions of a module: a sharding without devices.
 
-    With `names`, by a mesh of the `sizes`, whose places are run by the `partitions` in row-major
-    order, and a `spec` over its axes. Without, `sizes` are the numbers of blocks along each
-    dimension and of copies, and `partitions` hold the blocks; no sizes: each holds all of it.
+    With `names`, by a mesh of the `sizes`, made of the `partitions` in row-major order, and a
+    `spec` over its axes. Without, `sizes` are the numbers of blocks along each dimension and of
+    copies, and `partitions` hold the blocks; no sizes: each holds all of it.
     """
 
     sizes: tuple[int, ...]
@@ -126,7 +126,7 @@ class Split:
 
     @property
     def sharding(self) -> NamedSharding | None:
-        """It as a sharding over an abstract mesh; None where there is no mesh."""
+        """The sharding over an abstract mesh; None where there is no mesh."""
         if not self.names:
             return None
         return NamedSharding(AbstractMesh(self.sizes, self.names), PartitionSpec(*self.spec))
@@ -181,7 +181,7 @@ def split_to_data(split: Split | None) -> Any:
 
 
 def split_from_data(value: Any, what: str, type: ArrayType, num_devices: int) -> Split | None:
-    """The split of an array that was written. Raises WeftValueError where it makes no sense."""
+    """The split of an array that was written. Raises WeftValueError for an invalid one."""
     if value is None:
         return None
     fields = Fields(value, what)

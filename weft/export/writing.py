@@ -1,4 +1,4 @@
-"""From an exported program with its derivatives to bytes."""
+"""Serializes an exported function with its derivatives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["serialized"]
 
 
 def serialized(exported: Any, vjp_order: int) -> bytes:
-    """What `Exported.serialize` returns."""
+    """The bytes that `Exported.serialize` returns."""
     if type(vjp_order) is not int or vjp_order < 0:
         raise WeftTypeError(
             "vjp_order counts derivatives",

@@ -1,4 +1,4 @@
-"""What packages outside weft build on: the same names that weft's own operations are made of."""
+"""The names for packages that extend weft: those that weft's own operations are made of."""
 
 from weft.extend import (
     arrays,

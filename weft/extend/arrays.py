@@ -1,4 +1,4 @@
-"""Arrays at the bottom of every trace: making them, where they lie, and what their memory holds."""
+"""Concrete arrays: making them, their devices and layouts, and the contents of their memory."""
 
 from weft.arrays.array import (
     Array,

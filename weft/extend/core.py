@@ -1,4 +1,4 @@
-"""Primitives, types, programs and traces, for those who add to weft."""
+"""Primitives, types, jaxprs and traces, for packages that extend weft."""
 
 from weft.builtin_primitives import BuiltinPrimitives, primitives
 from weft.core.array_value import ArrayValue, register_array_value

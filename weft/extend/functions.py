@@ -1,4 +1,4 @@
-"""When two function objects compute the same, so that their traces can be shared."""
+"""Keys of functions: equal for those that compute the same, so that they can share traces."""
 
 from weft.function_keys import (
     Key,

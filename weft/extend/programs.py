@@ -1,4 +1,4 @@
-"""Compiled programs: lowering and compiling a jaxpr, where it runs, and running it."""
+"""Executables: lowering and compiling a jaxpr, the devices that it runs on, and running it."""
 
 from weft.base.program_caches import holds_programs, on_clear
 from weft.lowering.executables import (

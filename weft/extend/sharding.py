@@ -1,4 +1,4 @@
-"""How XLA says where an array lies, as plain data: from weft's shardings and back."""
+"""XLA's shardings as plain data: from weft's shardings and back."""
 
 from weft.lowering.xla_shardings import XlaSharding, from_xla, to_xla
 

@@ -1,4 +1,4 @@
-"""The user's line and scope behind an operation, for errors and for programs."""
+"""The user's line and scope behind an operation, for errors and for modules."""
 
 from weft.base.source import (
     Scope,

@@ -1,5 +1,4 @@
-"""`weft.ffi`: kernels compiled from C or C++, called through XLA's typed foreign function
-interface."""
+"""`weft.ffi`: kernels compiled from C or C++, called by XLA's typed foreign function interface."""
 
 from weft.ffi.call import ffi_call
 from weft.ffi.lowering import build_ffi_lowering_function, ffi_lowering

@@ -1,8 +1,8 @@
-"""Calling compiled code from programs: XLA's typed foreign function interface as an operation.
+"""Calls of compiled code: XLA's typed foreign function interface as a primitive.
 
-What the code computes is known to nobody but its author. So the caller says which types come out,
-what `vmap` is to do, and gives it a derivative with `custom_vjp` or `custom_jvp`; everything else
-(compiling, loops, branches, several devices) follows from its being one more primitive.
+weft cannot look into the code. So the caller says which types come out, what `vmap` is to do, and
+gives it a derivative with `custom_vjp` or `custom_jvp`; everything else (compiling, loops,
+branches, several devices) follows from its being one more primitive.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def ffi_call(
     `result_shape_dtypes`, whose leaves have a `shape` and a `dtype` (such as
     `weft.ShapeDtypeStruct`); None stands for no result. Attributes are bools, ints (`int64_t`),
     floats (`double`), texts, NumPy scalars and arrays of numbers (of their own type), and dicts of
-    those; they are part of the program. The handler may be called any number of times, or not at
-    all where its result is not used. Differentiating it is a MissingRuleError: `weft.custom_vjp`
-    and `weft.custom_jvp` give the caller a derivative.
+    those; they are fixed when the call is traced. The handler may be called any number of times, or
+    not at all where its result is not used. Differentiating it is a MissingRuleError:
+    `weft.custom_vjp` and `weft.custom_jvp` give the caller a derivative.
 
     has_side_effect: it is called as often as the program says, even if nothing uses its results,
-    and the program has ended when the call returns. Calls in one program that do not use one
-    another's results may come in any order.
+    and the executable has ended when the jitted function returns. Calls in one executable that do
+    not use one another's results may come in any order.
     vmap_method: what `vmap` does: "sequential" calls it for one element after the other, in a loop,
     and "sequential_unrolled" without one; "expand_dims" and "broadcast_all" call it once, all
     operands with one more leading axis, of length one where they are not mapped or repeated along
@@ -130,7 +130,7 @@ def _checked(
 
 
 class ForeignCall:
-    """What `ffi_call` returns: it takes arrays by position and attributes by keyword."""
+    """The function that `ffi_call` returns: of arrays by position and attributes by keyword."""
 
     def __init__(
         self,
@@ -307,8 +307,8 @@ def foreign_operation(
     untyped: tuple[int, str] | None = None,
     **_: Any,
 ) -> tuple[Any, list[Any]]:
-    """The operation that calls a handler, and its results. Raises WeftValueError where there is no
-    handler of this name for the platform that is lowered for."""
+    """Emits the operation that calls a handler; returns it and its results. Raises WeftValueError
+    where there is no handler of this name for the platform that is lowered for."""
     version, config = untyped or (4, attributes.values())
     check_registered(target, context.platform, f"ffi_call of {target}", version)
     module = context.module
@@ -332,8 +332,8 @@ def foreign_operation(
 def _on_first_device(
     module: Any, emit: Callable[..., Any], values: Sequence[Any], types: Sequence[Any]
 ) -> list[Any]:
-    """A call with side effects in a program of several devices. XLA lets nobody but itself say of
-    such a call on which device it is; so all come to a branch, which only the first one takes, and
+    """Emits a call with side effects in a module for several devices. XLA lets no one else assign
+    such a call to a device; so all devices come to a branch, which only the first one takes, and
     get the results from there."""
     count = len(module.devices)
     symbol = module.meshes.declare((("device", count),), tuple(range(count)))

@@ -1,4 +1,4 @@
-"""What a user says of a foreign call, checked: operands, layouts, shared memory, batches."""
+"""Checks the arguments of FFI calls: operands, layouts, shared memory, batches."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def checked_aliases(
     types: tuple[Sequence[ArrayType], Sequence[ArrayType]],
     orders: tuple[Sequence[Order], Sequence[Order]],
 ) -> tuple[tuple[int, int], ...]:
-    """Pairs of operand and result that share memory. Raises WeftValueError for what cannot."""
+    """Pairs of operand and result that share memory. Raises WeftValueError for a bad pair."""
     (ins, outs), (in_orders, out_orders) = types, orders
     pairs = tuple(sorted((given or {}).items()))
     for i, o in pairs:
@@ -139,8 +139,8 @@ def checked_aliases(
 
 
 def checked_batch_dims(target: str, count: int, types: Sequence[ArrayType]) -> int:
-    """How many leading dimensions a call may be cut along. Raises WeftValueError where the handler
-    was not said to work on parts, ShapeError where those dimensions differ."""
+    """How many leading dimensions a call may be cut along. Raises WeftValueError where the target
+    is not batch partitionable, ShapeError where those dimensions differ."""
     if count == 0:
         return 0
     operation = f"ffi_call of {target}"

@@ -1,5 +1,4 @@
-"""The attributes of a foreign call: values that are part of a program, as the compiled code reads
-them.
+"""The attributes of an FFI call: values fixed when it is traced, as the compiled code reads them.
 
 They are kept as bytes with their dtype, so that equal ones are equal as keys of caches, and only
 those: 1, 1.0 and True are three attributes, and so are 0.0 and -0.0.

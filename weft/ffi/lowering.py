@@ -1,4 +1,4 @@
-"""Foreign calls as the lowering rules of primitives that others make."""
+"""FFI calls as lowering rules of primitives that are defined outside weft."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ffi_lowering(
     api_version: 4 is the typed interface; for handlers registered with `api_version=0` it is 1, 2
     or 3, and `backend_config` a text in place of all attributes.
 
-    Raises what `ffi_call` raises, when a program is lowered.
+    Raises what `ffi_call` raises, when the primitive is lowered.
 
     >>> from weft import ffi
     >>> from weft.extend.core import Primitive
@@ -72,13 +72,13 @@ def build_ffi_lowering_function(
     has_side_effect: bool = False,
     api_version: int = 4,
 ) -> Callable[..., Any]:
-    """A function that writes the operation which calls a handler, for a part of a lowering rule.
+    """A function that emits the operation which calls a handler, for a part of a lowering rule.
 
     It takes the rule's context, values and the attributes, and returns the operation, whose
     `results` the rule goes on with. The arguments are those of `weft.ffi.ffi_lowering`; a call with
-    side effects happens on every device that runs the program.
+    side effects happens on every device that runs the module.
 
-    Raises what `ffi_call` raises, when a program is lowered.
+    Raises what `ffi_call` raises, when the primitive is lowered.
 
     >>> from weft import ffi
     >>> from weft.extend.core import Primitive
@@ -106,7 +106,7 @@ def build_ffi_lowering_function(
 
 
 class _Prepared:
-    """What the two functions are given, brought to the parameters of a foreign call."""
+    """The arguments of the two functions, converted to the parameters of `ffi_call`'s primitive."""
 
     def __init__(
         self,

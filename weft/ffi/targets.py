@@ -1,8 +1,8 @@
-"""Compiled handlers by name: what `weft.ffi` registers, and which of it can be split over devices.
+"""The compiled handlers that are registered, and which of them can be split over devices.
 
-XLA keeps handlers for the life of the process, and compiled programs call them by name. So a name
-stands for one handler on a platform, and is given once. A platform need not be there: what is
-registered for it counts when programs are lowered for it, and its plugin gets it if it starts.
+XLA keeps handlers for the life of the process, and executables call them by name. So a name stands
+for one handler on a platform, and is given once. A platform need not be there: registrations for it
+count when modules are lowered for it, and its plugin gets them if it starts.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ def pycapsule(funcptr: Any) -> Any:
 
 @api_boundary
 def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1) -> None:
-    """Gives a compiled handler a name under which programs call it (`weft.ffi.ffi_call`).
+    """Registers a compiled handler under a name for calls of it (`weft.ffi.ffi_call`).
 
     `fn` is a function of a library loaded with ctypes, a PyCapsule with its address, or a dict from
-    the stages "instantiate" (once per compiled program), "prepare", "initialize" and "execute" (in
+    the stages "instantiate" (once per executable), "prepare", "initialize" and "execute" (in
     each run) to those; only "execute" is needed. The signature of each is
     `XLA_FFI_Error* (XLA_FFI_CallFrame*)`, as XLA's typed foreign function interface has it. With
     `api_version=0` it is a function of the interface before that one, and is called with
     `ffi_call(..., custom_call_api_version=)` below 4.
 
     The platform is "cpu", "cuda" (or "gpu"), "rocm" or "tpu"; one name may stand for a handler on
-    each. The platform need not be there: programs can be lowered for it, and its handlers are given
+    each. The platform need not be there: modules can be lowered for it, and its handlers are given
     to XLA when its devices start.
 
     Raises WeftTypeError for what is no function, WeftValueError for a name that is taken, for a
@@ -136,7 +136,7 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
 def register_ffi_type(
     name: str, type_registration: Mapping[str, Any], platform: str = "cpu"
 ) -> None:
-    """Tells XLA of a type whose values handlers keep as their state; before those are registered.
+    """Registers a type whose values handlers keep as their state; before those are registered.
 
     `type_registration` is a dict with "type_id", a pointer to the `XLA_FFI_TypeId` into which XLA
     writes the type's number, and "type_info", one to the `XLA_FFI_TypeInfo` that says how a value
@@ -200,13 +200,13 @@ def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
 
 @api_boundary
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """Says that a call of this name may be cut along its batch dimensions: handlers called on the
-    parts give the parts of the results.
+    """Declares that a call of this name may be cut along its batch dimensions: handlers called on
+    the parts give the parts of the results.
 
-    Which dimensions these are is a matter of the call: the first `num_batch_dims` that `ffi_call`
-    is given, and those that `vmap` adds where it calls the handler once for all elements. In a
-    program over several devices, each device then calls the handler with what it holds; without
-    this, every device gets the whole operands. Saying it twice changes nothing.
+    The call determines these dimensions: the first `num_batch_dims` that `ffi_call` is given, and
+    those that `vmap` adds where it calls the handler once for all elements. In a module for several
+    devices, each device then calls the handler with its block; without this, every device gets the
+    whole operands. Declaring it twice changes nothing.
 
     Raises WeftValueError for a name that is registered on no platform.
 
@@ -232,7 +232,7 @@ def batch_partitionable(name: str) -> bool:
 def check_registered(
     name: str, platform: str, operation: str, api_version: int | None = None
 ) -> None:
-    """Raises WeftValueError where a program for the platform cannot call this name, or not by this
+    """Raises WeftValueError where a module for the platform cannot call this name, or not by this
     version of the interface. A call by the wrong one would end the process."""
     if not ffi_registry.registered(name, platform):
         own = "" if platform == "cpu" else f", platform={platform!r}"
@@ -314,8 +314,8 @@ def _taken(operation: str, name: str, platform: str, same: bool) -> WeftValueErr
 
 
 def _pointer(operation: str, what: str, given: Any) -> int:
-    """The address of data given in any of the forms for one, among them a function that answers
-    with it, as XLA's macros for the symbols of types declare them."""
+    """The address of data given in any of the forms for one, among them a function that returns it,
+    as XLA's macros for the symbols of types declare them."""
     found: Any = None
     if isinstance(given, _FUNCTION):
         function = ctypes.cast(given, ctypes.CFUNCTYPE(ctypes.c_void_p))

@@ -1,9 +1,8 @@
 """The seam to XLA: devices, buffers, building and compiling modules.
 
 Only this package knows jaxlib. The modules that import it are lazy: see `runtime/jaxlib/lazy.py`.
-What has to come before the first import of jaxlib stands here, because every import of a part of
-the package passes this file: XLA's C++ log reads its level from the environment while the libraries
-are loaded, and a user's own choice goes first.
+The level of XLA's C++ log is set here, before any part of the package can import jaxlib: XLA reads
+it from the environment while its libraries are loaded. A user's own choice goes first.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""The current backend, started when it is first needed, and the questions one asks about devices.
+"""The current backend, started when it is first needed, and the functions that list devices.
 
 `WEFT_PLATFORMS` names the platforms to use, the default one first ("cpu", "cuda,cpu"); without it,
-CUDA goes first where its plugin is installed. Nothing starts at import. A test, or a tool that
-runs programs somewhere else, puts another backend in place with `use_backend`.
+CUDA goes first where its plugin is installed. Nothing starts at import. Tests and tools put another
+backend in place with `use_backend`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ALIASES = {"gpu": "cuda"}
 
 
 def backend() -> Backend:
-    """The backend that programs run on."""
+    """The current backend, started if need be."""
     return _current or _start_default()
 
 
@@ -84,7 +84,7 @@ def _platform(name: str) -> JaxlibBackend:
 
 
 def is_started() -> bool:
-    """Whether a backend is in place already."""
+    """Whether there is a current backend already."""
     return _current is not None
 
 
@@ -110,8 +110,7 @@ def set_distributed(distributed: Distributed) -> None:
 def use_backend(other: Backend) -> Iterator[Backend]:
     """Makes another backend the current one within a `with` block, in all threads.
 
-    All caches of programs are emptied at either end: programs and buffers of one backend are none
-    of another.
+    Clears all caches at either end: executables and buffers belong to one backend.
     """
     global _current
     with _lock:
@@ -213,7 +212,7 @@ def process_count() -> int:
 
 
 def default_backend() -> str:
-    """The name of the platform that programs run on: "cpu" or "gpu".
+    """The name of the default platform: "cpu" or "gpu".
 
     >>> import weft
     >>> weft.default_backend() in ("cpu", "gpu")

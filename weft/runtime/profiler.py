@@ -16,7 +16,7 @@ _registered: list[Any] = []
 
 
 def start_session(options: Mapping[str, Any]) -> Any:
-    """A session that collects from now on; `stop_and_export(directory)` ends it.
+    """Starts a session that collects; its `stop_and_export(directory)` ends it.
 
     `options` are those of jaxlib's ProfileOptions that differ from its defaults.
     """
@@ -33,6 +33,6 @@ def start_session(options: Mapping[str, Any]) -> Any:
 
 
 def start_server(port: int) -> Any:
-    """A server from which profiles of this process can be taken, as long as the answer lives."""
+    """Starts a server that hands out profiles of this process, as long as the result lives."""
     client.backend()
     return _profiler.start_server(port)

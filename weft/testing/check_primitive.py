@@ -77,7 +77,7 @@ PROPERTIES = (
     Property("composition", embedding.in_shard_map, _REVERSE),
 )
 
-# The kinds of rules that are told of each primitive, by the headings of their columns.
+# The kinds of rules that are listed for each primitive, by the headings of their columns.
 COLUMNS = {
     table.column: table
     for table in vars(rules).values()
@@ -110,7 +110,7 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
     operand may have its elements rotated. An `Example` may also say what results are `wanted`, in
     which operands there is no derivative (`constant`), and how many and in which modes (`order`,
     `modes`). On each it compares: the type rule with what is computed, for each inexact dtype, weak
-    operands and operands that vary over devices; evaluation with compiled programs, the body and
+    operands and operands that vary over devices; evaluation with jitted functions, the body and
     what is wanted; the jvp with finite differences in double precision, of real and, where the type
     rule takes them, complex numbers, and with itself in narrower dtypes; linearize with the jvp;
     transposition with linearize; second derivatives; `vmap` (of choices of operands and axes, over
@@ -118,11 +118,11 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
     evaluation with the whole; effects before and after; and all of it inside `scan`, `cond`,
     `checkpoint` and `shard_map` over two of the devices.
 
-    What no example shows is not found: give operands with dimensions, of several dtypes where rules
-    treat them differently, and each parameter. Nothing contradicts a lowering of another function
-    but derivatives, a body, or `wanted`. It takes a few seconds, most of which XLA compiles.
+    Errors that no example shows are not found: give operands with dimensions, of several dtypes
+    where rules treat them differently, and each parameter. Only derivatives, a body, or `wanted`
+    contradict a lowering of another function. It takes a few seconds, most of which XLA compiles.
 
-    The answer is a `Report`, which prints as a table; `report.raise_if_failed()` raises JaxprError
+    The result is a `Report`, which prints as a table; `report.raise_if_failed()` raises JaxprError
     for a test. A property that builds on a rule that failed is skipped, so the first failure names
     the rule that is wrong. Raises WeftTypeError for what is no primitive and for no examples.
 

@@ -59,7 +59,7 @@ def _all(case: PrimitiveApplication, places: Sequence[int], values: Sequence[Any
 
 
 def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
-    """All of the places, each alone, and the pairs of three or four."""
+    """All of the indices, each alone, and the pairs of three or four."""
     found = [tuple(places), *((i,) for i in places)]
     if 2 < len(places) < 5:
         found += itertools.combinations(places, 2)

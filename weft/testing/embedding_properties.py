@@ -85,7 +85,7 @@ def _mesh(case: PrimitiveApplication) -> Any:
 
 
 def _own(xs: Sequence[Any], varying: Sequence[bool]) -> list[Any]:
-    """What a device has of operands of which some have a row per device."""
+    """The operands of one device; those that `varying` marks have a row per device."""
     return [
         reshape(x, type_of(x).shape[1:]) if flag else x for x, flag in zip(xs, varying, strict=True)
     ]

@@ -105,7 +105,7 @@ def _direction(generator: np.random.Generator, leaf: Any) -> Any:
 
 
 def _split(values: Any) -> tuple[list[Any], list[int], Callable[[Sequence[Any]], Any]]:
-    """The leaves of a tree, the places of the inexact ones, and a function that replaces those."""
+    """The leaves of a tree, the indices of the inexact ones, and a function that replaces those."""
     leaves, structure = tree.flatten(values)
     leaves = [as_array(leaf) for leaf in leaves]
     places = [i for i, leaf in enumerate(leaves) if _inexact(leaf)]

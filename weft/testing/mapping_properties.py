@@ -1,4 +1,4 @@
-"""Properties of `vmap`: what is mapped, and its derivatives, are what a Python loop computes."""
+"""Properties of `vmap`: its values and derivatives are those that a Python loop computes."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _choices(args: Sequence[Any], limit: int) -> list[Axes]:
         np.random.default_rng(0).shuffle(rest)
         rest = [tuple(None if a is None else int(a) for a in axes) for axes in rest]
     rest = [axes for axes in rest if any(a is not None for a in axes)]
-    # Half of the places at least are for several operands at once.
+    # At least half of the choices are for several operands at once.
     first = alone if len(alone) <= limit // 2 else alone[:: -(-len(alone) // (limit // 2))]
     return list(dict.fromkeys([*first, *rest]))[:limit]
 

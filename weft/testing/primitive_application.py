@@ -49,7 +49,7 @@ class Skipped(Exception):
 class PrimitiveApplication:
     """A primitive with operands (arrays) and parameters; `double`: the same in double precision.
 
-    `known` keeps what several properties compute alike.
+    `known` caches the values that several properties need.
     """
 
     primitive: Any
@@ -65,13 +65,13 @@ class PrimitiveApplication:
         return list(found) if self.primitive.multiple_results else [found]
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once."""
+        """The cached result of `make`."""
         if key not in self.known:
             self.known[key] = make()
         return self.known[key]
 
     def program(self, args: Sequence[Any] | None = None) -> Jaxpr:
-        """One application, recorded; for operands or for types."""
+        """The jaxpr of one application, for operands or for types."""
         given = self.args if args is None else args
         types = [x if isinstance(x, ArrayType) else type_of(x) for x in given]
         found, _ = trace_to_jaxpr(
@@ -89,7 +89,7 @@ class PrimitiveApplication:
 
     @property
     def inexact(self) -> list[int]:
-        """The operands that have tangents, and are not constant in the example."""
+        """The indices of operands that have tangents, and are not constant in the example."""
         constant = self.example.constant
         return [
             i
@@ -98,7 +98,7 @@ class PrimitiveApplication:
         ]
 
     def smooth(self, *, order: int = 1, mode: str = "fwd") -> list[int]:
-        """The same. Raises Skipped where there is none, or no such derivative is to be taken."""
+        """`inexact`. Raises Skipped where there is none, or no such derivative is to be taken."""
         if self.example.order < order:
             raise Skipped(f"the example has order={self.example.order}")
         if mode not in self.example.modes:
@@ -135,7 +135,7 @@ class PrimitiveApplication:
     def restricted(
         self, places: Sequence[int], args: Sequence[Any] | None = None
     ) -> Callable[..., list[Any]]:
-        """The results that have tangents, as a function of the operands in some places."""
+        """The results that have tangents, as a function of the operands at some indices."""
         given = self.double if args is None else args
 
         def function(*xs: Any) -> list[Any]:
@@ -240,7 +240,7 @@ def derivatives(
 ) -> Any:
     """The values, the jvp and the vjp of a function of such operands as those of the application.
 
-    Not in one compiled program: XLA takes its time per loop that it emits, and single operations,
+    Not in one executable: XLA takes its time per loop that it emits, and single operations,
     compiled once, serve all properties.
     """
     places = [] if case.example.order < 1 else case.inexact
@@ -265,7 +265,7 @@ def derivatives(
 
 
 def assert_same(got: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raises AssertionError unless two answers of `derivatives` agree."""
+    """Raises AssertionError unless two results of `derivatives` agree."""
     for what, values in wanted.items():
         for a, b in zip(got[what], values, strict=True):
             testing.assert_close(a, b, bound(b), bound(b), what=f"the {what}")

@@ -1,4 +1,4 @@
-"""What `check_primitive` answers: one row per property and rule, readable and as data."""
+"""The report of `check_primitive`: one row per property and rule, readable and as data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Example:
 
     args: the operands, arrays or numbers; params: the parameters; wanted: the results as an
     independent computation gives them (a sequence of them where the primitive has several), or None
-    where nobody knows; constant: the places of operands in which it has no derivative; order: how
+    if not known; constant: the indices of operands in which it has no derivative; order: how
     often it has derivatives, 0, 1 or 2 (and more); modes: the modes in which they are taken. With
     "rev" among them, operands in which there are derivatives may be replaced by any numbers, to
     find out in which the primitive is linear.

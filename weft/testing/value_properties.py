@@ -1,4 +1,4 @@
-"""Properties of types, lowerings and programs: each raises AssertionError where a rule of a
+"""Properties of types, lowerings and jaxprs: each raises AssertionError where a rule of a
 primitive does not agree with the others."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def parameters(case: PrimitiveApplication) -> None:
         try:
             text = pickle.dumps(value)
         except (pickle.PicklingError, TypeError, AttributeError):
-            continue  # Functions and programs are parameters, too.
+            continue  # Functions and jaxprs are parameters, too.
         assert pickle.loads(text) == value, f"the parameter {name} changes when it is pickled"
 
 
@@ -176,7 +176,7 @@ def _compute(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> 
             )
 
 
-# ---- programs ----------------------------------------------------------------------------------
+# ---- jaxprs ------------------------------------------------------------------------------------
 
 
 def dead_code(case: PrimitiveApplication) -> None:
@@ -218,7 +218,7 @@ def split(case: PrimitiveApplication) -> None:
 
 
 def _marks(count: int) -> Iterator[tuple[bool, ...]]:
-    """All choices of a few places; of many the choices of all, of one and of all but one."""
+    """All choices of a few positions; of many the choices of all, of one and of all but one."""
     if count <= 4:
         yield from itertools.product((True, False), repeat=count)
         return

@@ -1,4 +1,4 @@
-"""Differentiation: jvp, linearize and transpose rules, and programs made with them."""
+"""Differentiation: jvp, linearize and transpose rules, and jaxprs made with them."""
 
 from weft.core.rules import LinearOperand, Zero, not_linear
 from weft.core.rules import jvp as jvp_rules

@@ -1,4 +1,4 @@
-"""Vectorization: vmap rules, and programs made with them."""
+"""Vectorization: vmap rules, and jaxprs made with them."""
 
 from weft.core.rules import AxisData
 from weft.core.rules import vmap as vmap_rules

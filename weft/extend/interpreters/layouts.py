@@ -1,4 +1,4 @@
-"""Layouts: in which order memory is read, what settles a result's layout; and the rules for it."""
+"""Layouts: the order in which memory is read, the layouts of results, and the rules for both."""
 
 from weft.core.access_pattern import (
     Inner,

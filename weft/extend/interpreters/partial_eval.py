@@ -1,4 +1,4 @@
-"""Programs as data: partial evaluation, dead code, staging, typing again; and their rules."""
+"""Transforming jaxprs: partial evaluation, dead code, staging, retyping; and their rules."""
 
 from weft.core.jaxpr import SplitEquation
 from weft.core.rules import dce as dce_rules

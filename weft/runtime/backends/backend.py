@@ -1,4 +1,4 @@
-"""What weft asks of a runtime: the abstract backend, and the plain data that goes in and out of it.
+"""The abstract interface to a runtime, and the plain data that goes in and out of it.
 
 Everything above this package reaches devices through a `Backend`. `pjrt.py` implements it with
 jaxlib, `fake.py` with NumPy alone, so that tracing, caching and transformations are tested without
@@ -36,9 +36,9 @@ class CompileOptions:
     """How to compile a module: hashable, so that it can be part of a cache's key.
 
     `device_ids` are the devices that run the partitions, in order; without them the first ones do.
-    `fast_compile` is for programs of one operation, where compiling costs more than optimizing
+    `fast_compile` is for modules of one operation, where compiling costs more than optimizing
     saves. `compiler_options` are XLA's own, by name, and may be given as a mapping.
-    `brief`: the program is sure to end within a moment.
+    `brief`: the executable is sure to end within a moment.
     `host_callbacks` are the Python functions that the module's callback operations call by index,
     each from NumPy arrays to a tuple of NumPy arrays; they live as long as the executable does.
     """
@@ -59,11 +59,11 @@ class CompileOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class MemoryStats:
-    """What a compiled program needs on each device, in bytes.
+    """The memory that an executable needs on each device, in bytes.
 
     `alias_size_in_bytes` is the part of the results that lies in the memory of donated arguments.
-    The fields that begin with `host_` count memory of the host that a program on an accelerator
-    needs besides.
+    The fields that begin with `host_` count the memory of the host that an executable on an
+    accelerator needs besides.
 
     >>> MemoryStats(4096, 4096, 0, 4096, 100, 8192)
     MemoryStats(arguments=4.0 KiB, outputs=4.0 KiB, aliased=4.0 KiB, temporaries=0 B,
@@ -105,17 +105,16 @@ class MemoryStats:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceLayout:
-    """How a device orders an array's elements: dimensions from outermost to innermost, and
-    tiles."""
+    """The order of an array's elements on a device: dimensions, outermost first, and tiles."""
 
     major_to_minor: tuple[int, ...]
     tiling: tuple[tuple[int, ...], ...] = ()
 
 
 class Executable(abc.ABC):
-    """A compiled program, loaded on its devices.
+    """An executable, loaded on its devices.
 
-    `execute(buffers).consume_with_handlers(handlers)` is what `run` does, explaining errors.
+    `run` calls `execute(buffers).consume_with_handlers(handlers)`, and explains errors.
     Code that is called often may bind the two attributes and do it itself (see `Backend.fault`).
     """
 
@@ -128,33 +127,33 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the program and returns its results, which may still be being computed.
+        """Starts the executable and returns its results, which may still be being computed.
 
-        Raises DeletedArrayError for an argument that was deleted or donated, and WeftError for what
-        fails at once (such as a callback on the CPU); what fails later is raised where results are
+        Raises DeletedArrayError for an argument that was deleted or donated, and WeftError for an
+        immediate failure (such as a callback on the CPU); a later one is raised where results are
         waited for.
         """
 
     @abc.abstractmethod
     def run_to_end(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Runs the program and waits for it, for the arguments before it and for effects too.
+        """Waits for the arguments, runs the executable, and waits for its results and effects.
 
-        For programs that call Python functions: an exception that one of them raises is raised
+        For executables that call Python functions: an exception that one of them raises is raised
         here, with its traceback. Otherwise raises what `run` does.
         """
 
     @property
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """A text that is equal for equal programs."""
+        """The fingerprint of the executable: equal ones have the same text."""
 
     @abc.abstractmethod
     def serialize(self) -> bytes:
-        """The program for `Backend.deserialize` of the same release, on the same kind of device."""
+        """Bytes for `Backend.deserialize` of the same release, on the same kind of device."""
 
     @abc.abstractmethod
     def as_text(self) -> str:
-        """The optimized program."""
+        """The text of the optimized HLO."""
 
     @abc.abstractmethod
     def cost_analysis(self) -> dict[str, float]:
@@ -162,40 +161,39 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def memory_stats(self) -> MemoryStats:
-        """What the program needs in memory."""
+        """The memory that the executable needs."""
 
     @abc.abstractmethod
     def input_aliases(self) -> dict[int, int]:
-        """Which results the compiler put into the memory of an argument: from the argument's number
-        to the result's."""
+        """From the argnums of arguments to the indices of the results that lie in their memory."""
 
     @property
     @abc.abstractmethod
     def native(self) -> Any:
-        """The runtime's own object for the program."""
+        """The runtime's own object for the executable."""
 
     @abc.abstractmethod
     def parameter_layouts(self) -> list[DeviceLayout]:
-        """The layouts the program expects its arguments in."""
+        """The layouts that the arguments must have."""
 
     @abc.abstractmethod
     def output_layouts(self) -> list[DeviceLayout]:
-        """The layouts of the program's results."""
+        """The layouts of the results."""
 
     @abc.abstractmethod
     def parameter_assignments(self) -> list[Assignment]:
-        """How the program wants its arguments to be split: see `device_placement.tiled`.
+        """How the arguments must be split: see `device_placement.tiled`.
 
         The numbers in an assignment are those of partitions.
         """
 
     @abc.abstractmethod
     def output_assignments(self) -> list[Assignment]:
-        """How the program's results are split: see `device_placement.tiled`."""
+        """How the results are split: see `device_placement.tiled`."""
 
 
 class Backend(abc.ABC):
-    """Devices of one platform, and what can be done with them.
+    """The devices of one platform, their buffers, and compiling for them.
 
     `runtime_fault` is the class of the exceptions that `Executable.execute` raises; code that calls
     it directly catches those and raises what `fault` makes of them.
@@ -280,8 +278,7 @@ class Backend(abc.ABC):
     def assemble(
         self, buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Placement
     ) -> Buffer:
-        """One array from single-device buffers that lie where the placement says; nothing is
-        copied."""
+        """One array from the single-device buffers of its placement; nothing is copied."""
 
     @abc.abstractmethod
     def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
@@ -335,7 +332,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def fault(self, error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-        """The error for the user when running a program on these buffers failed."""
+        """The error for the user when running an executable on these buffers failed."""
 
     @abc.abstractmethod
     def device_of(self, buffer: Buffer) -> Device:
@@ -351,7 +348,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def layout(self, buffer: Buffer) -> DeviceLayout:
-        """How the buffer's elements are ordered in memory."""
+        """The order of the buffer's elements in memory."""
 
     @abc.abstractmethod
     def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
@@ -364,7 +361,7 @@ class Backend(abc.ABC):
         `type_factory(shape, dtype)` makes the array type that the buffer gets.
         """
 
-    # -- programs --
+    # -- modules and executables --
 
     @abc.abstractmethod
     def compile(
@@ -405,5 +402,5 @@ class Backend(abc.ABC):
         devices: Sequence[Device] | None = None,
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
-        """Loads what `Executable.serialize` gave; only from a trusted place, since it holds machine
-        code. Raises WeftValueError for bytes that this release of XLA does not take."""
+        """Loads the bytes of `Executable.serialize`, which hold machine code: only from a trusted
+        source. Raises WeftValueError for bytes that this release of XLA does not take."""

@@ -1,8 +1,8 @@
-"""Compiling with XLA, except what the cache of compiled programs has from an earlier process.
+"""Compiles modules with XLA, unless the cache has the executable from an earlier process.
 
-A key is a digest of everything that decides what XLA makes: the module without the lines it was
-written in, all of XLA's options, its release and its devices, the processor that machine code is
-made for. Nothing in it depends on the process, so that equal programs have equal keys everywhere.
+A key is a digest of everything that decides what XLA makes: the module without its locations, all
+of XLA's options, its release and its devices, the processor that machine code is made for. Nothing
+in it depends on the process, so that equal modules have equal keys everywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger("weft")
 # Counted up when a key or what is stored under it comes to mean something else.
 _MAKER = f"weft 1, jaxlib {version_text}"
 
-# What the kernel says of a processor, without how fast it happens to run.
+# What /proc/cpuinfo says of a processor, without its current speed.
 _PROCESSOR = (
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
     "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features", "isa",
@@ -43,10 +43,10 @@ _PROCESSOR = (
 def load_or_compile(
     client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
 ) -> tuple[Any, Compile | None]:
-    """A program without host callbacks, loaded; and what compiles it, if that was not done now.
+    """The executable of a module without host callbacks, and if it was cached, how to compile it.
 
-    A program from the cache computes the same, but its text names the lines of whoever compiled it
-    first. `threads` is how many the CPU client computes with: XLA splits loops accordingly.
+    An executable from the cache computes the same, but its text has the source lines of the first
+    process. `threads` is how many the CPU client computes with: XLA splits loops accordingly.
     """
     on = device_list(tuple(devices))
     make = functools.partial(client.compile_and_load, bytecode(module), on, native)
@@ -72,8 +72,8 @@ def load_or_compile(
 
 
 def _may_be_kept(client: Any, native: Any, devices: Sequence[Device]) -> bool:
-    """Not a part of a program that several processes run: each would have to find its own. And who
-    asks XLA to dump what it does wants it done."""
+    """Whether an executable may be cached. One of several processes is not: each would have to find
+    its own part. Nor one where XLA is to dump how it compiles, which it then has to do."""
     here = client.process_index()
     if any(device.process_index != here for device in devices):
         return False
@@ -103,9 +103,9 @@ def program_key(
 
 @functools.cache
 def _surroundings(client: Any) -> tuple[str, ...]:
-    """What is the same for all programs of a process."""
+    """The parts of a key that are the same for all modules of a process."""
     machine = _processor() if client.platform == "cpu" else ""
-    # XLA_FLAGS is among a program's options; the memory of a client changes no program.
+    # XLA_FLAGS is among the compile options; the memory of a client changes no executable.
     environment = [
         f"{name}={value}"
         for name, value in sorted(os.environ.items())

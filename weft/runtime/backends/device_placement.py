@@ -1,8 +1,8 @@
-"""Where the blocks of an array lie, as the objects that jaxlib wants to be told with.
+"""Placements: on which devices the blocks of an array lie, as the objects that jaxlib takes.
 
 A placement is made by `single` (one device) or `tiled` (several devices, an XLA tile assignment),
-once for equal arguments, so that placements can be compared by identity. They answer only what the
-C++ side asks; what a sharding means to a user is the business of `weft.sharding`.
+once for equal arguments, so that placements can be compared by identity. They have only the methods
+that the C++ side calls; the shardings of users are in `weft.sharding`.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def _tiled(
 
 
 def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
-    """The assignment, as `tiled` takes it, that XLA's OpSharding of a compiled program says.
+    """The assignment, as `tiled` takes it, of an OpSharding of an executable.
 
     An XLA sharding may end in one dimension of equal copies, or in several that say why the copies
-    are equal; what is left of them here is one.
+    are equal; the assignment has one.
     """
     found = HloSharding.from_proto(sharding)
     if found.is_replicated():

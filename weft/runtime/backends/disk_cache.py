@@ -1,13 +1,12 @@
-"""Compiled programs kept on disk between processes: a directory of entries, one file each.
+"""Executables kept on disk between processes: a directory of entries, one file each.
 
-An entry holds machine code that will be executed, so nothing in the directory is believed: it has
+An entry holds machine code that will be executed, so nothing in the directory is trusted: it has
 to be the user's own and closed to others, and an entry has to say of itself what it is and carry
-the digest of its contents. Whatever is wrong with an entry, it is a miss, and the first such
-finding of a process is a warning. This module knows nothing of XLA: it maps a key, the name of a
-file, to bytes.
+the digest of its contents. A faulty entry is a miss, and the first one of a process is a warning.
+This module knows nothing of XLA: it maps a key, the name of a file, to bytes.
 
-Every program is worth an entry. On a CPU, XLA takes 11 to 60 ms to compile a program of one
-operation and 1 ms to load it; storing it takes 0.5 ms. For a program of 1,100 operations the
+Every executable is worth an entry. On a CPU, XLA takes 11 to 60 ms to compile a module of one
+operation and 1 ms to load it; storing it takes 0.5 ms. For a module of 1,100 operations the
 three are 250, 90 and 35 ms.
 """
 
@@ -62,7 +61,7 @@ _EVICT_TO = 0.9
 
 @dataclasses.dataclass(frozen=True)
 class ProgramCacheInfo:
-    """What the cache of compiled programs holds, and what it did for this process.
+    """The contents of the cache of executables, and its hits and misses in this process.
 
     `directory` is None where there is no cache: switched off, or refused with a warning.
     """
@@ -76,7 +75,7 @@ class ProgramCacheInfo:
 
 
 class _Unusable(Exception):
-    """Why a directory or an entry is not used."""
+    """The reason why a directory or an entry is not used."""
 
 
 # ---- warnings ------------------------------------------------------------------------------------
@@ -97,7 +96,7 @@ def _warn_once(kind: str, text: str) -> None:
 
 
 def default_directory() -> str:
-    """The user's directory for caches, as the system has it."""
+    """weft's directory among the user's caches, where the system keeps those."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
         return os.path.join(os.path.expanduser(local), "weft", "cache")
@@ -109,11 +108,11 @@ def default_directory() -> str:
 
 
 def _prepared(path: str) -> str:
-    """The directory of entries within `path`, made if need be; _Unusable says why there is none.
+    """The directory of entries within `path`, made if need be. Raises _Unusable for a bad one.
 
     All releases share one directory, so that one bound holds for what all of them keep.
     """
-    # Links are followed once, here: from now on nobody else can point them elsewhere.
+    # Links are followed once, here: from now on no one else can point them elsewhere.
     root = os.path.realpath(os.path.expanduser(path))
     if not os.path.isabs(os.path.expanduser(path)) and path.startswith("~"):
         raise _Unusable("there is no home directory")
@@ -148,7 +147,7 @@ def _check_private(directory: str, forbidden: int, why: str) -> None:
 
 def _packed(key: str, maker: str, payload: bytes) -> bytes:
     """An entry: magic, format, lengths, maker, key, digest of all this and of the payload, and the
-    payload, compressed (serialized programs shrink to a seventh in 1% of the time to make them)."""
+    payload, compressed (executables shrink to a seventh in 1% of the time to make them)."""
     stored = zlib.compress(payload, 1)
     text = maker.encode()
     lengths = _LENGTHS.pack(len(text), len(stored), len(payload))
@@ -157,7 +156,7 @@ def _packed(key: str, maker: str, payload: bytes) -> bytes:
 
 
 def _unpacked(key: str, maker: str, data: bytes) -> bytes:
-    """The payload of an entry; _Unusable says what is wrong with it."""
+    """The payload of an entry. Raises _Unusable where something is wrong with it."""
     view = memoryview(data)
     if view[: len(_MAGIC)] != _MAGIC:
         raise _Unusable("it is not an entry of this cache")
@@ -188,7 +187,7 @@ def _unpacked(key: str, maker: str, data: bytes) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """The bytes of a file that belongs to this user and that nobody else can write."""
+    """The bytes of a file that belongs to this user and that no one else can write."""
     # Not waiting matters for a pipe, not following for a link; neither is an entry.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
@@ -208,11 +207,11 @@ def _read(path: str) -> bytes:
 
 
 class ProgramCache:
-    """Entries in a directory, at most `max_bytes` of them, those used last.
+    """A directory of entries, the most recently used ones up to `max_bytes`.
 
     A key is the name of a file, and `maker` the release that made an entry: no other reads it. Any
-    number of threads and processes may use one directory at the same time. What cannot be read is
-    a miss and what cannot be written is not kept; both warn once in a process, neither raises.
+    number of threads and processes may use one directory at the same time. An unreadable entry is
+    a miss, an unwritable one is not kept; both warn once in a process, neither raises.
     """
 
     def __init__(self, directory: str, max_bytes: int) -> None:
@@ -226,7 +225,7 @@ class ProgramCache:
         return os.path.join(self.directory, key + _SUFFIX)
 
     def load(self, key: str, maker: str) -> bytes | None:
-        """What was stored under a key; None if nothing was, or nothing that can be trusted."""
+        """The bytes stored under a key; None if there are none, or none that can be trusted."""
         path = self._path(key)
         found = None
         try:
@@ -248,7 +247,7 @@ class ProgramCache:
         return found
 
     def refuse(self, key: str, reason: str) -> None:
-        """Makes what `load` found a miss, since nobody can use it, and removes it."""
+        """Counts an entry that `load` found, but no one can use, as a miss, and removes it."""
         self.hits -= 1
         self.misses += 1
         self.discard(key, reason)
@@ -271,7 +270,7 @@ class ProgramCache:
         try:
             try:
                 self._write(key, data)
-            except FileNotFoundError:  # Somebody has removed the directory.
+            except FileNotFoundError:  # The directory was removed.
                 # One by one: `makedirs` closes only the last one of those that it makes.
                 os.makedirs(os.path.dirname(self.directory), mode=0o700, exist_ok=True)
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
@@ -305,11 +304,10 @@ class ProgramCache:
 
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:
-        """A `with` block in which an entry takes its place, which nobody else does meanwhile. It is
-        counted, and others are evicted first if it would be too much.
+        """Makes room for an entry and counts its bytes; no other is added within the `with` block.
 
-        The count stands in a file, so that nobody has to look at every entry for every new one. It
-        errs upwards (entries written twice, or discarded), and is put right when it is too much.
+        The count is kept in a file, so that a new entry need not look at all others. It errs
+        upwards (entries written twice, or discarded), and is put right when it is too much.
         """
         with self._locked() as descriptor:
             total = _counted(descriptor)
@@ -321,10 +319,10 @@ class ProgramCache:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file with the count, which no other thread or process reads meanwhile.
+        """The file with the count, locked against other threads and processes.
 
-        The system takes the lock from a process that is killed. One that is stopped keeps it: who
-        has waited long enough goes on without, and the count is wrong until it is put right.
+        The system takes the lock from a process that is killed. One that is stopped keeps it: after
+        `_LOCK_SECONDS` others go on without, and the count is wrong until it is put right.
         """
         path = os.path.join(self.directory, "size")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
@@ -349,8 +347,8 @@ class ProgramCache:
             os.close(descriptor)
 
     def _evict(self, most: int) -> int:
-        """Removes the entries that were used longest ago, if all take more than `most` bytes, and
-        what killed processes left. Answers with the bytes of what is left."""
+        """Removes the least recently used entries, if all take more than `most` bytes, and files
+        that killed processes left. Returns the bytes of the remaining files."""
         found, total = [], 0
         for name, size, used in self._files():
             if _is_abandoned(name, used):
@@ -376,7 +374,7 @@ class ProgramCache:
         """Name, bytes and time of last use of the entries, and of those being written."""
         try:
             listed = os.scandir(self.directory)
-        except FileNotFoundError:  # Somebody has removed the directory.
+        except FileNotFoundError:  # The directory was removed.
             return
         with listed:
             for entry in listed:
@@ -388,14 +386,14 @@ class ProgramCache:
     # -- looking and clearing --
 
     def info(self) -> ProgramCacheInfo:
-        """What is there, and how often it helped this process."""
+        """The number and size of the entries, and the hits and misses in this process."""
         sizes = [size for name, size, _ in self._files() if name.endswith(_SUFFIX)]
         return ProgramCacheInfo(
             self.directory, len(sizes), sum(sizes), self.max_bytes, self.hits, self.misses
         )
 
     def clear(self) -> None:
-        """Removes all entries; those that are being written come in afterwards."""
+        """Removes all entries; those that are being written are added afterwards."""
         with contextlib.suppress(FileNotFoundError), self._locked() as descriptor:
             for name, _, used in list(self._files()):
                 if name.endswith(_SUFFIX) or _is_abandoned(name, used):
@@ -452,9 +450,9 @@ def _open(path: str | None, max_bytes: int) -> ProgramCache | None:
 
 
 def program_cache_info() -> ProgramCacheInfo:
-    """What the cache of compiled programs holds, and how often it helped this process.
+    """The contents of the cache of executables, and its hits and misses in this process.
 
-    `directory` is None where programs are not kept: `WEFT_CACHE_DIR` is empty, or the directory was
+    `directory` is None where none are kept: `WEFT_CACHE_DIR` is empty, or the directory was
     refused. Looks at every entry.
 
     >>> import tempfile, weft
@@ -469,7 +467,7 @@ def program_cache_info() -> ProgramCacheInfo:
 
 
 def clear_program_cache() -> None:
-    """Removes all compiled programs from the cache on disk; those that are loaded go on running.
+    """Removes all executables from the cache on disk; those that are loaded stay usable.
 
     >>> import tempfile, weft
     >>> with tempfile.TemporaryDirectory() as folder, weft.config.override(cache_dir=folder):

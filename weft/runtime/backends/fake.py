@@ -1,9 +1,9 @@
-"""A backend without devices: NumPy arrays as buffers, programs that are recorded instead of run.
+"""A backend without devices: NumPy arrays as buffers, modules that are recorded, not compiled.
 
-It stands behind the same seam as the real one, so that tracing, the caches of `jit`, dispatch and
-transformations can be tested for what they ask of a runtime: how many programs are compiled, with
-which text, and how often data are moved. What a program returns is zeros of the announced types,
-or what a Python function given to the backend computes.
+It has the interface of the real one, so that tests of tracing, the caches of `jit`, dispatch and
+transformations can count its calls: how many modules are compiled, with which text, and how often
+data are moved. An executable returns zeros of the announced types, or the results of a Python
+function that the backend was given.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class FakeBuffer:
 
 
 class _Results:
-    """What a started program gives: `consume_with_handlers` makes buffers of it."""
+    """The results of a started executable: `consume_with_handlers` makes buffers of them."""
 
     __slots__ = ("values",)
 
@@ -92,7 +92,7 @@ class _Results:
 
 
 class FakeExecutable(Executable):
-    """A recorded program."""
+    """A recorded module."""
 
     __slots__ = ("backend", "devices", "out_placements", "program", "text")
 
@@ -176,7 +176,7 @@ class FakeExecutable(Executable):
 
 
 class FakeBackend(Backend):
-    """A backend of `num_devices` fake devices that counts what is asked of it.
+    """A backend of `num_devices` fake devices that counts its calls.
 
     `counts` has the numbers of "compiles", "executions", "puts" and "copies"; `modules` the text of
     every compiled module, in order. `programs` maps a module's name to the Python function that
@@ -194,7 +194,7 @@ class FakeBackend(Backend):
         self._lock = threading.Lock()
 
     def count(self, what: str) -> None:
-        """Notes that something was asked for."""
+        """Counts one call."""
         with self._lock:
             self.counts[what] += 1
 
@@ -326,7 +326,7 @@ class FakeBackend(Backend):
         made = type_factory(values.shape, values.dtype)
         return FakeBuffer(values, made, self.single(self._devices[0]))
 
-    # -- programs --
+    # -- modules and executables --
 
     def compile(
         self,

@@ -1,8 +1,8 @@
-"""Handlers of foreign calls, and the types of their states, given to XLA.
+"""Registers FFI handlers, and the types of their states, with XLA.
 
 XLA finds a handler by name and platform (https://openxla.org/xla/custom_call). The CPU's part of it
 is in jaxlib and takes handlers at once. A GPU's comes with a plugin, which has a registry of its
-own: what is meant for it is kept, and handed over when its client starts.
+own: registrations for it are kept, and handed over when its client starts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _lock = threading.RLock()
-# What was meant for a platform, in order; and the C interfaces of the plugins that are there.
+# The registrations for each platform, in order, and the C interfaces of the plugins that are there.
 _kept: dict[str, list[Callable[[Any], None]]] = {}
 _plugins: dict[str, Any] = {}
 _names: set[tuple[str, str]] = set()
@@ -41,8 +41,7 @@ _API = b"pjrt_c_api"
 
 
 def include_dir() -> str:
-    """The folder with the headers of the foreign function interface, `xla/ffi/api/ffi.h` among
-    them."""
+    """The folder with the headers of the foreign function interface (`xla/ffi/api/ffi.h`)."""
     return os.path.join(list(jaxlib.__path__)[0], "include")
 
 
@@ -63,7 +62,7 @@ def capsule(pointer: int, name: bytes | None = None) -> Any:
 
 
 def address(of: Any) -> int:
-    """The address in a PyCapsule. Raises ValueError for what is none."""
+    """The address in a PyCapsule. Raises ValueError for another object."""
     return int(_capsule_pointer(of, _capsule_name(of)))
 
 
@@ -92,8 +91,7 @@ def register(name: str, platform: str, stages: Mapping[str, int], api_version: i
 
 def register_type(name: str, platform: str, type_id: int, type_info: int | None) -> None:
     """Registers a type of states or of user data by the address of its number, which XLA writes
-    there, and that of what says how its values are destroyed. Raises WeftError where XLA refuses
-    it."""
+    there, and that of its `XLA_FFI_TypeInfo`. Raises WeftError where XLA refuses it."""
 
     def hand_over(api: Any) -> None:
         try:
@@ -121,8 +119,8 @@ def _hand_over(platform: str, hand_over: Callable[[Any], None]) -> None:
 
 
 def attach(platform: str, library: str) -> None:
-    """Hands a plugin what is meant for it, once, when it has been loaded from a library (by weft,
-    or by another front end in this process). Raises WeftError where it refuses something."""
+    """Hands a plugin its registrations, once, when it has been loaded from a library (by weft, or
+    by another front end in this process). Raises WeftError where it refuses one."""
     with _lock:
         if platform in _plugins:
             return
@@ -136,7 +134,7 @@ def attach(platform: str, library: str) -> None:
 
 
 def registered(name: str, platform: str) -> bool:
-    """Whether there is a handler of this name: on the CPU whoever registered it."""
+    """Whether there is a handler of this name; on the CPU also one that others registered."""
     if (name, platform) in _names:
         return True
     return platform == "cpu" and name in extension.custom_call_targets(platform)

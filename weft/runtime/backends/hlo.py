@@ -1,6 +1,4 @@
-"""HLO, the compiler's own form of a program: made of StableHLO before anything is optimized, and
-what the header of an optimized program says.
-"""
+"""HLO, XLA's own form of a module: conversion from StableHLO, and the header of optimized HLO."""
 
 from __future__ import annotations
 
@@ -37,8 +35,8 @@ def estimated_cost(client: Any, module: ir.Module) -> dict[str, float]:
 
 
 def input_aliases(text: str) -> dict[int, int]:
-    """From the text of an optimized program: the numbers of the arguments in whose memory results
-    lie, and those of the results.
+    """The aliases in the text of optimized HLO: from argnums to the indices of the results that lie
+    in the memory of those arguments.
 
     >>> input_aliases("HloModule f, input_output_alias={ {1}: (0, {}, may-alias) }, x=1")
     {0: 1}

@@ -1,11 +1,11 @@
-"""Python functions that compiled programs call, and the exceptions these raise.
+"""Python functions that executables call, and the exceptions that they raise.
 
 XLA makes text of an exception that leaves such a function. So the exception is kept here under a
-number, which the text carries through the runtime, and what ran the program raises the exception
-itself.
+number, which the text carries through the runtime, and the code that ran the executable raises the
+exception itself.
 
-A program on several devices must not stop on one of them: the others would wait for it in a
-collective, and XLA ends the process. There the program goes on with zeros to its end.
+An executable on several devices must not stop on one of them: the others would wait for it in a
+collective, and XLA ends the process. There it goes on with zeros to its end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CallbackFault(Exception):
 
 
 class Failures:
-    """The exceptions of callbacks in the runs of one program that are under way.
+    """The exceptions of callbacks in the runs of one executable that are under way.
 
     Which run a callback belongs to is not known: where several are under way, each of them fails.
     """
@@ -52,7 +52,7 @@ class Failures:
 
     @contextlib.contextmanager
     def during_run(self) -> Iterator[list[BaseException]]:
-        """Around a run; in the list is, at its end, what was raised."""
+        """A context around a run; the list holds, at its end, the exceptions that were raised."""
         number = next(_numbers)
         found = self._runs[number] = []
         try:
@@ -61,7 +61,7 @@ class Failures:
             del self._runs[number]
 
     def add(self, error: BaseException) -> bool:
-        """Keeps an exception; False where no run is under way that would raise it."""
+        """Adds an exception to the runs that are under way; False where there are none."""
         runs = list(self._runs.values())
         for run in runs:
             run.append(error)
@@ -72,13 +72,13 @@ class Failures:
 
 
 def callable_from_xla(function: Any, failures: Failures | None = None) -> Callable[..., Any]:
-    """What XLA is given in place of a Python function.
+    """The callable that XLA gets in place of a Python function.
 
     With `failures` exceptions are kept there, and `function.zeros()` is the result instead; nothing
     is called any more in a run that has failed.
 
     The function is held weakly: XLA's references cannot be seen by Python's garbage collector, and
-    a callback often refers, by way of its object, to the compiled program that calls it.
+    a callback often refers, by way of its object, to the executable that calls it.
     """
     reference = weakref.ref(function)
 
@@ -113,20 +113,20 @@ def _text(error: BaseException) -> str:
 
 
 def callback_exception(fault: Exception) -> BaseException | None:
-    """The exception of a callback because of which a program failed, if it was one."""
+    """The exception of a callback that made an executable fail; None for another failure."""
     found = _MARK.search(str(fault))
     return _raised.pop(int(found[1]), None) if found else None
 
 
-# ---- programs that are running -------------------------------------------------------------------
+# ---- executables that are running ----------------------------------------------------------------
 #
-# A program may go on in one of the threads that XLA computes with, and a callback holds on to the
-# thread that it runs in. A callback that runs a program with callbacks waits for one that may need
-# another such thread. Where all are held by callbacks that wait, nothing moves again. So only half
-# as many programs as there are threads start outside of callbacks; the other half is for one level
-# inside of them, and a level below where none may be left is an error.
+# An executable may go on in one of the threads that XLA computes with, and a callback holds on to
+# the thread that it runs in. A callback that runs an executable with callbacks waits for one that
+# may need another such thread. Where all threads are held by callbacks that wait, the process
+# hangs. So only half as many executables as there are threads start outside of callbacks; the other
+# half is for one level inside of them, and a level below where none may be left is an error.
 
-_MOST = 8  # XLA queues 32 programs to a device, and those that wait have a place in the queue.
+_MOST = 8  # XLA queues 32 executions on a device, including those that wait.
 _running: dict[int, tuple[int, threading.Event]] = {}
 _turns: dict[int, threading.BoundedSemaphore] = {}
 # Per thread: how many callbacks it is inside of.
@@ -140,10 +140,10 @@ def inside_callback() -> bool:
 
 @contextlib.contextmanager
 def running(threads: int) -> Iterator[None]:
-    """Around the run of a program that calls Python functions; XLA computes with so many threads.
+    """A context around the run of an executable with callbacks; XLA computes with `threads`.
 
-    Waits while too many of them run in other threads. Raises WeftError where callbacks run programs
-    with callbacks so deep that there may be no thread left.
+    Waits while too many of them run in other threads. Raises WeftError where callbacks run
+    executables with callbacks so deep that there may be no thread left.
     """
     if not inside_callback():
         turn: Any = _turns.get(threads)
@@ -176,9 +176,9 @@ def running(threads: int) -> Iterator[None]:
 
 
 def wait_for_others() -> None:
-    """Waits for the programs with callbacks that other threads have started before.
+    """Waits for the executables with callbacks that other threads have started before.
 
-    Inside a callback there is nothing that could be waited for: its own program is one of them.
+    Inside a callback it returns at once: the callback's own executable may be one of them.
     """
     if inside_callback():
         return

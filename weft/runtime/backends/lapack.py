@@ -1,8 +1,8 @@
-"""LAPACK, which jaxlib binds for XLA to call: registering its kernels, and the calls.
+"""LAPACK kernels, which jaxlib binds for XLA: registering and calling them.
 
 A kernel takes any number of leading batch dimensions before matrices that lie column by column, and
 has a name for each of four dtypes (https://netlib.org/lapack). The library itself is SciPy's, on
-which jaxlib depends; it is loaded when the first program that needs it is lowered.
+which jaxlib depends; it is loaded when the first module that needs it is lowered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["call", "load", "target"]
 
 @functools.cache
 def load() -> None:
-    """Registers all kernels with XLA, which programs find by name when they are loaded."""
+    """Registers all kernels with XLA, which executables find by name when they are loaded."""
     for platform, kernels in lapack.registrations().items():
         for name, handler, version in kernels:
             extension.register_custom_call_target(name, handler, platform, version, 0)

@@ -1,5 +1,4 @@
-"""XLA's own description of how a value is split (its OpSharding message), taken apart and put
-together.
+"""XLA's OpSharding message, which says how a value is split: parsed, taken apart and built.
 
 The numbers in it are those of partitions: XLA knows no devices. The text is what stands in the
 `sharding` attribute of an HLO operation, the bytes are the message that XLA keeps in its modules.
@@ -26,7 +25,7 @@ _NAMES = {value: name for name, value in _SUBGROUPS.items()}
 
 
 class OpShardingFields(NamedTuple):
-    """What XLA says: of which kind, and where it is tiled the tile assignment, row by row."""
+    """The kind of an OpSharding and, where it is tiled, the tile assignment, row by row."""
 
     kind: str
     tile_shape: tuple[int, ...]
@@ -35,12 +34,12 @@ class OpShardingFields(NamedTuple):
 
 
 def parse(source: str | bytes) -> Any:
-    """The sharding that a text or a message says. Raises ValueError for what is none."""
+    """The sharding of a text or a message. Raises ValueError for any other."""
     if isinstance(source, bytes):
         message = hlo_library.OpSharding()
         try:
             message.ParseFromString(source)
-            # What it cannot read it leaves out without a word.
+            # The parser skips fields that it cannot read, without an error.
             if len(message.SerializeToString()) != len(source):
                 raise ValueError("the bytes are no OpSharding message")
             return hlo_library.HloSharding.from_proto(message)

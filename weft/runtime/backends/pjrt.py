@@ -1,4 +1,4 @@
-"""The backend that runs programs with jaxlib: on the CPU in the wheel, on a GPU through a plugin.
+"""The backend on jaxlib: for the CPU by the client in its wheel, for a GPU through a plugin.
 
 PJRT is XLA's interface to devices (https://openxla.org/xla/pjrt). The CPU client is part of
 jaxlib; a CUDA client comes as a shared library in a wheel of its own (`jax-cuda13-pjrt` or
@@ -40,7 +40,7 @@ _CUDA_MODULES = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
 
 @dataclasses.dataclass(frozen=True)
 class Distributed:
-    """What a process needs to start its devices as part of a group of processes."""
+    """The arguments that start a process's devices as part of a group of processes."""
 
     client: Any
     node_id: int
@@ -115,14 +115,14 @@ class JaxlibBackend(Backend):
     runtime_fault = pjrt_buffers.RuntimeFault
 
     def finish(self) -> None:
-        """Waits for programs and arrays that are still being computed, for a process that is about
-        to end: XLA's threads crash it where they go on after XLA's own data is gone. In a group of
-        processes they may wait for one that ended already, so nobody waits for them there."""
+        """Waits for executables and arrays that are still being computed, before the process ends:
+        XLA's threads crash it where they go on after XLA's own data is gone. In a group of
+        processes they may wait for one that ended already, so they are not waited for there."""
         if self._process_count > 1:
             return
         pjrt_executable.wait_for_programs()
         for buffer in self.client.live_arrays():
-            with contextlib.suppress(pjrt_buffers.RuntimeFault):  # nobody asked for its values
+            with contextlib.suppress(pjrt_buffers.RuntimeFault):  # its values are not asked for
                 buffer.block_until_ready()
 
     def delete(self, buffer: Buffer) -> None:
@@ -277,7 +277,7 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
 
 
 def _memory_options() -> dict[str, Any]:
-    """How the plugin takes GPU memory, from the environment variables that XLA's users know."""
+    """The plugin's options for GPU memory, from the environment variables of XLA's users."""
     options: dict[str, Any] = {}
     allocator = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR")
     if allocator:

@@ -1,6 +1,6 @@
 """Buffers of jaxlib's runtime: in from NumPy, out to NumPy, between devices, to and from DLPack.
 
-These functions run on every array that a program touches, so they are thin. jaxlib's own objects
+These functions run for every array that a user touches, so they are thin. jaxlib's own objects
 are the buffers. Three dangers of the C++ side are fenced in here: some methods end the process
 when the buffer was deleted or shared through DLPack, a transfer may still read the host's memory
 after the call, and a byte order that is not the machine's is not noticed.
@@ -126,7 +126,7 @@ def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array with anything in it, in memory that XLA can use in place."""
+    """An uninitialized array, in memory that XLA can use in place."""
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     offset = -memory.ctypes.data % _ALIGNMENT
@@ -233,7 +233,7 @@ _shared_parts: dict[int, weakref.ref[Any]] = {}
 
 
 def _opened(buffer: Buffer) -> Buffer:
-    """The buffer, noted as one whose parts others may hold."""
+    """Notes that others may hold parts of the buffer, and returns it."""
     number = id(buffer)
     if number not in _shared_parts:
         _shared_parts[number] = weakref.ref(buffer, lambda _: _shared_parts.pop(number, None))
@@ -250,8 +250,7 @@ def is_deleted(buffer: Buffer) -> bool:
 
 
 def is_ready(buffer: Buffer) -> bool:
-    """Whether the values are there. (jaxlib ends the process when asked this of a deleted
-    buffer.)"""
+    """Whether the values are there. (jaxlib ends the process for a deleted buffer.)"""
     if is_deleted(buffer):
         raise deleted("is_ready")
     return bool(buffer.is_ready())
@@ -275,7 +274,7 @@ def unsafe_pointer(buffer: Buffer) -> int:
 
 
 def layout(buffer: Buffer) -> DeviceLayout:
-    """How the elements are ordered in memory."""
+    """The order of the elements in memory."""
     if buffer.is_deleted():
         raise deleted("layout")
     return device_layout(buffer._pjrt_layout)
@@ -293,7 +292,7 @@ def deleted(operation: str | None = None) -> DeletedArrayError:
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-    """What the user is told when the runtime fails on these buffers.
+    """The error for the user when the runtime fails on these buffers.
 
     An error that a Python callback raised is part of the message, with the line where it did.
     """

@@ -1,8 +1,8 @@
-"""Compiling modules with XLA through jaxlib, and what a compiled program tells about itself.
+"""Compiling modules with XLA through jaxlib, and the executables that this makes.
 
-XLA does everything here: this file turns options into jaxlib's, errors into weft's, and binds what
-runs a program. Programs are compiled for one replica and any number of partitions, with Shardy as
-the partitioner (https://openxla.org/shardy).
+XLA does the work: this file turns options into jaxlib's, errors into weft's, and binds the calls
+that run an executable. Modules are compiled for one replica and any number of partitions, with
+Shardy as the partitioner (https://openxla.org/shardy).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir, private_copy, verify
 Device = Any
 Placement = Any
 
-# For a program of one operation. Most of XLA's time on the CPU goes into optimizing and into
-# starting threads to generate code in parallel; both pay only for larger programs. An option that
+# For a module of one operation. Most of XLA's time on the CPU goes into optimizing and into
+# starting threads to generate code in parallel; both pay only for larger modules. An option that
 # this release of XLA lacks is left out from the first refusal on.
 _FAST: dict[str, OptionValue] = {
     "xla_cpu_use_fusion_emitters": False,
@@ -57,23 +57,23 @@ _FAST_NAMES = frozenset(_FAST)
 _MISSING_OPTION = re.compile(r"No such compile option: '(\w+)'")
 _MISSING_HANDLER = re.compile(r"No FFI handler registered for (.+?) on a platform (\w+)")
 
-# Programs of several CPU devices that may still be running. A CPU device takes at most 32 programs;
-# XLA's launch then waits, while the devices before it, which run the same program already, wait for
+# Executions on several CPU devices that may still be running. A CPU device takes at most 32; XLA's
+# launch then waits, while the devices before it, which run the same executable already, wait for
 # this one in a collective: the process hangs and is ended after a minute. The same happens if two
 # threads' launches reach the devices in different orders.
 _MOST_RUNNING = 8
 _running: deque[Any] = deque()
 _launch = threading.RLock()
 
-# Programs of one CPU device that may still run, of which a device takes at most 32. A process
+# Executions on one CPU device that may still run, of which a device takes at most 32. A process
 # that ends meanwhile crashes: XLA's threads go on when XLA's own data is gone. Their results say
-# when they have ended, but those may be gone already. Noting a program costs a small one a tenth of
-# its time, so those that are brief are left out.
+# when they have ended, but those may be gone already. Noting one costs a small executable a tenth
+# of its time, so brief ones are left out.
 _unfinished: deque[Any] = deque(maxlen=256)
 
 
 class JaxlibExecutable(Executable):
-    """A program compiled by XLA."""
+    """An executable compiled by XLA."""
 
     __slots__ = ("compile_again", "failures", "loaded", "serialized")
 
@@ -90,7 +90,7 @@ class JaxlibExecutable(Executable):
         program_loaded()
         self.loaded = loaded
         self.failures = failures
-        # Of a program that was loaded from the cache, or from the bytes that a user had.
+        # Set where the executable was loaded: from the cache, or from a user's bytes.
         self.compile_again = compile_again
         self.serialized: bytes | None = None
         self.execute = loaded.execute_sharded
@@ -111,7 +111,7 @@ class JaxlibExecutable(Executable):
         ]
 
     def _own_placements(self, devices: Sequence[Device]) -> list[Placement]:
-        """Where the results lie if nobody says so: on the one device, or where XLA put them."""
+        """The default placements of the results: the one device, or those that XLA chose."""
         if self.options.num_partitions == 1:
             return [single(devices[0])] * len(self.out_types)
         return [tiled(devices, assignment) for assignment in self.output_assignments()]
@@ -145,8 +145,8 @@ class JaxlibExecutable(Executable):
         return results
 
     def run_to_end(self, buffers: Sequence[Any]) -> list[Any]:
-        # With all arguments there, XLA starts a program with callbacks in the calling thread. Were
-        # it to wait for one, it would take a thread that a callback may need to compute.
+        # With all arguments there, XLA starts an executable with callbacks in the calling thread.
+        # To wait for one, it would take a thread that a callback may need to compute.
         if any(map(is_deleted, buffers)):
             raise deleted()
         block_until_ready(buffers)
@@ -174,7 +174,7 @@ class JaxlibExecutable(Executable):
         return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
     def serialize(self) -> bytes:
-        # XLA serializes a program that it has not compiled itself without its machine code.
+        # XLA serializes an executable that it has not compiled itself without its machine code.
         if self.serialized is not None:
             return self.serialized
         compiled = self.loaded if self.compile_again is None else self.compile_again()
@@ -182,7 +182,7 @@ class JaxlibExecutable(Executable):
         return data
 
     def as_text(self) -> str:
-        # The text of a program from the cache has the lines of whoever compiled it first.
+        # The text of an executable from the cache has the source lines of the first process.
         compiled = self.loaded if self.compile_again is None else self.compile_again()
         return "\n".join(module.to_string() for module in compiled.hlo_modules())
 
@@ -221,12 +221,12 @@ class JaxlibExecutable(Executable):
 
     def parameter_assignments(self) -> list[Assignment]:
         found = self.loaded.get_parameter_shardings()
-        if found is None:  # a program on one device
+        if found is None:  # an executable on one device
             return [None] * len(self.loaded.get_parameter_layouts())
         return [assignment_of(sharding) for sharding in found]
 
     def output_assignments(self) -> list[Assignment]:
-        if not self.out_types:  # XLA says even so how a result is split.
+        if not self.out_types:  # XLA has a sharding even so.
             return []
         found = self.loaded.get_output_shardings()
         if found is None:
@@ -235,7 +235,7 @@ class JaxlibExecutable(Executable):
 
 
 def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
-    """What makes a buffer of a program's result."""
+    """The handler that makes a buffer of an executable's result."""
     if version < (0, 11):
         return extension.array_result_handler(array_type, placement, True, _skip_checks=True)
     return extension.array_result_handler(array_type, placement, True)
@@ -307,7 +307,7 @@ def deserialize(
     devices: Sequence[Device],
     out_placements: Sequence[Placement] | None,
 ) -> JaxlibExecutable:
-    """Loads a serialized program; WeftValueError if XLA does not take the bytes."""
+    """Loads a serialized executable. Raises WeftValueError if XLA does not take the bytes."""
     check_devices(options, devices)
     failures = host_callbacks.Failures()
     callbacks = {"host_callbacks": for_xla(options, failures)} if options.host_callbacks else {}
@@ -327,16 +327,16 @@ def deserialize(
 
 
 def wait_for_programs() -> None:
-    """Waits until no program is running on a CPU, except for brief ones."""
+    """Waits until no executable is running on a CPU, except for brief ones."""
     for tokens in (_running, _unfinished):
         while tokens:
-            with contextlib.suppress(RuntimeFault):  # nobody asked for its results
+            with contextlib.suppress(RuntimeFault):  # its results are not asked for
                 tokens.popleft().block_until_ready()
 
 
 @functools.cache
 def thread_count(num_devices: int) -> int:
-    """How many threads XLA's CPU client computes with: as its own rule has it."""
+    """How many threads XLA's CPU client computes with, by its own rule."""
     asked = os.environ.get("PJRT_NPROC") or os.environ.get("NPROC")
     if asked and asked.isdigit():
         return max(int(asked), num_devices)
@@ -346,7 +346,7 @@ def thread_count(num_devices: int) -> int:
 
 
 def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[Any]:
-    """The host callbacks as XLA is given them."""
+    """The host callbacks as XLA takes them."""
     kept = failures if options.num_partitions > 1 else None
     return [host_callbacks.callable_from_xla(function, kept) for function in options.host_callbacks]
 

@@ -1,9 +1,9 @@
-"""What a plugin of the runtime offers beyond compiling and running, called through its C interface.
+"""Registers FFI handlers and types with a plugin of the runtime, through its C interface.
 
 A plugin is one table of functions with a list of extensions behind it, each a struct that begins
 with its size, its kind and the next one (`pjrt_c_api.h`, `pjrt_c_api_gpu_extension.h` and
 `pjrt_c_api_ffi_extension.h` in https://github.com/openxla/xla/tree/main/xla/pjrt/c). jaxlib wraps
-the table and not these two extensions, which register handlers and types of foreign functions.
+the table and not these two extensions, which register FFI handlers and their types.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STAGES = ("instantiate", "prepare", "initialize", "execute")
 
 
 class PluginFault(Exception):
-    """What a plugin refused, in its words."""
+    """A plugin's refusal, in its words."""
 
 
 class _Extension(ctypes.Structure):
@@ -73,8 +73,8 @@ class _CustomCallArgs(ctypes.Structure):
 
 
 class _TypeInfo(ctypes.Structure):
-    """How a value of a type is destroyed; how it is written and read, of which the header that
-    handlers are compiled against knows nothing."""
+    """How a value of a type is destroyed, and written and read, which the header that handlers are
+    compiled against does not have."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("deleter", "serialize", "deserialize")]
 
@@ -101,7 +101,7 @@ class _HandlersTypeInfo(ctypes.Structure):
 
 
 class _ErrorArgs(ctypes.Structure):
-    """Of the functions that read an error and destroy it; the latter ends before the text."""
+    """Arguments of the functions that read and destroy an error; to destroy needs no message."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -133,8 +133,8 @@ def register_handler(api: int, name: str, stages: Mapping[str, int], api_version
 
 
 def register_type(api: int, name: str, type_id: int, type_info: int | None) -> None:
-    """Tells a plugin of a type of states or of user data. `type_id` is the address of its number,
-    which is chosen where it is 0; `type_info` that of what says how a value is destroyed.
+    """Registers a type of states or of user data with a plugin. `type_id` is the address of its
+    number, which is chosen where it is 0; `type_info` that of its `XLA_FFI_TypeInfo`.
 
     Raises PluginFault where the plugin refuses it, or has no way to take it.
     """

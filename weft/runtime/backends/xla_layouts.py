@@ -1,4 +1,4 @@
-"""Layouts: in which order a device holds an array's elements, read from jaxlib and asked of XLA.
+"""Layouts of arrays on devices: read from jaxlib, and requested of XLA.
 
 A module asks for the layout of an argument or result of its entry function by the attribute
 `mhlo.layout_mode`: "default", "auto" (the compiler chooses), or the dimensions from minor to major
@@ -20,7 +20,7 @@ from weft.runtime.stablehlo.numerical import custom_call
 
 __all__ = ["device_layout", "layout_constraint", "layout_mode", "register_partitioner"]
 
-# XLA knows "LayoutConstraint", and gathers the value of one before it partitions a program. Ours
+# XLA knows "LayoutConstraint", and gathers the value of one before it partitions a module. Ours
 # partitions into one of XLA's for each device's block.
 _KNOWN = "LayoutConstraint"
 _PARTITIONED = "weft.LayoutConstraint"
@@ -36,7 +36,7 @@ def device_layout(native: Any) -> DeviceLayout:
 def layout_constraint(
     x: ir.Value, major_to_minor: Sequence[int], partitioned: bool = False
 ) -> ir.Value:
-    """x in a layout; `partitioned` where the compiler is to split it over devices."""
+    """Constrains x to a layout; `partitioned` where the compiler is to split it over devices."""
     order = tuple(reversed(major_to_minor))
     if partitioned:
         config = ",".join(map(str, order))
@@ -48,7 +48,7 @@ def layout_constraint(
 
 
 def _same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:
-    """What an operation carries whose one result is split as its one operand is."""
+    """Shardy's rule for an operation whose one result is split as its one operand is."""
     with context():
         dims = [sdy.DimMappingAttr.get([axis]) for axis in range(len(shape))]
         tensor = sdy.TensorMappingAttr.get(dims)
@@ -75,7 +75,7 @@ def _operand_sharding(shapes: Any, shardings: Any, result: Any, config: Any) -> 
 def _partition(
     shapes: Any, shardings: Any, result: Any, sharding: Any, config: bytes
 ) -> tuple[bytes, list[Any], Any]:
-    """The program of one device, and the shardings of its operand and result."""
+    """The module of one device, and the shardings of its operand and result."""
     block = sharding.tile(result)
     module = Module("layout_constraint")
     block_type = tensor_type(tuple(block.dimensions()), block.numpy_dtype())

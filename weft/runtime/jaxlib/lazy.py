@@ -1,9 +1,9 @@
-"""Modules that are imported when they are first used.
+"""Stand-ins for modules that are imported when they are first used.
 
 jaxlib maps a hundred megabytes of libraries into a process, and a program that only imports weft
 (to print its help, to define a model) needs none of them. So the modules that import jaxlib are
-handed out as `LazyModule`s: the first attribute that anybody asks for imports the real one. Each
-attribute is kept, so from then on looking it up costs what it costs in any module.
+handed out as `LazyModule`s: the first look-up of an attribute imports the real one. Attributes are
+stored in the stand-in, so the next look-up costs what it costs in any module.
 
 Declarations name functions of such a module without calling them (`lower=stablehlo.tan`). From a
 `LazyFunctions` module they get a stand-in that imports the module when it is called.

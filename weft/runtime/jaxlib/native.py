@@ -1,8 +1,8 @@
 """The compiled parts of jaxlib that the runtime drives, and jaxlib's version.
 
 Importing this module starts no client and touches no device. jaxlib's process-wide configuration
-objects are left alone on purpose: every call that would read them gets the value as an argument
-instead, so that weft and another front end of jaxlib can share one process.
+objects are left alone, so that weft and another front end of jaxlib can share one process: every
+call that would read them gets the value as an argument instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WITHOUT_JAX = {"__builtins__": {**vars(builtins), "__import__": _import_others}
 
 
 def without_jax(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same function, so that jaxlib finds no jax package when it is called there.
+    """Copies a function so that jaxlib finds no jax package when it is called from there.
 
     Some of jaxlib's methods look for the package each time, to build types of it that weft has no
     use for: to find none takes fifty times as long as the method itself, and one that is there

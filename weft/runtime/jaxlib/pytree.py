@@ -104,7 +104,7 @@ flatten_with_path: Callable[..., tuple[list[tuple[KeyPath, Any]], PyTreeDef]] = 
 flatten_one_level: Callable[[Any], tuple[Iterable[Any], Any] | None] = registry.flatten_one_level
 # True also for namedtuples, which are nodes without registration.
 is_node: Callable[[type], bool] = registry.is_node
-# Namedtuple classes that a program registered, and that are so no longer plain namedtuples.
+# Namedtuple classes that were registered, and so are no longer plain namedtuples.
 _registered_namedtuples: set[type] = set()
 
 
@@ -126,7 +126,7 @@ def register_dataclass_node(cls: type, data: Sequence[str], meta: Sequence[str])
 
 
 def is_namedtuple(cls: type) -> bool:
-    """Whether this is a class of named tuples that nobody has registered as something else."""
+    """Whether this is a class of named tuples that is not registered as another kind of node."""
     return (
         issubclass(cls, tuple)
         and cls is not tuple

@@ -1,9 +1,9 @@
 """StableHLO operations as Python functions from MLIR values to MLIR values.
 
-Each function emits one operation at the current insertion point and location and gives its result
-(or the list of its results); result types are worked out here or passed in, never inferred by MLIR,
+Each function emits one operation at the current insertion point and location and returns its result
+(or the list of its results); result types are computed here or passed in, never inferred by MLIR,
 and operands are taken as they are: types are checked when the module is verified. The functions
-of the modules `elementwise`, `structural`, `numerical`, `regions` and `collectives` are all shown
+of the modules `elementwise`, `structural`, `numerical`, `regions` and `collectives` are exported
 here. Meaning and attributes are those of the StableHLO specification,
 https://github.com/openxla/stablehlo/blob/main/docs/spec.md; where a StableHLO name is a Python
 keyword or builtin, an underscore follows it.

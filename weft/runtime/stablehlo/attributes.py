@@ -104,7 +104,7 @@ _VALUES = {
 
 @functools.cache
 def enumerated(kind: str, value: str) -> ir.Attribute:
-    """A value of an enumeration of StableHLO. Raises WeftValueError for what is none."""
+    """A value of an enumeration of StableHLO. Raises WeftValueError for an unknown value."""
     known = _VALUES[kind]
     if value not in known:
         upper = str(value).upper()
@@ -121,7 +121,7 @@ def enumerated(kind: str, value: str) -> ir.Attribute:
 
 @functools.cache
 def precision_config(left: str, right: str) -> ir.Attribute:
-    """How exactly each operand of a product is used: DEFAULT, HIGH or HIGHEST."""
+    """The precision of each operand of a product: DEFAULT, HIGH or HIGHEST."""
     return ir.ArrayAttr.get([enumerated("Precision", text) for text in (left, right)], context())
 
 

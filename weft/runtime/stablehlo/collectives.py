@@ -1,4 +1,4 @@
-"""Operations that communicate between devices, and the Shardy operations that place them on a mesh.
+"""Operations that communicate between devices, and Shardy's operations for meshes and shardings.
 
 Devices are numbered by partition. A communicating operation works within groups of partitions,
 given as rows of numbers of equal length; each needs a channel number of its own within a module.
@@ -119,7 +119,7 @@ def all_to_all(
 
 
 def collective_permute(x: ir.Value, pairs: Sequence[tuple[int, int]], channel: int) -> ir.Value:
-    """Sends x from source to target for each pair; who receives nothing gets zeros."""
+    """Sends x from source to target for each pair; a device that receives nothing gets zeros."""
     rows = tuple((int(source), int(target)) for source, target in pairs)
     config = {"source_target_pairs": attrs.table(rows, 2), "channel_handle": _channel(channel)}
     return op1("stablehlo.collective_permute", (x,), x.type, config)
@@ -132,7 +132,7 @@ def _scaled(of: ir.Type, dimension: int, times: int, over: int) -> ir.Type:
 
 
 def partition_id() -> ir.Value:
-    """The number of this device within the program (uint32)."""
+    """The number of this device's partition (uint32)."""
     return op1("stablehlo.partition_id", (), tensor_type((), np.uint32))
 
 
@@ -181,8 +181,8 @@ def sharding(
     unreduced: tuple[str, ...] = (),
     left_open: bool = False,
 ) -> ir.Attribute:
-    """How an array is split: for each dimension the mesh axes that split it, the first one
-    outermost.
+    """Shardy's attribute for a sharding: for each dimension the mesh axes that split it, outermost
+    first.
 
     None for a dimension leaves it to the compiler; with `left_open` it may split every dimension
     further. `replicated` axes are not to be used by the compiler; over `unreduced` ones the array
@@ -205,8 +205,8 @@ def sharding(
 
 
 def on_one_device(operation: ir.Operation, mesh_name: str) -> None:
-    """Says that one device runs an operation, the only one of a mesh without axes; the others get
-    its results from there."""
+    """Assigns an operation to one device, the only one of a mesh without axes; the others get its
+    results from there."""
     with context():
         whole = sdy.TensorShardingAttr.get(mesh_name, [])
         operation.attributes["sdy.sharding"] = sdy.TensorShardingPerValueAttr.get(
@@ -215,7 +215,7 @@ def on_one_device(operation: ir.Operation, mesh_name: str) -> None:
 
 
 def sharding_constraint(x: ir.Value, how: ir.Attribute) -> ir.Value:
-    """x, which the compiler has to split as `how` says."""
+    """Constrains the compiler to split x as `how` says."""
     return op1("sdy.sharding_constraint", (x,), x.type, {"sharding": how})
 
 
@@ -228,7 +228,7 @@ def manual_computation(
     result_types: Sequence[ir.Type],
     body: Callable[[list[ir.Value]], Sequence[ir.Value]],
 ) -> list[ir.Value]:
-    """Runs a body on the blocks that each device holds; what it communicates, it says itself.
+    """Runs a body on the blocks that each device holds; the body does its own communication.
 
     `argument_types` are the types of blocks, `result_types` those of whole arrays.
     """

@@ -1,10 +1,10 @@
 """The MLIR dialects that weft emits: the compiled parts of jaxlib's bindings of them.
 
-They have the types, the attributes and what registers a dialect. jaxlib also generates a Python
+They have the types, the attributes and a dialect's registration. jaxlib also generates a Python
 class for every operation; weft creates operations by name (see `runtime.mlir`). Those classes are
 thousands of objects, slow to import, and every collection of the process walks over them, so they
 are left to the bindings: these import them, dialect by dialect, when they first make an attribute
-of one. A program without special functions has none of CHLO, one on one device none of Shardy.
+of one. A module without special functions uses none of CHLO, one for one device none of Shardy.
 """
 
 from __future__ import annotations

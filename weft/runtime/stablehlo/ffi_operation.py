@@ -28,7 +28,7 @@ def call(
     num_batch_dims: int = 0,
     api_version: int = 4,
 ) -> tuple[ir.Operation, list[ir.Value]]:
-    """The operation that calls a handler, and its results.
+    """Emits the operation that calls a handler, and returns it and its results.
 
     Layouts are major to minor; `aliases` maps operands to the results that lie in their memory. The
     first `num_batch_dims` dimensions are the same in all operands and results, and along those the

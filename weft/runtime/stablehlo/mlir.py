@@ -2,13 +2,13 @@
 
 There is one MLIR context in a process, made at first use. Types, attributes and locations belong
 to a context and are unique in it, so one context is what allows them to be cached by their Python
-description. The interpreter's lock guards it: whatever lets go of that lock, as compiling does,
+description. The interpreter's lock guards it: code that releases that lock, such as the compiler,
 must be given bytecode or a module of another context (`private_copy`). Operations are created
 generically (`ir.Operation.create` with the result types given): it costs under a microsecond, a
 third of what the generated classes with type inference cost. Insertion point and location are
 MLIR's own thread-local ones, set by `with` blocks, so that operations made by an outside rule
-with the generated classes (`hlo.AddOp(x, y)`) land in the same place. See the MLIR language
-reference, https://mlir.llvm.org/docs/LangRef/.
+with the generated classes (`hlo.AddOp(x, y)`) are emitted at the same point. See the MLIR
+language reference, https://mlir.llvm.org/docs/LangRef/.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Region = tuple[Sequence[ir.Type], Callable[[list[ir.Value]], Sequence[ir.Value]]
 
 
 class ArrayTypeLike(Protocol):
-    """What the runtime reads of an array type."""
+    """The attributes of an array type that the runtime reads."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -214,16 +214,16 @@ def token_type() -> ir.Type:
 
 @functools.cache
 def unknown_location() -> ir.Location:
-    """The location of an operation that no line of a program made."""
+    """The location of an operation that no line of the user's program made."""
     return ir.Location.unknown(context())
 
 
 @functools.lru_cache(maxsize=65536)
 def location(file: str, line: int, function: str, name_stack: str = "") -> ir.Location:
-    """A place in the user's program, and the stack of transformations and scopes it runs in.
+    """A line of the user's program, and the stack of transformations and scopes it runs in.
 
     XLA shows the name stack as `op_name`, and file, line and function as the source of the
-    operation, in the text of a compiled program and in profiles.
+    operation, in the text of an executable and in profiles.
     """
     place = ir.Location.file(file, line, 0, context())
     place = ir.Location.name(function, place, context())
@@ -292,7 +292,7 @@ def fill(
 
 
 def refused(name: str, operands: Any, error: Exception, where: str = "") -> Exception:
-    """The error for an operation that could not be made: `error`, unless operands are to blame."""
+    """The error for an operation that was not created: `error`, unless operands are to blame."""
     if isinstance(operands, ir.Value):
         wanted, got, fix = "a list of MLIR values", "one value, not in a list", "write [value]"
     else:
@@ -318,7 +318,7 @@ def refused(name: str, operands: Any, error: Exception, where: str = "") -> Exce
 class Function:
     """One function of a module, open for emission inside a `with` block.
 
-    The block sets context, insertion point and an unknown location, gives the function itself
+    The block sets context, insertion point and an unknown location, returns the function itself
     (whose `arguments` are the parameters), and has to end with `return_`.
     """
 
@@ -382,8 +382,7 @@ class Module:
             own[key] = value
 
     def symbol(self, name: str) -> str:
-        """`name`, made a legal symbol and followed by a number where it is taken; it is taken
-        then."""
+        """Reserves `name`, made a legal symbol and followed by a number where it is taken."""
         name = _symbol_text(name)
         found, count = name, 0
         while found in self._symbols:
@@ -404,7 +403,7 @@ class Module:
         """Starts a function; its name is made unique (read it from the result's `name`).
 
         The attributes are one dictionary (or None) per argument or result, such as
-        `{"tf.aliasing_output": …}`. The entry point of a program is called "main" and is public.
+        `{"tf.aliasing_output": …}`. The entry point of a module is called "main" and is public.
         """
         symbol = self.symbol(name)
         ins = list(in_types)
@@ -443,8 +442,7 @@ class Module:
         return bytecode(self.ir)
 
     def verify(self) -> None:
-        """Checks the module against the rules of its dialects; WeftError names the operation at
-        fault."""
+        """Checks the module by its dialects' rules; WeftError names the operation at fault."""
         verify(self.ir)
 
 
@@ -470,9 +468,9 @@ def bytecode(module: ir.Module) -> bytes:
 
 
 def bytecode_without_locations(module: ir.Module) -> bytes:
-    """A module as MLIR bytecode that says nothing of the lines its operations come from."""
+    """A module as MLIR bytecode without the locations of its operations."""
     copy = module.operation.clone()
-    # The interpreter's lock is held while a pass runs, so that it does guard the context.
+    # A pass does not release the interpreter's lock, which guards the context.
     _strip_locations().run(copy)
     buffer = io.BytesIO()
     copy.write_bytecode(buffer)

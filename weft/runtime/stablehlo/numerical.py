@@ -1,7 +1,7 @@
 """StableHLO operations that compute more than element by element, and calls.
 
 Matrix products, convolutions, Fourier transforms, factorizations, random bits, and calls of
-functions and of foreign code. See the StableHLO specification,
+functions and of compiled handlers. See the StableHLO specification,
 https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
 """
 
@@ -73,7 +73,7 @@ def dot_general(
 
 
 class ConvDimensions(NamedTuple):
-    """Which dimension of each array of a convolution is what, as in the StableHLO specification."""
+    """The dimension numbers of a convolution, named as in the StableHLO specification."""
 
     input_batch: int
     input_feature: int
@@ -169,7 +169,7 @@ def triangular_solve(
 def rng_bit_generator(
     state: ir.Value, shape: Sequence[int], dtype: DTypeLike, algorithm: str = "THREE_FRY"
 ) -> tuple[ir.Value, ir.Value]:
-    """The next state (a vector of 64-bit words) and random bits; or PHILOX, or DEFAULT."""
+    """The next state (64-bit words) and random bits, by THREE_FRY, PHILOX or DEFAULT."""
     config = {"rng_algorithm": attrs.enumerated("RngAlgorithm", algorithm)}
     types = (state.type, tensor_type(shape, dtype))
     new_state, bits = op("stablehlo.rng_bit_generator", (state,), types, config)
@@ -177,7 +177,7 @@ def rng_bit_generator(
 
 
 def top_k(x: ir.Value, k: int, largest: bool = True) -> tuple[ir.Value, ir.Value]:
-    """The k largest (or smallest) elements along the last dimension, in order, and their positions
+    """The k largest (or smallest) elements along the last dimension, sorted, and their indices
     (int32)."""
     shape = [*x.type.shape[:-1], k]
     types = (ranked(shape, x.type.element_type), tensor_type(shape, np.int32))
@@ -214,7 +214,7 @@ def custom_call(
     operand_output_aliases: dict[int, int] | None = None,
     called_computations: Sequence[str] = (),
 ) -> list[ir.Value]:
-    """Calls what is registered with XLA under `target`.
+    """Calls the handler that is registered with XLA under `target`.
 
     A dictionary as `backend_config` becomes typed attributes and needs version 4, the typed foreign
     function interface (the default for it); a string goes with version 2. Layouts are minor to
@@ -251,8 +251,8 @@ def callback(
     """Calls a Python function of the process, number `index` of those the module is compiled with.
 
     On the CPU only. Operands and results are in row-major order. It counts as having side effects
-    even where it has none, because XLA would else be free to run it when its result is not used, as
-    it does with branches that are not taken and with what it moves out of loops.
+    even where it has none: otherwise XLA is free to run it when its result is not used, as it does
+    with branches that are not taken and with operations that it moves out of loops.
 
     Raises WeftNotImplementedError inside an operation that combines elements, such as a reduction:
     compiling it would end the process.

@@ -1,9 +1,9 @@
-"""Modules that outlive the release of jaxlib that wrote them: StableHLO's portable artifacts.
+"""StableHLO's portable artifacts: modules that other releases of jaxlib read.
 
 A portable artifact is written for a version of StableHLO, and every reader of that version or a
-later one takes it (https://openxla.org/stablehlo/compatibility). Operations of CHLO, of which no
-such promise is made, leave as composites that hold their own decomposition. Those of Shardy, which
-only programs on several devices have, leave as they are.
+later one takes it (https://openxla.org/stablehlo/compatibility). Operations of CHLO, which have no
+such guarantee, are written as composites that hold their own decomposition; those of Shardy, which
+only modules for several devices have, as they are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def current_version() -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """A version by which it is compared with others. Raises ValueError for a text that is none."""
+    """A version as numbers that can be compared. Raises ValueError for another text."""
     major, minor, patch = version.split(".")
     return int(major), int(minor), int(patch)
 
@@ -50,7 +50,7 @@ def target_versions() -> tuple[str, ...]:
     """The versions to write for, the best one first.
 
     A version three months old is read by the releases of jaxlib of these three months, too. A
-    program that uses something newer is written for the version of today.
+    module that uses something newer is written for the current version.
     """
     requirement = stablehlo.StablehloCompatibilityRequirement.WEEK_12
     old = str(stablehlo.get_version_from_compatibility_requirement(requirement))
@@ -63,7 +63,7 @@ def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
     Source locations are left out: they name files of the machine that wrote it. The module itself
     stays as it is. Raises WeftError where an operation cannot be written.
     """
-    # In a context of its own, so that a failing pass and its diagnostics touch no other program.
+    # In a context of its own, so that a failing pass and its diagnostics touch no other module.
     copy = mlir.private_copy(module)
     with copy.context:
         passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(copy.operation)
@@ -84,7 +84,7 @@ def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
 
 
 def from_portable_artifact(data: bytes) -> ir.Module:
-    """The module of a portable artifact. Raises WeftValueError for bytes that are none."""
+    """The module of a portable artifact. Raises WeftValueError for other bytes."""
     try:
         module: ir.Module = stablehlo.deserialize_portable_artifact(mlir.context(), data)
         if module is None or not module.operation.verify():
@@ -110,7 +110,7 @@ def _operations(operation: Any) -> Iterator[Any]:
 
 
 def custom_calls(module: ir.Module) -> list[tuple[str, str]]:
-    """The targets of the module's custom calls, each with the place of the program it is from."""
+    """The targets of the module's custom calls, each with its location."""
     return [
         (op.attributes["call_target_name"].value, str(op.location))
         for op in _operations(module.operation)
@@ -119,7 +119,7 @@ def custom_calls(module: ir.Module) -> list[tuple[str, str]]:
 
 
 def of_lapack(target: str) -> bool:
-    """Whether a custom call is one of LAPACK, or of what jaxlib binds beside it."""
+    """Whether a custom call is one of LAPACK, or of a solver that jaxlib binds beside it."""
     return target.endswith("_ffi") and target.startswith(("lapack_", "tridiagonal_solve_"))
 
 
@@ -146,11 +146,11 @@ def splice(
     partitions: Sequence[int] = (),
 ) -> str:
     """Moves the functions of a module into another one as private functions under names that are
-    free there; the name of what was its entry point. `source` is used up.
+    free there, and returns the name of its former entry point. `source` is used up.
 
-    `partitions` says, for each partition of the source, which one of the module runs it; nothing
-    where that is the same. `mesh` answers with the symbol of a mesh in the module, given its axes
-    and the partitions in its order, and `channel` with a number that no collective has.
+    `partitions` says, for each partition of the source, which one of the module runs it; it is
+    empty where that is the same. `mesh` returns the symbol of a mesh in the module, given its axes
+    and the partitions in its order, and `channel` a number that no collective has.
     """
     operations = list(source.body.operations)
     functions = [op for op in operations if op.operation.name == "func.func"]
@@ -197,7 +197,7 @@ def _rename(source: ir.Module, operations: Sequence[Any], new: dict[str, str]) -
 
 
 def _make_private(op: Any) -> None:
-    """An entry point's attributes speak of the arguments of a program, and a function has none."""
+    """Makes a function private, and drops the attributes that only an entry point has."""
     op.attributes["sym_visibility"] = ir.StringAttr.get("private", mlir.context())
     for key in ("arg_attrs", "res_attrs"):
         if key in op.attributes:
@@ -205,7 +205,7 @@ def _make_private(op: Any) -> None:
 
 
 def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]) -> None:
-    """Collectives that shared a channel do so afterwards."""
+    """Gives a collective a new channel; those that shared one still do so."""
     handle = stablehlo.ChannelHandle(op.attributes["channel_handle"])
     old = int(handle.handle)
     if old not in moved:
@@ -216,7 +216,7 @@ def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]
 
 
 def _renumber_partitions(op: Any, partitions: Sequence[int]) -> None:
-    """Writes the partitions that an operation names, as groups, pairs or its own, anew."""
+    """Renumbers the partitions that an operation names: groups, pairs or its own."""
     table = np.asarray(partitions, np.int64)
     for key in ("replica_groups", "source_target_pairs"):
         if key in op.attributes:
@@ -230,7 +230,7 @@ def _renumber_partitions(op: Any, partitions: Sequence[int]) -> None:
 
 
 def _translate_partition(op: Any, numbers: np.ndarray[Any, Any]) -> None:
-    """Makes the number of a partition, where a program asks for it, the one it had there."""
+    """Translates the result of `partition_id` to the number in the source module."""
     users = [(use.owner, use.operand_number) for use in op.results[0].uses]
     with mlir.unknown_location(), ir.InsertionPoint(op):
         asked = partition_id()

@@ -1,8 +1,7 @@
-"""StableHLO operations whose meaning includes a body: reductions, sorting, scattering, control
-flow.
+"""StableHLO operations that have a body: reductions, sorting, scattering, control flow.
 
 A body is a Python callable that gets the region's arguments and returns its results, emitting
-operations in between; it is called once, at once. See the StableHLO specification,
+operations in between; it is called once, immediately. See the StableHLO specification,
 https://github.com/openxla/stablehlo/blob/main/docs/spec.md.
 """
 
@@ -37,8 +36,8 @@ def reduce(
 ) -> list[ir.Value]:
     """Combines the elements along dimensions, which disappear; all operands have one shape.
 
-    `body(accumulated, new)` is given two lists of scalars, one of each operand, and answers with
-    the list of combined ones. It has to be associative, with `inits` (scalars) neutral.
+    `body(accumulated, new)` is given two lists of scalars, one of each operand, and returns the
+    list of combined ones. It has to be associative, with `inits` (scalars) neutral.
     """
     gone = set(dimensions)
     shape = [n for axis, n in enumerate(operands[0].type.shape) if axis not in gone]
@@ -102,7 +101,7 @@ def select_and_scatter(
     strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> ir.Value:
-    """Adds each source element to the place of its window that `select` picks from the operand."""
+    """Combines each source element into the result where `select` picks from the window."""
     config = {
         "window_dimensions": attrs.integers(window),
         "window_strides": attrs.integers(strides),
@@ -123,7 +122,7 @@ def sort(operands: Values, dimension: int, stable: bool, comparator: Combine) ->
     """Sorts along a dimension, all operands alike.
 
     The comparator gets the elements of the left and of the right position (one of each operand) and
-    answers with a list of one boolean: whether left goes before right.
+    returns a list of one boolean: whether left goes before right.
     """
     types = [kind for kind in _scalars(operands) for _ in range(2)]
     config = {"dimension": attrs.integer(dimension), "is_stable": attrs.boolean(stable)}
@@ -158,8 +157,8 @@ def scatter(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
 ) -> list[ir.Value]:
-    """The operands with updates combined in at the listed positions; those out of bounds are
-    dropped. `body(elements, updates)` is given two lists of scalars and answers with one."""
+    """Combines updates into the operands at the listed positions; those out of bounds are dropped.
+    `body(elements, updates)` is given two lists of scalars and returns one."""
     config = {
         "scatter_dimension_numbers": _scatter_numbers(dimensions),
         "indices_are_sorted": attrs.boolean(indices_are_sorted),
@@ -182,7 +181,7 @@ def case(
 ) -> list[ir.Value]:
     """Runs branch number `index` (an int32 scalar); out of range, the last one.
 
-    Branches take no arguments: they use the values around them, and answer with lists of values.
+    Branches take no arguments: they use the values around them, and return lists of values.
     """
     regions = [((), _without_arguments(branch)) for branch in branches]
     return op("stablehlo.case", (index,), result_types, None, regions)
@@ -194,7 +193,7 @@ def if_(
     on_false: Callable[[], Values],
     result_types: Sequence[ir.Type],
 ) -> list[ir.Value]:
-    """Runs one of two branches, which take no arguments and answer with lists of values."""
+    """Runs one of two branches, which take no arguments and return lists of values."""
     regions = [((), _without_arguments(branch)) for branch in (on_true, on_false)]
     return op("stablehlo.if", (predicate,), result_types, None, regions)
 
@@ -206,7 +205,7 @@ def while_(
 ) -> list[ir.Value]:
     """Runs the body while the condition (a boolean scalar) holds; types stay the same.
 
-    Both are given the list of values; the body answers with the list of the next ones.
+    Both are given the list of values; the body returns the list of the next ones.
     """
     types = [value.type for value in operands]
     regions = [(types, lambda state: [condition(state)]), (types, body)]
