@@ -60,7 +60,7 @@ def checkpoint(
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
 ) -> Callable[P, R]:
-    """`fun`, but a derivative keeps only its arguments and computes the rest again.
+    """Returns `fun` with derivatives that keep only its arguments and compute the rest again.
 
     Memory is traded for time: of a chain of n functions, each with checkpoint, a gradient keeps n
     arguments and the intermediate values of one. `policy` says which intermediate values to keep

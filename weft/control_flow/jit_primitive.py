@@ -134,8 +134,7 @@ def jit_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, donated: Any)
 
 
 def without_donation(params: dict[str, Any]) -> dict[str, Any]:
-    """Donation does not carry over to a derived jaxpr: it may read a donated operand again, as a
-    residual."""
+    """Drops donation: a derived jaxpr may read a donated operand again, as a residual."""
     return params | {"donated": ()}
 
 

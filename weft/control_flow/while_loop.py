@@ -562,7 +562,7 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     return smaller_equation(eqn.replace(outputs=outputs), kept, carried, params)
 
 
-# The number of steps that a loop is taken to run where only its values decide it.
+# The assumed number of steps of a loop, which only its values decide.
 STEPS = 10
 
 

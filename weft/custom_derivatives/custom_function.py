@@ -374,7 +374,7 @@ class Application:
         return outs
 
     def called(self, which: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Calls one of the functions; traced values that could not be found are explained."""
+        """Calls one of the functions; explains the error for a traced value that was not found."""
         try:
             # Its lines are the user's own, also where a recorded jaxpr is evaluated.
             with sources.user_frames():

@@ -186,7 +186,7 @@ def custom_derivative(
         else:
             found = [add_tangents(a, b) for a, b in zip(found, more, strict=True)]
     if outs is None:
-        # Not the results of the derivation just made: there the arguments would no longer have
+        # Bound again, not taken from the derivative: there the arguments would no longer have
         # their rule, which a transformation further out may ask for.
         outs = again(primitive, primals, params)
         if not any(type(t) is not Zero for t in tangents[:closed]):

@@ -185,7 +185,7 @@ class BlockTrace(Trace):
         how = self.sharding(spec)
         if array.type is type and array.sharding is how:
             return array
-        if not type.size:  # Empty blocks may lie along a dimension of their own.
+        if not type.size:  # Empty blocks may be along a dimension of their own.
             physical = physical_type(type)
             return as_stored(np.zeros(physical.shape, physical.dtype), type, how)
         if array.type.ndim != type.ndim:
@@ -303,7 +303,7 @@ class BlockTrace(Trace):
         def body(*blocks: Any) -> list[Any]:
             values = [enter(x, t.shape) for x, t in zip(blocks, types, strict=True)]
             for x, flag in zip(values, free, strict=bool(free)):
-                if flag:  # Constants may be cast where casts are to be written.
+                if flag:  # Constants are cast also where the user writes casts.
                     x._trace.constants.add(x._var)
             out = primitive.bind(*values, **params)
             outs = out if primitive.multiple_results else [out]

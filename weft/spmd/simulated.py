@@ -181,7 +181,7 @@ class SimulationTrace(Trace):
     def mapped_axes(
         self, primitive: Primitive, params: dict[str, Any], holds: Sequence[tuple[str, ...]]
     ) -> tuple[str, ...]:
-        """Returns the mesh axes to map an application over: those of its operands, and others.
+        """Returns the mesh axes to map over: those of operands, named ones, and all for effects.
 
         Every device has the effects of a jaxpr, also where it has them with equal values. Axes that
         are not manual here may be those of a shard_map inside a jaxpr.
