@@ -1,8 +1,8 @@
 """`associative_scan`: all prefixes of an associative combination, in logarithmically many steps.
 
 Neighbours are combined in pairs, the pairs are scanned in the same way, and each result in between
-is one combination more: Ladner and Fischer, "Parallel prefix computation" (JACM 1980). It is made
-of slices and of the user's function, so every transformation applies to it.
+takes one more combination: Ladner and Fischer, "Parallel prefix computation" (JACM 1980). It
+consists of slices and calls of the user's function, so every transformation applies to it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Elements = list[Any]
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
 ) -> T:
-    """The combinations `fn(… fn(fn(e0, e1), e2) …, ei)` for each i, along an axis of `elems`.
+    """Returns `fn(… fn(fn(e0, e1), e2) …, ei)` for each i along an axis of `elems`.
 
     `elems` is a tree of arrays that have one length along `axis`; `fn` takes two such trees with
     any number of elements along that axis, combines them element by element and is associative.
@@ -83,7 +83,7 @@ def _axis(elems: Any, i: int, type: ArrayType, axis: int) -> int:
 def _combined(
     fn: Callable[[Any, Any], Any], name: str, structure: Any, left: Elements, right: Elements
 ) -> Elements:
-    """One call of the user's function, whose results are as its arguments."""
+    """Calls the user's function and checks that its results have the types of its arguments."""
     out = fn(structure.unflatten(left), structure.unflatten(right))
     outs, out_tree = tree.flatten(out)
     if out_tree != structure:
@@ -146,7 +146,7 @@ def _cut(x: Any, axis: int, start: int, stop: int, step: int) -> Any:
 
 
 def _interleave(even: Any, odd: Any, axis: int) -> Any:
-    """Elements of the first at even places, of the second (as many, or one less) at odd ones."""
+    """Puts `even` at even indices and `odd` (as many elements, or one fewer) at odd ones."""
     a, b = type_of(even), type_of(odd)
     if a.shape[axis] > b.shape[axis]:
         odd = concatenate([odd, _cut(even, axis, 0, 1, 1)], axis)

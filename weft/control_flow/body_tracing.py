@@ -1,8 +1,8 @@
-"""Programs inside loops and branches: tracing them, and giving carried values one type.
+"""Traces the bodies of loops and branches, and gives carried values one type.
 
-A loop's body is run by Python once. Where what comes out of it does not have the type of what goes
-in, because a Python number went in or because devices come to hold different values, the recorded
-program is typed again with the wider types, until they no longer change; Python runs again only
+Python runs a loop's body once. Where a carried value comes out with another type than it goes in,
+because a Python number went in or because devices come to hold different values, the recorded
+jaxpr is typed again with the wider types, until they no longer change; Python runs again only
 where a number that yields to other dtypes did yield, since then the body may take other paths.
 """
 
@@ -43,8 +43,8 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class LoopBody:
-    """A traced loop body: its program, what it closed over, the structure of what it returns beside
-    the carried values, and the types of these."""
+    """A traced loop body: its jaxpr, the values it closed over, the structure of its results other
+    than the carried values, and the types of the carried values."""
 
     jaxpr: Jaxpr
     consts: list[Any]
@@ -52,7 +52,7 @@ class LoopBody:
     carry_types: list[ArrayType]
 
     def start(self, carry: Sequence[Any]) -> list[Any]:
-        """The first carried values, in the types that the loop carries."""
+        """Returns the first carried values in the types that the loop carries."""
         return [
             cast_to(
                 x
@@ -74,8 +74,8 @@ def trace_body(
 ) -> TracedBody:
     """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
 
-    The traced values `closed` come before the arguments, behind the constants. `call` may say how
-    the function is called: `call(function, *args)`.
+    The traced values `closed` become inputs between the constants and the arguments. `call`, if
+    given, calls the function: `call(function, *args)`.
     """
     name = function_name(function)
     trees: list[Any] = []
@@ -106,8 +106,8 @@ def trace_loop_body(
 ) -> LoopBody:
     """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
 
-    `result` takes the structure of what the function returns, carried values first, and answers
-    with that of the rest. Where a Python number in the carry meets another dtype, it takes it on.
+    `result` takes the structure of the function's results, carried values first, and returns that
+    of the rest. A Python number in the carry takes on the dtype that comes out of the body.
     """
     name = function_name(function)
     in_tree = tree.treedef_tuple(tuple(trees))
@@ -131,7 +131,7 @@ def trace_loop_body(
 
 
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:
-    """The same program with its inputs, and its results where given, in another order."""
+    """The jaxpr with its inputs, and its results where given, in another order; cached on it."""
 
     def make() -> Jaxpr:
         results = jaxpr.outputs if outputs is None else [jaxpr.outputs[i] for i in outputs]
@@ -144,7 +144,7 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None 
 def run_compiled(
     primitive: Primitive, args: Sequence[Any], params: dict[str, Any], owner: Jaxpr
 ) -> list[Any]:
-    """Evaluates an application as one compiled program, remembered on the program `owner`."""
+    """Evaluates an application as one executable, cached on the jaxpr `owner`."""
     arrays = [as_array(x) for x in args]
     place = operand_place(arrays, primitive.name, params)
     shardings, layouts = operand_shardings(arrays, place), operand_layouts(arrays)
@@ -168,11 +168,10 @@ def run_compiled(
 
 
 def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
-    """The body with carried values of one type going in and coming out.
+    """Returns the body with carried values of one type going in and coming out.
 
     Types go up a lattice of finite height, so this ends. Shapes and dtypes are equal already. Weak
-    types matter to what the user's function computes, not to programs derived from it: only with
-    `weak` are they made equal.
+    types matter to the user's function, not to jaxprs derived from it: `weak` makes them equal too.
     """
 
     def make() -> Jaxpr:
@@ -190,7 +189,7 @@ def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = Fals
 
 
 def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
-    """The program for carried values of other types, as wide coming out as they go in."""
+    """Returns the jaxpr for carried values of other types, as wide coming out as going in."""
     n = len(carried)
 
     def function(*values: Any) -> list[Any]:
@@ -207,7 +206,7 @@ def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> J
 
 
 def yields(jaxpr: Jaxpr, flags: Sequence[bool]) -> bool:
-    """Whether a weakly typed value that depends on the flagged inputs took another dtype."""
+    """Returns whether a weakly typed value that depends on flagged inputs took another dtype."""
     weak = {v for v, flag in zip(jaxpr.inputs, flags, strict=True) if flag and v.type.weak_type}
     for eqn in jaxpr.eqns:
         operands = [x for x in eqn.inputs if type(x) is Var and x in weak]
@@ -229,7 +228,7 @@ def _converts(jaxpr: Jaxpr) -> bool:
 
 
 def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> list[ArrayType]:
-    """The carried types that Python numbers among them take on to meet what comes out."""
+    """Returns the carried types; Python numbers among them take on the dtypes that come out."""
     found = []
     for got, out in zip(types, outs, strict=True):
         if got.weak_type and got.shape == out.shape and got.dtype != out.dtype:

@@ -1,8 +1,8 @@
-"""Residuals of programs of which only one runs: the branches of a conditional.
+"""Slots for the residuals of a conditional's branches, of which only one runs.
 
-Branches that are split into a first and a second part leave different residuals behind. They are
-given common slots: as many of each type as the branch with the most of that type needs, so that
-the second part knows where to find its own whichever branch ran.
+Branches that are split into a first and a second part leave different residuals. They share
+slots: as many of each type as the branch with the most of that type needs, so that the second
+part knows where to find its own whichever branch ran.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`checkpoint`: a function whose intermediate values are computed again for its derivative.
 
-Linearizing the function gives a program that computes results and residuals, and a linear one that
-reads the residuals. Here the residuals are not handed over: the linear program begins with the
-equations that compute them, from the function's inputs and from those values that a policy says are
-to be saved. See Griewank and Walther, "Algorithm 799: revolve" (TOMS 2000), and Chen, Xu, Zhang,
+Linearizing the function gives a jaxpr that computes results and residuals, and a linear jaxpr that
+reads the residuals. Here the residuals are not handed over: the linear jaxpr begins with the
+equations that compute them, from the function's inputs and the values that a policy saves.
+See Griewank and Walther, "Algorithm 799: revolve" (TOMS 2000), and Chen, Xu, Zhang,
 Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016).
 """
 
@@ -60,7 +60,7 @@ def checkpoint(
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
 ) -> Callable[P, R]:
-    """`fun`, but a derivative keeps only its arguments and computes the rest again.
+    """Returns `fun` with derivatives that keep only its arguments and compute the rest again.
 
     Memory is traded for time: of a chain of n functions, each with checkpoint, a gradient keeps n
     arguments and the intermediate values of one. `policy` says which intermediate values to keep
@@ -132,7 +132,7 @@ def _place(i: int, args: tuple[Any, ...], name: str) -> int:
 def bind_remat(
     args: Sequence[Any], jaxpr: Jaxpr, policy: Policy | None, prevent_cse: bool, again: bool
 ) -> list[Any]:
-    """Applies the primitive; `again` says that the program computes something a second time."""
+    """Applies the primitive; `again` marks a jaxpr that computes something a second time."""
     return list(
         remat_p.bind(*args, jaxpr=jaxpr, policy=policy, prevent_cse=prevent_cse, again=again)
     )
@@ -174,7 +174,7 @@ def remat_linearize(
 def split_again(
     jaxpr: Jaxpr, nonzero: Flags, policy: Policy | None
 ) -> tuple[Jaxpr, Jaxpr, list[bool], Flags]:
-    """The program of the results and of the values to save; the linear program that computes the
+    """Returns the jaxpr of the results and the values to save; the linear jaxpr that computes the
     other residuals again; which inputs that reads; which results have tangents."""
     split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
     primal, n = split.primal, len(jaxpr.outputs)
@@ -199,9 +199,9 @@ def split_again(
 def computed_again(
     eqns: Sequence[Equation], wanted: Sequence[Var], policy: Policy | None
 ) -> tuple[list[Equation], list[Var], list[Equation]]:
-    """The equations that compute the wanted values again; the values that these start from besides
-    the inputs: those that the policy saves, and results of equations with effects; and all the
-    equations, of which those that hold loops now also give what the policy saves inside."""
+    """Returns the equations that compute the wanted values again; the values that these start from
+    besides the inputs (those that the policy saves, and results of equations with effects); and all
+    the equations, in which scans now also return the values that the policy saves inside."""
     needed = set(wanted)
     again: list[Equation] = []
     saved: list[Var] = []
@@ -219,7 +219,7 @@ def computed_again(
         if eqn.primitive is scan_p and policy is not None:
             forward[-1], eqn, stacked = scanned_again(whole, eqn, policy, read)
             saved += [v for v in stacked if v not in saved]
-        # What is saved of an equation that runs again comes in: it is not bound a second time.
+        # Saved results of an equation that runs again are inputs: they are not bound a second time.
         outputs = [Var(v.type) if v in saved else v for v in eqn.outputs]
         again.append(eqn if outputs == list(eqn.outputs) else eqn.replace(outputs=outputs))
         needed.update(x for x in eqn.inputs if type(x) is Var)
@@ -229,9 +229,9 @@ def computed_again(
 def scanned_again(
     whole: Equation, eqn: Equation, policy: Policy, read: Sequence[bool]
 ) -> tuple[Equation, Equation, list[Var]]:
-    """A scan that also stacks what the policy saves of each step, the scan that reads this instead
-    of computing it again, and the stacked values."""
-    # The body with what it prints: the forward scan keeps that, the other one does not.
+    """Returns a scan that also stacks the values that the policy saves of each step, the scan that
+    reads these instead of computing them again, and the stacked values."""
+    # `whole` has the debug effects: the forward scan keeps them, the other one does not.
     body: Jaxpr = whole.params["jaxpr"]
     n = eqn.params["num_carry"]
     used = [*body.outputs[:n], *marked(read[n:], body.outputs[n:])]
@@ -260,7 +260,7 @@ def scanned_again(
 
 
 def inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with the programs of jitted functions in their places, for policies to see."""
+    """Inlines the jaxprs of jitted functions, so that policies see their equations."""
 
     def make() -> Jaxpr:
         if not any(eqn.primitive is jit_p for eqn in jaxpr.eqns):
@@ -289,10 +289,10 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
-    """As `transpose_jaxpr`, for programs in which an equation may also compute what is not linear.
+    """As `transpose_jaxpr`, for jaxprs in which an equation may also compute nonlinear values.
 
-    Partial evaluation makes such programs: what comes later computes everything again, so a branch
-    or a loop in it gives values beside tangents. The values are computed before the transpose.
+    Partial evaluation makes such jaxprs: the later part computes everything again, so a branch or
+    a loop in it returns values beside tangents. The values are computed before the transpose.
     """
     return jaxpr.memoize(
         ("remat_transpose", linear, nonzero), lambda: transposed(jaxpr, linear, nonzero)
@@ -309,7 +309,7 @@ def transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flag
         split.unknown, flags, tuple(marked(split.unknown_out, nonzero))
     )
     known_types = unmarked(linear, jaxpr.in_types)
-    # A result that is known has no part in the derivative, whatever its cotangent.
+    # A known result has no part in the derivative, whatever its cotangent.
     used = marked(nonzero, split.unknown_out)
 
     def function(*values: Any) -> list[Any]:

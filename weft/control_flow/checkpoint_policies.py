@@ -1,7 +1,7 @@
 """Policies for `checkpoint`: which intermediate values to save instead of computing them again.
 
 A policy is called as `policy(primitive, *operand_types, **params)` for each equation of a function
-and answers whether its results are to be saved. Values are given names by `checkpoint_name`.
+and returns whether to save its results. `checkpoint_name` gives names to values.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Policy = Callable[..., bool]
 
 
 def saveable(eqn: Equation, policy: Policy | None) -> list[bool]:
-    """Which results of an equation a policy saves (None: none). Of a scan, the stacked ones that
-    it saves of the body."""
+    """Returns which results of an equation a policy saves (None: none); of a scan, the stacked
+    results that the policy saves inside the body."""
     if policy is None or policy is nothing_saveable:
         return [False] * len(eqn.outputs)
     if eqn.primitive is scan_p:
@@ -85,7 +85,7 @@ def everything_saveable(*_: Any, **__: Any) -> bool:
 
 
 def nothing_saveable(*_: Any, **__: Any) -> bool:
-    """Saves nothing but the arguments: the least memory. What `checkpoint` does by itself."""
+    """Saves nothing but the arguments: the least memory, and the default of `checkpoint`."""
     return False
 
 
@@ -137,7 +137,7 @@ def save_anything_except_these_names(*names: str) -> Policy:
 
 
 def save_from_both_policies(first: Policy, second: Policy) -> Policy:
-    """A policy that saves what either of two saves."""
+    """A policy that saves the values that at least one of two policies saves."""
 
     def policy(primitive: Primitive, *types: Any, **params: Any) -> bool:
         return first(primitive, *types, **params) or second(primitive, *types, **params)
@@ -146,12 +146,12 @@ def save_from_both_policies(first: Policy, second: Policy) -> Policy:
 
 
 def save_and_offload_only_these_names(**_: Any) -> Policy:
-    """Not there: values cannot be moved to the host's memory yet. Raises an error that says so."""
+    """Raises WeftNotImplementedError: values cannot be moved to the host's memory yet."""
     raise _no_offloading("save_and_offload_only_these_names", "save_only_these_names(…)")
 
 
 def offload_dot_with_no_batch_dims(*_: Any, **__: Any) -> Policy:
-    """Not there: values cannot be moved to the host's memory yet. Raises an error that says so."""
+    """Raises WeftNotImplementedError: values cannot be moved to the host's memory yet."""
     raise _no_offloading("offload_dot_with_no_batch_dims", "dots_with_no_batch_dims_saveable")
 
 
@@ -182,7 +182,7 @@ def _names(what: str, names: tuple[Any, ...]) -> frozenset[str]:
 
 
 def checkpoint_name(x: T, name: str) -> T:
-    """The values themselves, with a name by which a policy can choose them; trees leaf by leaf.
+    """Returns `x` with a name by which a policy can choose its values; trees leaf by leaf.
 
     >>> import weft
     >>> weft.checkpoint_name(2.0, "activation")

@@ -1,10 +1,10 @@
 """Conditionals: `cond` and `switch`, one primitive whose first operand says which branch runs.
 
-The branches are programs of the same inputs and results; what any of them closes over is an
-operand of all. A transformation transforms every branch and then joins what differs between them:
-which results have tangents, which residuals they leave, which of them are mapped. Under `vmap` a
-mapped index turns the conditional into a selection between the results of all branches; where a
-branch has effects, into a loop that runs for each element the branch it takes.
+The branches are jaxprs of the same inputs and results; a value that one of them closes over is an
+operand of all. A transformation transforms every branch and then joins their differences: which
+results have tangents, which residuals they leave, which of them are mapped. Under `vmap` a mapped
+index turns the conditional into a selection between the results of all branches; where a branch
+has effects, into a loop that runs for each element the branch it takes.
 """
 
 from __future__ import annotations
@@ -96,18 +96,18 @@ def cond(
 
 @api_boundary
 def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None) -> Any:
-    """`true_fun(*operands)` where the boolean scalar `pred` holds, `false_fun(*operands)` else.
+    """Returns `true_fun(*operands)` where the boolean `pred` holds, else `false_fun(*operands)`.
 
-    Both functions are traced; their results have one structure, and leaf by leaf one shape and
-    dtype (WeftTypeError shows the leaves that differ). Only the chosen one is computed, except
-    under a `vmap` that maps `pred`.
+    `pred` is a scalar. Both functions are traced; their results have one structure, and leaf by
+    leaf one shape and dtype (WeftTypeError shows the leaves that differ). Only the chosen one is
+    computed, except under a `vmap` that maps `pred`.
 
     >>> import weft
     >>> weft.lax.cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0)
     Array(4., dtype=float32, weak_type=True)
     """
     if not callable(true_fun) and callable(false_fun) and len(operands) == 2:
-        # The form of old programs: cond(pred, true_operand, true_fun, false_operand, false_fun).
+        # The older form: cond(pred, true_operand, true_fun, false_operand, false_fun).
         (other, false_function), chosen, function = operands, true_fun, false_fun
         if callable(false_function):
             return cond(
@@ -143,14 +143,14 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
 def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R: ...
 
 
-# Of functions of several kinds, such as ufuncs beside others, checkers find no common result.
+# Type checkers find no common result of functions of several kinds, such as ufuncs beside others.
 @overload
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
 
 
 @api_boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`, where `index` is an integer scalar that may be traced.
+    """Returns `branches[index](*operands)` for an integer scalar `index`, which may be traced.
 
     An index out of range is clamped to the nearest branch. Results of branches as for `cond`.
 
@@ -241,7 +241,7 @@ def _check_branches(what: str, traced: Sequence[Any], names: Sequence[str]) -> N
 
 
 def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:
-    """The branches with the closed-over values of all as their first inputs."""
+    """Gives every branch the closed-over values of all branches as its first inputs."""
     union: dict[int, Any] = {}
     for body in traced:
         union.update((id(value), value) for value in body.consts)
@@ -307,9 +307,9 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
 
 
 def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Branches that take and give the same types. What is chosen by a value that varies varies with
-    it, and so do the operands of the branches: the sums that casts transpose to must not stand in a
-    branch that only some devices run."""
+    """Gives the branches equal types. Results chosen by a varying index vary with it, and so do the
+    operands of the branches: the sums that casts transpose to must not stand in a branch that only
+    some devices run."""
     branches: Branches = params["branches"]
     index = types[0].varying
     for jaxpr in branches:
@@ -328,14 +328,14 @@ def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
 
 
 def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
-    """Which places are marked in any branch."""
+    """Returns which positions are marked in any branch."""
     return tuple(any(column) for column in zip(*marks, strict=True))
 
 
 def derive(
     branches: Branches, key: Any, make: Callable[[], tuple[Branches, Any]]
 ) -> tuple[Branches, Any]:
-    """What was derived from a set of branches, remembered on the first of them."""
+    """Returns the result of `make`, cached on the first branch under all branches and `key`."""
     return branches[0].memoize((branches[1:], *key), make)
 
 
@@ -526,7 +526,7 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 
 
 def cond_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """One of the branches is taken, each as often as the others: the mean of what they read."""
+    """The mean of the branches' reads: each branch is taken to run equally often."""
     branches: Branches = eqn.params["branches"]
     found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
     index, *_ = eqn.inputs

@@ -1,7 +1,7 @@
-"""The `jit` primitive: a program that is compiled as a unit.
+"""The `jit` primitive: a jaxpr that is compiled as a unit.
 
 It is initial style: it holds a jaxpr, and a transformation of it is the jit of the transformed
-jaxpr. Each transformed program is derived once and remembered on the program it came from.
+jaxpr. Each transformed jaxpr is derived once and cached on the jaxpr that it came from.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def jit_program(
     arrays: Sequence[Any],
     operation: str = "",
 ) -> Program:
-    """The compiled form of a program for operands that lie where these do, made once per place.
+    """Returns the executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached.
 
-    Raises WeftValueError, naming the operation, where they lie on different devices.
+    Raises WeftValueError, naming the operation, where the arrays are on different devices.
     """
     place = operand_place(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
     return placed_program(
@@ -57,8 +57,8 @@ def jit_program(
 
 
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
-    """The compiled form of a library function that was called eagerly: as of one operation, fast to
-    compile where there is little to compute."""
+    """Returns the executable of a library function that was called eagerly: like that of one
+    operation, fast to compile where there is little to compute."""
     place = operand_place(arrays, name, {"jaxpr": jaxpr})
     make = functools.partial(
         placed_program,
@@ -86,8 +86,8 @@ def placed_program(
     lowered: LoweredProgram | None = None,
     fast_compile: bool = False,
 ) -> Program:
-    """The compiled form of a program for a place (see `compile_program`), made once; of what was
-    lowered with these arguments already, if that is given."""
+    """Returns the executable of a jaxpr for the devices `place` (see `compile_program`), cached; it
+    is compiled from `lowered`, if given, which was lowered with these arguments."""
 
     def make() -> Program:
         if lowered is not None:
@@ -134,8 +134,7 @@ def jit_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, donated: Any)
 
 
 def without_donation(params: dict[str, Any]) -> dict[str, Any]:
-    """Donation does not carry over to a derived jaxpr: it may read a donated operand again, as a
-    residual."""
+    """Drops donation: a derived jaxpr may read a donated operand again, as a residual."""
     return params | {"donated": ()}
 
 

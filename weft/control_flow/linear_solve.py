@@ -1,4 +1,4 @@
-"""`custom_linear_solve`: the solution of a linear system, with derivatives by the system itself.
+"""`custom_linear_solve`: the solution of a linear system, differentiated by solving systems.
 
 Where A x = b, the derivative solves A dx = db - dA x, and a cotangent solves the transposed system:
 no derivative goes through the steps of the solver. See Giles, "Collected matrix derivative results
@@ -107,7 +107,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """`solve(matvec, b)`, the solution x of `matvec(x) == b`, with the derivatives of a solution.
+    """Returns `solve(matvec, b)`, the solution x of `matvec(x) == b`, with its derivatives.
 
     `matvec` is linear and maps trees like `b` to trees like `b`; whatever it closes over may be
     differentiated. `solve` may take any steps, a `while_loop` too: none is differentiated. Reverse
@@ -155,7 +155,7 @@ def custom_linear_solve(
 
 
 def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> Any:
-    """The program of a function for arguments of these types."""
+    """Traces a function for arguments of these types; cached."""
     trace = functools.partial(trace_body, "custom_linear_solve", function, in_tree, types)
     return trace_once(_traces, function, (in_tree, *types), trace)
 
@@ -163,11 +163,11 @@ def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[Arra
 def varying_alike(
     leaves: list[Any], types: list[ArrayType], matvec: Callable[[Any], Any], in_tree: Any
 ) -> tuple[list[Any], list[ArrayType]]:
-    """The right-hand side and its types, varying over devices as the system does.
+    """Returns the right-hand side and its types, varying over the mesh axes as the system does.
 
     Where each device has a matrix of its own, it has a solution of its own, and a transposed system
-    of its own. For a right-hand side that is typed as equal on all devices, the transposed program
-    would be summed over them. A program that communicates says itself what is equal.
+    of its own. For a right-hand side that is typed as equal on all devices, the transposed jaxpr
+    would be summed over them. A jaxpr that communicates keeps its types: they say what is equal.
     """
     axes = mesh_axes()
     if not axes:
@@ -184,7 +184,7 @@ def varying_alike(
 def check_like(
     operation: str, which: str, traced: Any, given: str, wanted: Any, has_aux: bool = False
 ) -> None:
-    """Raises TreeError or WeftTypeError where what a traced function returns is not like the
+    """Raises TreeError or WeftTypeError where the result of a traced function is not like the
     argument called `given`, whose structure and types are `wanted`."""
     out_tree = traced.out_tree
     wanted_tree, types = wanted
@@ -225,14 +225,14 @@ def check_like(
 
 
 def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:
-    """A linear program as a function of trees."""
+    """Returns a linear jaxpr as a function of trees."""
     return lambda x: in_tree.unflatten(
         eval_jaxpr(system.jaxpr, (), *system.consts, *in_tree.flatten_up_to(x))
     )
 
 
 def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
-    """The program of the transposed system, with the same constants."""
+    """Returns the jaxpr of the transposed system, with the same constants."""
     n, m = len(jaxpr.inputs) - len(types), len(types)
     program, reached = transpose_jaxpr(jaxpr, (*(False,) * n, *(True,) * m), (True,) * m)
 
@@ -250,19 +250,19 @@ def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """A program and the values of its first inputs."""
+    """A jaxpr and the values of its first inputs."""
 
     jaxpr: Jaxpr
     consts: list[Any]
 
 
-# A solver that was given a system is found again by what the system is.
+# The key of a solver that closes over a system has the content of the system.
 register_parts(System, lambda system: (system.jaxpr, *system.consts))
 
 
 @dataclasses.dataclass(frozen=True)
 class Solve:
-    """The system, its transpose, and what solves each; the transposes may be missing."""
+    """The system, its transpose, and the solver of each; the transposes may be missing."""
 
     matvec: System
     vecmat: System | None
@@ -270,7 +270,7 @@ class Solve:
     transpose_solve: System | None
 
     def parts(self) -> tuple[System | None, ...]:
-        """The four programs."""
+        """The four jaxprs with their constants."""
         return self.matvec, self.vecmat, self.solve, self.transpose_solve
 
     def transpose(self) -> Solve:
@@ -301,7 +301,7 @@ def bind_solve(solve: Solve, b: Sequence[Any]) -> list[Any]:
 
 
 def unbind(operands: Sequence[Any], jaxprs: Any, num_consts: Any) -> tuple[Solve, list[Any]]:
-    """The four programs with their constants, and the right-hand side."""
+    """Splits operands into the four jaxprs with their constants, and the right-hand side."""
     parts: list[System | None] = []
     start = 0
     for jaxpr, n in zip(jaxprs, num_consts, strict=True):
@@ -329,9 +329,9 @@ def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[A
 
 
 def linear_solve_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """System, right-hand side and solution vary alike: each device solves a system of its own.
+    """Makes system, right-hand side and solution vary alike: each device solves its own system.
 
-    A system that is spread over devices, so that its programs communicate, says itself what varies.
+    A system that is spread over devices, so that its jaxprs communicate, keeps their types.
     """
     solve, b = unbind(list(types), **params)
     parts = [part for part in solve.parts() if part is not None]

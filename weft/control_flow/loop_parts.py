@@ -1,8 +1,8 @@
-"""The parts of a `scan`, and where the second of two loops finds what it reads of the first.
+"""The parts of a `scan`, and how the residuals of one loop reach a second loop.
 
-When a body is split in two, the residuals that the second loop needs at each step lie in three
-places: those of constants, and what is computed from constants only, stay outside the loops;
-scanned arrays and stacked results are there already; and only the rest is stacked for it.
+When a body is split in two, the residuals that the second loop needs at each step are of three
+kinds: constants, and values computed from constants only, stay outside the loops; scanned arrays
+and stacked results exist already; and only the rest is stacked for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Made = TypeVar("Made")
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """The parameters of a scan besides its body: how long it is, and which operand is what."""
+    """The parameters of a scan besides its body: its length, and how many operands of each kind."""
 
     length: int
     reverse: bool
@@ -51,18 +51,18 @@ class Loop:
     num_carry: int
 
     def split(self, values: Sequence[Any]) -> Parts:
-        """Operands (or marks of them) as constants, carried values and scanned arrays."""
+        """Splits operands (or marks of them) into constants, carried values and scanned arrays."""
         n, m = self.num_consts, self.num_consts + self.num_carry
         return list(values[:n]), list(values[n:m]), list(values[m:])
 
     def partition(self, flags: Sequence[Any], values: Sequence[Any]) -> tuple[Parts, Parts]:
-        """The parts of the operands whose flag is set, and of the others."""
+        """Splits into parts the operands whose flag is set, and the others."""
         pairs = map(partition, self.split(flags), self.split(values))
         (consts, other_consts), (carry, other_carry), (xs, other_xs) = pairs
         return (consts, carry, xs), (other_consts, other_carry, other_xs)
 
     def with_counts(self, num_consts: int, num_carry: int, reverse: bool | None = None) -> Loop:
-        """A loop of the same length over another body."""
+        """Returns a loop of the same length over another body."""
         turned = self.reverse if reverse is None else reverse
         return Loop(self.length, turned, self.unroll, num_consts, num_carry)
 
@@ -85,8 +85,8 @@ def stacked_type(type: ArrayType, length: int) -> ArrayType:
 def fixpoint(
     start: Sequence[bool], make: Callable[[Flags], Made], marks: Callable[[Made], Sequence[bool]]
 ) -> tuple[Flags, Made]:
-    """The least flags of carried values from `start` upwards to which `make` adds none, and what it
-    makes of them. `marks` are the flags of the results, carried values first, in what was made."""
+    """Returns the least flags of carried values, from `start` upwards, to which `make` adds none,
+    and its result. `marks` reads the flags of the outputs, carried values first, in that result."""
     flags = tuple(start)
     while True:
         made = make(flags)
@@ -98,12 +98,12 @@ def fixpoint(
 
 
 def is_mapped(dims: Dims) -> list[bool]:
-    """Which values are mapped, given along which dimension."""
+    """Returns which values are mapped, given the mapped dimension of each."""
     return [dim is not None for dim in dims]
 
 
 def moved_to_front(carried: Flags, values: Sequence[Any], dims: Dims, axis: AxisData) -> list[Any]:
-    """The first carried values, mapped in front where the loop carries mapped ones."""
+    """The first carried values, mapped along dimension 0 where the loop carries mapped ones."""
     return [
         move_dim(x, dim, 0, axis.size) if flag else x
         for x, dim, flag in zip(values, dims, carried, strict=True)
@@ -112,10 +112,10 @@ def moved_to_front(carried: Flags, values: Sequence[Any], dims: Dims, axis: Axis
 
 @dataclasses.dataclass(frozen=True)
 class ResidualPlan:
-    """Where the second loop finds what it reads of the first one.
+    """The sources from which the second loop takes the residuals of the first one.
 
     `first` is the body of the first loop, whose results are followed by `num_stacked` stacked ones.
-    `invariant` computes, from the constants, what does not change from step to step. Each of
+    `invariant` computes, from the constants, the residuals that are equal at every step. Each of
     `places` is ("const", i), ("invariant", i), ("xs", i), ("ys", i) or ("stacked", i).
     """
 
@@ -125,7 +125,7 @@ class ResidualPlan:
     places: tuple[tuple[str, int], ...]
 
     def is_constant(self) -> list[bool]:
-        """For each residual whether it is one for the whole loop."""
+        """Returns for each residual whether it is equal at every step of the loop."""
         return [kind in ("const", "invariant") for kind, _ in self.places]
 
 
@@ -162,7 +162,7 @@ def plan_residuals(
 def find_residuals(
     plan: ResidualPlan, loop: Loop, parts: Parts, outs: Any, invariant: Any
 ) -> list[Any]:
-    """The residuals (values, or atoms of an equation), given the operands of the first loop and its
+    """Picks the residuals (values, or atoms of an equation) from the first loop's operands and
     results."""
     consts, _, xs = parts
     results = len(outs) - plan.num_stacked
@@ -179,8 +179,8 @@ def find_residuals(
 def second_loop(
     plan: ResidualPlan, loop: Loop, residuals: Sequence[Any], rest: Parts
 ) -> tuple[Loop, Parts]:
-    """The second loop and its operands: constant residuals come before the other constants, the
-    others before the other scanned arrays."""
+    """Returns the second loop and its operands: constant residuals come before the other constants,
+    the others before the other scanned arrays."""
     fixed, stepwise = partition(plan.is_constant(), residuals)
     consts, carry, xs = rest
     inner = loop.with_counts(len(fixed) + len(consts), len(carry))
@@ -188,8 +188,8 @@ def second_loop(
 
 
 def second_body(plan: ResidualPlan, jaxpr: Jaxpr, counts: Sequence[int]) -> Jaxpr:
-    """A jaxpr of (residuals, constants, carried, scanned) as the body of the second loop. `counts`
-    are those of the other three kinds."""
+    """Makes a jaxpr of (residuals, constants, carried, scanned) the body of the second loop.
+    `counts` are those of the last three kinds."""
     constant = plan.is_constant()
     n = len(constant)
     fixed, stepwise = partition(constant, range(n))

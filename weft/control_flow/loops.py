@@ -1,4 +1,4 @@
-"""Loops for users: `scan`, and `map`, which is a scan that carries nothing along."""
+"""The public loops `scan` and `map`, which is a scan without a carry."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Any, Any]:
-    """Runs `carry, y = f(carry, x)` over the leading axis of `xs`: the last carry, and all `y`.
+    """Runs `carry, y = f(carry, x)` along `xs`; returns the last carry and all `y`, stacked.
 
     `init` is the first carry, `xs` a tree of arrays with one leading length (or None, with
     `length`), and each `y` is stacked along a new leading axis: all of them any trees. The carry
     keeps its structure, shapes and dtypes; Python numbers in `init` take the dtype that comes out.
-    `reverse` goes from the last element to the first, with each `y` in the place of its `x`.
+    `reverse` goes from the last element to the first, with each `y` at the index of its `x`.
     `unroll` says how many steps one round of the compiled loop takes (True: all of them). `f` is
     traced once, and the loop can be differentiated in both modes.
 
@@ -92,7 +92,7 @@ def run_loop(
     reverse: bool,
     unroll: int | bool,
 ) -> tuple[Any, Any]:
-    """What `scan` does, for the operation that messages name."""
+    """Runs `scan` under the name `what`, which error messages show."""
     name = check_function(what, f)
     carry_leaves, carry_tree = tree.flatten(init)
     x_leaves, x_tree = tree.flatten(xs)
@@ -125,7 +125,7 @@ def run_loop(
 def leaf_types(
     what: str, name: str, which: str, value: Any, leaves: Sequence[Any]
 ) -> list[ArrayType]:
-    """The types of leaves. Raises WeftTypeError naming the one that is no array."""
+    """Returns the types of leaves. Raises WeftTypeError naming one that is no array."""
     found = []
     for i, leaf in enumerate(leaves):
         try:
@@ -149,7 +149,7 @@ def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
 
 
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
-    """How many steps there are. Raises ShapeError or WeftValueError where that is not clear."""
+    """Returns the number of steps. Raises ShapeError or WeftValueError where that is not clear."""
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
     for path, type in zip(paths, types, strict=True):
         if not type.shape:
@@ -204,7 +204,7 @@ def _unroll(unroll: int | bool, length: int) -> int:
 
 
 def _positive(what: str, name: str, value: Any, wanted: str) -> int:
-    """An argument as a positive number. Raises WeftTypeError or WeftValueError for another."""
+    """Returns a positive integer argument. Raises WeftTypeError or WeftValueError for another."""
     fix = Fix(name, f"pass {name}=1", {name: 1})
     try:
         number = operator.index(value)
@@ -228,7 +228,7 @@ def _positive(what: str, name: str, value: Any, wanted: str) -> int:
 
 
 def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
-    """The structure of the stacked results. Raises where the body returns no (carry, y)."""
+    """Returns the structure of the stacked results. Raises where the body returns no (carry, y)."""
     node = out_tree.node_data()
     children = out_tree.children()
     if node is None or node[0] is not tuple or len(children) != 2:
@@ -245,7 +245,7 @@ def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
 
 @api_boundary
 def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
-    """`f` of each element along the leading axis of `xs`, one after the other, stacked.
+    """Applies `f` to each element along the leading axis of `xs` in turn, and stacks the results.
 
     As `weft.vmap(f)(xs)`, in the memory of one application; with `batch_size`, of that many, which
     are computed together. Errors are those of `scan`.
@@ -296,7 +296,7 @@ def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int)
 
 
 def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
-    """`f` of `size` elements at once."""
+    """Returns `f` vectorized over `size` elements."""
     name = function_name(f)
 
     def batched(xs: Any) -> Any:

@@ -1,8 +1,8 @@
 """Choices that differ between the elements of a mapped axis.
 
 Where all choices can be computed for all elements, a selection picks the rows. Where that would
-change what happens besides computing (a branch not taken would print), a loop over the elements
-takes the place of the batched operation.
+change effects (a branch not taken would print), a loop over the elements replaces the batched
+operation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def one_by_one(
     name: str,
     unroll: bool = False,
 ) -> Mapped:
-    """The results of `apply` for each element along the mapped axis, in order, stacked; with
-    `unroll` written out one behind the other in place of a loop."""
+    """Applies `apply` to each element along the mapped axis, in order, and stacks the results; with
+    `unroll`, the applications are written out instead of a loop."""
     flags = is_mapped(dims)
     given, whole = partition(flags, args)
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(given, marked(flags, dims), strict=True)]
@@ -51,7 +51,7 @@ def one_by_one(
 
 
 def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
-    """For each element along the first dimension, a row of one or of the other."""
+    """Selects for each element along the first dimension a row of `on_true` or of `on_false`."""
     shape = type_of(on_true).shape
     if len(shape) > 1:
         which = broadcast_in_dim(which, shape, (0,))

@@ -1,9 +1,9 @@
 """Reductions by any associative function of two values: over axes, and over windows.
 
-The function is traced once, on scalars, into a program that the primitives hold. A function that is
+The function is traced once, on scalars, into a jaxpr that the primitives hold. A function that is
 one known operation becomes the primitive for it (a sum, a maximum, …), which has faster rules. The
 others are differentiated, and mapped where initial values are mapped, by writing the reduction out:
-as a tree of the mapped program over halves, or as a fold over the elements of a window.
+as a tree of the mapped jaxpr over halves, or as a fold over the elements of a window.
 """
 
 from __future__ import annotations
@@ -83,17 +83,17 @@ Computation = Callable[[Any, Any], Any]
 # ---- the function ------------------------------------------------------------------------------
 
 _traced: weakref.WeakKeyDictionary[Any, dict[Any, Jaxpr]] = weakref.WeakKeyDictionary()
-# For functions that are made anew and compute the same.
+# Also finds functions that are rebuilt and compute the same.
 _shared = TraceCache(512, "a reduction")
 
 
 def traced_computation(computation: Computation, types: Sequence[ArrayType], treedef: Any) -> Jaxpr:
-    """The program of a function of two trees of scalars, kept as long as the function lives."""
+    """The jaxpr of a function of two trees of scalars, cached as long as the function lives."""
     scalars = tuple(ArrayType((), t.dtype) for t in types)
     key = (scalars, treedef)
     try:
         known = _traced.setdefault(computation, {})
-    except TypeError:  # a callable of a class without weak references: traced anew each time
+    except TypeError:  # a callable of a class without weak references: traced each time
         known = {}
     found = known.get(key)
     if found is None:
@@ -110,7 +110,7 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
 def trace_computation(
     computation: Computation, scalars: tuple[ArrayType, ...], treedef: Any
 ) -> Jaxpr:
-    """Traces a reduction's function. Raises WeftTypeError where it is not one."""
+    """Traces a reduction's function. Raises WeftTypeError or WeftValueError where it is not one."""
 
     def flat(*values: Any) -> list[Any]:
         left, right = values[: len(scalars)], values[len(scalars) :]
@@ -161,7 +161,7 @@ _KNOWN: dict[Primitive, tuple[Any, Any, Callable[[Any], Any], Primitive | None]]
 
 
 def known_operation(jaxpr: Jaxpr) -> Any:
-    """The table's entry for a program that is one known operation of its inputs, or None."""
+    """Returns the entry of `_KNOWN` for a jaxpr of one known operation of its inputs, or None."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.inputs) != 2:
         return None
     (eqn,) = jaxpr.eqns
@@ -173,14 +173,14 @@ def known_operation(jaxpr: Jaxpr) -> Any:
 
 
 def is_identity(value: Any, identity: Any) -> bool:
-    """Whether an initial value is known to be the identity of the operation."""
+    """Returns whether an initial value is known to be the identity of the operation."""
     if isinstance(value, Tracer):
         return False
     return bool(np.all(np.asarray(value) == identity))
 
 
 def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    """The initial values in the dtypes of the operands. Raises ShapeError and WeftTypeError."""
+    """Returns the initial values in the operands' dtypes. Raises ShapeError and WeftTypeError."""
     out = []
     for init, of in zip(inits, types, strict=True):
         if isinstance(init, (bool, int, float, complex)):
@@ -207,7 +207,7 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
 def flat_operands(
     operands: Any, init_values: Any, computation: Computation
 ) -> tuple[list[Any], list[Any], Jaxpr, Any]:
-    """Operands and initial values as lists, the function as a program, and the result's tree."""
+    """Returns operands and initial values as lists, the function's jaxpr, and the result's tree."""
     flat, treedef = tree.flatten(operands)
     inits, init_tree = tree.flatten(init_values)
     if treedef != init_tree or not flat:
@@ -230,7 +230,7 @@ def flat_operands(
 
 
 def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Array]:
-    """Evaluates a primitive that holds a program; what is compiled lives as long as the program."""
+    """Evaluates a primitive that holds a jaxpr; the executable lives as long as the jaxpr."""
     arrays = [as_array(x) for x in args]
     rest = tuple((name, value) for name, value in params.items() if name != "jaxpr")
     signature = tuple(x.type for x in arrays)
@@ -244,7 +244,7 @@ def run_with_program(made: Primitive, args: Sequence[Any], params: dict[str, Any
 
 
 def apply_elementwise(jaxpr: Jaxpr, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-    """The program of scalars applied to every pair of elements of arrays of one shape."""
+    """Applies a jaxpr of scalars to every pair of elements of arrays of one shape."""
     shape = type_of(left[0]).shape
     size = prod(shape)
     mapped, _ = vmap_jaxpr(jaxpr, AxisData(None, size), (0,) * len(jaxpr.inputs), True)
@@ -311,7 +311,7 @@ def reduce_impl(*args: Any, **params: Any) -> list[Array]:
 
 
 def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:
-    """Raises JaxprError where operands and initial values are not what the program combines."""
+    """Raises JaxprError where operands and initial values do not fit the jaxpr's inputs."""
     operands, inits = types[: len(types) // 2], types[len(types) // 2 :]
     if (
         len(types) != len(jaxpr.inputs)
@@ -337,8 +337,8 @@ def reduce_type(*types: ArrayType, jaxpr: Jaxpr, dimensions: tuple[int, ...]) ->
 def reduce_by_tree(
     jaxpr: Jaxpr, operands: Sequence[Any], starts: Sequence[Any], dimensions: tuple[int, ...]
 ) -> list[Any]:
-    """The reduction written out: neighbours are combined until one row is left, which is combined
-    with the initial values, given in the shape of the result. The order of elements is kept."""
+    """Writes the reduction out: combines neighbours until one row is left, and that with `starts`,
+    the initial values in the shape of the result. The order of elements is kept."""
     rows = [axes_first(x, dimensions) for x in operands]
     length = type_of(rows[0]).shape[0]
     if not length:
@@ -357,7 +357,7 @@ def reduce_by_tree(
 
 
 def axes_first(x: Any, axes: tuple[int, ...]) -> Any:
-    """The given axes as one leading dimension."""
+    """Moves the given axes to the front as one dimension."""
     shape = type_of(x).shape
     kept = [d for d in range(len(shape)) if d not in axes]
     moved = transpose(x, (*axes, *kept))
@@ -397,7 +397,7 @@ def reduce_vmap(
 
 
 def mapped_starts(inits: Sequence[Any], dims: Dims, shape: tuple[int, ...]) -> list[Any]:
-    """Initial values, mapped or not, in the shape of a result whose first dimension is mapped."""
+    """Broadcasts initial values, mapped or not, to a result whose first dimension is mapped."""
     return [
         broadcast_in_dim(x, shape, () if d is None else (0,))
         for x, d in zip(inits, dims, strict=True)
@@ -494,7 +494,7 @@ def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[A
 
 
 def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any]) -> list[Any]:
-    """For each place in a window, in order, the elements that all windows have there."""
+    """Returns for each position in a window, in order, the elements of all windows there."""
     steps, spread = params["window_strides"], params["window_dilation"]
     found = []
     for place in np.ndindex(*params["window_dimensions"]):
@@ -514,9 +514,9 @@ def reduce_window_by_fold(
     starts: Sequence[Any],
     params: dict[str, Any],
 ) -> list[Any]:
-    """The windowed reduction written out, one element of the window after the other.
+    """Writes the windowed reduction out, one element of the window after the other.
 
-    `inits` are what padding holds, `starts` the initial values in the shape of the result.
+    `inits` fill the padding; `starts` are the initial values in the shape of the result.
     """
     config = [
         (low, high, apart - 1)
@@ -566,7 +566,7 @@ def reduce_window_vmap(
 
 
 def padded_rows(x: Any, init: Any, dim: int | None, params: dict[str, Any]) -> Any:
-    """Rows padded and dilated, each with an initial value of its own (where `dim` is not None)."""
+    """Pads and dilates rows, each with an initial value of its own (where `dim` is not None)."""
     config = [(0, 0, 0)] + [
         (low, high, apart - 1)
         for (low, high), apart in zip(params["padding"], params["base_dilation"], strict=True)

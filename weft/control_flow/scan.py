@@ -1,10 +1,9 @@
 """`scan`: a loop of known length that carries values along and stacks one result per step.
 
-The body is a program of (constants, carried values, elements of the scanned arrays) to (carried
-values, stacked values). Every transformation of the loop is a loop over a transformed body. What
-needs care is which carried values it touches, found as a fixpoint, and where the residuals of a
-split body lie (`loop_parts`). The transposed loop runs the other way and adds up the cotangents of
-its constants.
+The body is a jaxpr of (constants, carried values, elements of the scanned arrays) to (carried
+values, stacked values). Every transformation of the loop is a loop over a transformed body. The
+carried values that it touches are found as a fixpoint; `loop_parts` finds the residuals of a
+split body. The transposed loop runs the other way and adds up the cotangents of its constants.
 """
 
 from __future__ import annotations
@@ -136,8 +135,8 @@ def close_flags(
     derive: Callable[[Jaxpr, Flags, Flags], Made],
     marks: Callable[[Made], Sequence[bool]],
 ) -> tuple[Flags, Made]:
-    """The flags of operands with those of carried values that follow from them (see `fixpoint`),
-    and what `derive` makes of the body for these flags of its inputs and results."""
+    """Returns the flags of operands, with those of carried values that follow (see `fixpoint`), and
+    the result of `derive` for the body and these flags of its inputs and results."""
     consts, carry, xs = loop.split(flags)
     no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
 
@@ -173,8 +172,8 @@ def scan_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
 
 
 def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jaxpr:
-    """A program of (inputs, tangents) to (results, tangents) with each kind's tangents beside it:
-    constants, carried values, scanned arrays; carried values, stacked values."""
+    """Reorders a jaxpr of (inputs, tangents) to (results, tangents): each kind's tangents follow it
+    (constants, carried values, scanned arrays; carried values, stacked values)."""
     n, m, k = len(nonzero), len(marks), loop.num_carry
     of_consts, of_carry, _ = loop.split(nonzero)
     tangents = loop.with_counts(sum(of_consts), sum(of_carry)).split(range(n, n + sum(nonzero)))
@@ -206,13 +205,13 @@ def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
 
 
 def first_loop(plan: ResidualPlan, loop: Loop, parts: Parts) -> tuple[list[Any], list[Any]]:
-    """Runs the first of two loops: its results, and the residuals for the second."""
+    """Runs the first of two loops; returns its results and the residuals for the second."""
     outs = bind_scan(plan.first, loop, *parts)
     return outs, find_residuals(plan, loop, parts, outs, bind_invariant(plan, parts[0]))
 
 
 def bind_invariant(plan: ResidualPlan, consts: Sequence[Any]) -> list[Any]:
-    """What the loop would compute anew at each step for the second loop, computed once."""
+    """Computes once the residuals that are equal at every step of the loop."""
     if not plan.invariant.outputs:
         return []
     name = plan.invariant.name
@@ -220,8 +219,8 @@ def bind_invariant(plan: ResidualPlan, consts: Sequence[Any]) -> list[Any]:
 
 
 def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
-    """The residual plan of the linearized body, the body of the linear loop, and which operands
-    and which results have tangents."""
+    """Returns the residual plan of the linearized body, the body of the linear loop, and which
+    operands and which results have tangents."""
     nonzero, split = close_flags(
         jaxpr, loop, start, linearize_jaxpr, lambda split: split.nonzero_out
     )
@@ -235,8 +234,8 @@ def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Fl
 
 
 def split_known(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Any, Flags]:
-    """The body split by which operands are unknown: the parts, the residual plan of the known one,
-    and which operands are unknown then."""
+    """Splits the body by which operands are unknown: returns the parts, the residual plan of the
+    known part, and which operands are unknown then."""
     unknown, split = close_flags(
         jaxpr, loop, start, partial_eval_jaxpr, lambda split: split.unknown_out
     )
@@ -278,7 +277,7 @@ def scan_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
 
 
 def linear_carry(jaxpr: Jaxpr, loop: Loop, linear: Flags) -> Flags:
-    """Which carried values depend on a linear operand."""
+    """Returns which carried values depend on a linear operand."""
     consts, carry, xs = loop.split(linear)
 
     def depending(carried: Flags) -> list[bool]:
@@ -347,9 +346,9 @@ def transpose_linear(
 def transposed_body(
     jaxpr: Jaxpr, loop: Loop, of_consts: Flags, of_xs: Flags, start: Flags, nonzero_ys: Flags
 ) -> tuple[Jaxpr, Flags, tuple[Flags, Flags]]:
-    """The body of the transposed loop; which carried values have cotangents; which linear constants
-    and scanned arrays get one. It carries the cotangents of carried values and, for linear
-    constants, the sums so far."""
+    """Returns the body of the transposed loop; which carried values have cotangents; which linear
+    constants and scanned arrays get one. The loop carries the cotangents of carried values and the
+    sums so far of those of linear constants."""
     linear = (*of_consts, *(True,) * loop.num_carry, *of_xs)
     a, b = sum(of_consts), sum(of_consts) + loop.num_carry
 
@@ -436,8 +435,8 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 
 
 def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """Constants are read as often as the loop runs, scanned arrays element by element; carried and
-    stacked values are made as a whole."""
+    """Constants are read at every step, scanned arrays element by element; carried and stacked
+    values exist as a whole."""
     jaxpr, loop = Loop.of(eqn.params)
     found = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
     consts, _, xs = loop.split(found)
@@ -463,7 +462,7 @@ def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) 
     none = [None] * (len(layouts) - loop.num_consts)
     inner = keep_layouts(jaxpr, [*of_consts, *none])
     consts, carry, xs = loop.split(inner.inputs)
-    # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
+    # XLA gives a carried value one layout, and takes it from the body's results.
     entering, own = partition(kept, consts)
     leaving = [Var(var.type) for var in entering]
     constraints = list(map(constraint_equation, entering, leaving, marked(kept, of_consts)))
@@ -531,14 +530,14 @@ def scan_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
 
 
 def element(x: Any, place: Any, zero: Any) -> Any:
-    """One element of a scanned array."""
+    """Reads one element of a scanned array."""
     shape = list(x.type.shape)
     start = [place, *(zero for _ in shape[1:])]
     return stablehlo.reshape(stablehlo.dynamic_slice(x, start, [1, *shape[1:]]), shape[1:])
 
 
 def stored(whole: Any, y: Any, place: Any, zero: Any) -> Any:
-    """A stacked result with one more element in its place."""
+    """Writes one element of a stacked result."""
     shape = list(y.type.shape)
     start = [place, *(zero for _ in shape)]
     return stablehlo.dynamic_update_slice(whole, stablehlo.reshape(y, [1, *shape]), start)

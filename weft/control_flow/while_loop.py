@@ -1,10 +1,10 @@
 """`while_loop`: a loop that runs as long as a condition on its carried values holds.
 
-How many steps there are is known only when it runs. So it has forward derivatives, where tangents
-are carried beside the values, and none in reverse, for which every step's residuals would have to
-be kept: where bounds are known, `fori_loop` becomes a `scan`, which has both. Under `vmap` with a
-mapped condition the loop runs until it fails for every element, and elements that are finished keep
-their values. Where the body has effects, elements run one after the other instead.
+The number of steps is known only when it runs. So it has forward derivatives, where tangents are
+carried beside the values, and none in reverse, for which every step's residuals would have to be
+kept: where bounds are known, `fori_loop` becomes a `scan`, which has both. Under `vmap` with a
+mapped condition the loop runs until that fails for every element, and elements that are finished
+keep their values. Where the body has effects, elements run one after the other instead.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _bodies = TraceCache(512, "a loop")
 _conditions = TraceCache(512, "the condition of a loop")
 
 
-# Numbers that are carried become arrays; of what else is carried, the functions say the type.
+# Carried numbers become arrays; the type of any other carry is that of the functions.
 @overload
 def while_loop(
     cond_fun: Callable[[Array], Any], body_fun: Callable[[Array], ArrayLike], init_val: ArrayLike
@@ -95,7 +95,7 @@ def while_loop(
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
-    """Runs `val = body_fun(val)` from `init_val` as long as `cond_fun(val)` holds: the last `val`.
+    """Runs `val = body_fun(val)` from `init_val` while `cond_fun(val)` holds; returns the last one.
 
     The carried tree keeps its structure, shapes and dtypes; Python numbers in it take the dtype
     that comes out. `cond_fun` returns a boolean scalar. The loop has forward derivatives; for
@@ -136,7 +136,7 @@ def while_loop(
 
 
 def _same(what: str, name: str, carry_tree: Any) -> Callable[[Any], None]:
-    """Checks that a body returns what it takes."""
+    """Returns a check that a body returns the structure that it takes."""
     return lambda out_tree: check_carry_structure(what, name, carry_tree, out_tree)
 
 
@@ -193,7 +193,7 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> Any:
-    """Runs `val = body_fun(i, val)` for `i` from `lower` to `upper` (exclusive): the last `val`.
+    """Runs `val = body_fun(i, val)` for `i` from `lower` to `upper` (exclusive); returns the last.
 
     Where both bounds are known it becomes a `scan` and has derivatives in both modes; otherwise a
     `while_loop`, which has forward ones. `unroll` (as for `scan`) needs known bounds. The bounds
@@ -244,8 +244,8 @@ def fori_loop(
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
-    """The dtype of the index, and whether it yields. Raises WeftTypeError for other bounds than
-    integer scalars."""
+    """Returns the dtype of the index, and whether it is weak. Raises WeftTypeError for bounds that
+    are no integer scalars."""
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
         if type.shape or type.dtype not in dtypes.INTEGER:
@@ -261,8 +261,8 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
 
 
 def _known(name: str, bound: Any, dtype: Any) -> int | None:
-    """A bound as a number, or None where only its type is known. Raises WeftValueError for a number
-    that is none of the index's dtype."""
+    """Returns a bound as a number, or None where only its type is known. Raises WeftValueError for
+    a number outside the range of the index's dtype."""
     value = bound.concrete() if isinstance(bound, Tracer) else bound
     if value is None:
         return None
@@ -303,7 +303,7 @@ def bind_while(
 
 
 def parts(values: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Operands (or marks) as constants of the condition, of the body, and carried values."""
+    """Splits operands (or marks) into constants of condition and body, and carried values."""
     n = params["cond_nconsts"]
     m = n + params["body_nconsts"]
     return list(values[:n]), list(values[n:m]), list(values[m:])
@@ -343,8 +343,8 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
 
 
 def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """A body and a condition of the operands' types. Where devices count differently, because the
-    condition varies, everything that the loop carries varies with it."""
+    """Gives body and condition the operands' types. Where devices take different numbers of steps,
+    because the condition varies, everything that the loop carries varies with it."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts([t.varying for t in types], params)
     while True:
@@ -373,8 +373,8 @@ def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
 def tangent_loop(
     primals: Values, tangents: Values, params: dict[str, Any]
 ) -> tuple[list[Any], Flags]:
-    """The results and tangents of the loop that carries tangents beside the values, and which
-    values have them. Only what the condition depends on does not need a tangent."""
+    """Runs the loop that carries tangents beside the values; returns its results and tangents, and
+    which values have them. Only values that the condition alone reads need no tangent."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts(primals, params)
     _, consts_t, carry_t = parts(tangents, params)
@@ -399,7 +399,7 @@ def tangent_loop(
 
 
 def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
-    """The program with further inputs that it does not read."""
+    """Returns the jaxpr with further inputs that it does not read."""
 
     def make() -> Jaxpr:
         return Jaxpr([*jaxpr.inputs, *map(Var, types)], jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
@@ -414,8 +414,8 @@ def while_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
 
 
 def while_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
-    # The number of steps is not known, so there is no place for their residuals: the linear
-    # program is the whole loop with tangents, from the same first values.
+    # The number of steps is not known, so their residuals cannot be stored: the linear jaxpr is
+    # the whole loop with tangents, from the same first values.
     outs = list(while_p.bind(*primals, **params))
     quiet = {name: drop_debug_effects(params[name]) for name in ("cond_jaxpr", "body_jaxpr")}
     if any(jaxpr.effects for jaxpr in quiet.values()):
@@ -486,8 +486,8 @@ def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mappe
 
 
 def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr]:
-    """A loop over all elements: it goes on while any of them does, and changes only those. The body
-    takes the constants of the condition before its own."""
+    """Returns condition and body of a loop over all elements, which goes on while any of them does
+    and changes only those. The body takes the constants of the condition before its own."""
 
     def make() -> tuple[Jaxpr, Jaxpr]:
         n, m = cond_nconsts, len(body.inputs) - len(body.outputs)
@@ -524,8 +524,8 @@ def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     depends = any(marked(reads, [*of_cond, *carried]))
     if all(carried) or depends or eqn.effects:
         return all_unknown(eqn)
-    # What is known does not depend on the rest, and runs in a loop of its own; the rest needs the
-    # known values at every step, so its loop computes them again.
+    # The known values do not depend on the rest, and run in a loop of their own; the rest needs
+    # them at every step, so its loop computes them again.
     used = tuple(not flag for flag in carried)
     known = while_dce(eqn, used)[1]
     fresh = [v if flag else Var(v.type) for v, flag in zip(eqn.outputs, carried, strict=True)]
@@ -551,7 +551,7 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     if all(kept) and len(smaller.eqns) == len(body.eqns):
         return kept, eqn
     test = dce_jaxpr(condition, (True,), True)[0]
-    # What is carried only for the loop itself has results that no one reads.
+    # Values that are carried only for the loop itself have results that are not read.
     outputs = [v if use else Var(v.type) for v, use in zip(eqn.outputs, used, strict=True)]
     params = {
         "cond_jaxpr": permuted(test, marked(keep_test, range(len(keep_test)))),
@@ -562,12 +562,12 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     return smaller_equation(eqn.replace(outputs=outputs), kept, carried, params)
 
 
-# How often a loop is taken to run whose number of steps only its values decide.
+# The assumed number of steps of a loop, which only its values decide.
 STEPS = 10
 
 
 def while_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """Constants are read at every step; carried values are made as a whole."""
+    """Constants are read at every step; carried values exist as a whole."""
     found: list[Reads] = []
     of_cond, of_body, carry = parts(eqn.inputs, eqn.params)
     for name, consts in (("cond_jaxpr", of_cond), ("body_jaxpr", of_body)):
@@ -587,7 +587,7 @@ def while_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool)
     inner = keep_layouts(body, [*of_body, *(None for _ in carry)])
     n, m = len(given), eqn.params["cond_nconsts"]
     kept = is_mapped(of_body)
-    # XLA settles on one layout for what a loop carries, and asks the body what it gives back.
+    # XLA gives a carried value one layout, and takes it from the body's results.
     entering, own = partition(kept, inner.inputs[:n])
     given_kept, given_own = partition(kept, given)
     leaving = [Var(var.type) for var in entering]

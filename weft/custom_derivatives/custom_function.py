@@ -1,8 +1,8 @@
-"""Functions with custom derivatives, as users call them: arguments, and one call's parts.
+"""The base class of functions with custom derivatives, and the parts of one call of them.
 
 Keyword arguments and defaults become positional ones by the function's signature, so that a rule
-gets each argument in its place. Some arguments may be any Python objects; the others are trees of
-arrays. What a call closes over is found here, and becomes operands before its arguments.
+gets each argument by position. Some arguments may be any Python objects; the others are trees of
+arrays. Traced values that a call closes over become operands before its arguments.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SymbolicZero:
 
 
 class CustomFunction(Generic[P, R]):
-    """What `custom_jvp` and `custom_vjp` have in common: the function and its arguments."""
+    """The base of `custom_jvp` and `custom_vjp`: the function and its arguments."""
 
     kind = "custom derivative"
 
@@ -115,7 +115,7 @@ class CustomFunction(Generic[P, R]):
         parameters = list(self._signature.parameters.values()) if self._signature else []
         self._names = [p.name for p in parameters if p.kind in _POSITIONAL]
         star = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
-        # How many arguments a call has, where that is known before.
+        # The number of arguments of a call; None where the signature does not fix it.
         self._count = None if star or self._signature is None else len(self._names)
         self._places = self._nondiff_places(nondiff_argnums, nondiff_argnames)
         self._symbolic_zeros = False
@@ -167,7 +167,7 @@ class CustomFunction(Generic[P, R]):
         return number % count
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments by position, defaults applied."""
+        """Returns all arguments by position, defaults applied."""
         if self._signature is None or (len(args) == self._count and not kwargs):
             if kwargs:
                 raise self._unplaced(sorted(kwargs))
@@ -200,7 +200,7 @@ class CustomFunction(Generic[P, R]):
         )
 
     def _split(self, full: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-        """Where the arguments without derivatives stand, and the others."""
+        """Returns the argnums of the arguments without derivatives, and the other arguments."""
         places = self._places
         if not places:
             return places, full
@@ -275,10 +275,10 @@ class CustomFunction(Generic[P, R]):
 class Application:
     """One call of a function with custom derivatives under a transformation.
 
-    Its operands are the traced values that it closes over (`captured` says how many of which sort:
-    those that the function reads, those that only rules read, those in arguments without
-    derivatives), and then the leaves of the other arguments. `out_tree` and `out_types` are known
-    once the function or a rule has run.
+    Its operands are the traced values that it closes over (`captured` counts those that the
+    function reads, those that only rules read, and those in arguments without derivatives), and
+    then the leaves of the other arguments. `out_tree` and `out_types` are known once the function
+    or a rule has run.
     """
 
     __slots__ = (
@@ -333,25 +333,25 @@ class Application:
 
     @property
     def num_captured(self) -> int:
-        """How many operands stand before those of the arguments."""
+        """The number of operands before those of the arguments."""
         return len(self.tracers)
 
     def opened(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """The functions and the arguments without derivatives, with the values of these operands
-        for what they close over; and the other operands."""
+        """Returns the functions and the arguments without derivatives, in which operands replace
+        the values that they close over; and the other operands."""
         n, count = len(self.tracers), len(self.functions)
         objects = self._held.replaced(self._objects, operands[:n]) if n else self._objects
         return objects[:count], objects[count:], list(operands[n:])
 
     def arguments(self, nondiff: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        """All arguments in their places."""
+        """Merges the arguments without derivatives and the others by position."""
         found = list(given)
         for place, value in zip(self._places, nondiff, strict=True):
             found.insert(place, value)
         return found
 
     def pair(self, found: Any, rule: str, second: str) -> Any:
-        """What a rule returned, (result, `second`). Raises WeftTypeError for no pair."""
+        """Returns `found`, the (result, `second`) of a rule. Raises WeftTypeError for no pair."""
         is_sequence = isinstance(found, (tuple, list))
         if is_sequence and len(found) == 2:
             return found
@@ -364,7 +364,7 @@ class Application:
         )
 
     def run(self, *operands: Any) -> list[Any]:
-        """The function itself, of operands and to the leaves of its result."""
+        """Runs the function on operands and returns the leaves of its result."""
         functions, nondiff, leaves = self.opened(operands)
         args = self.arguments(nondiff, self.in_tree.unflatten(leaves))
         out = self.called("the function", functions[0], args)
@@ -374,9 +374,9 @@ class Application:
         return outs
 
     def called(self, which: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Calls one of the functions; traced values that could not be found are explained."""
+        """Calls one of the functions; explains the error for a traced value that was not found."""
         try:
-            # Its lines are the user's own, also where a recorded program runs again.
+            # Its lines are the user's own, also where a recorded jaxpr is evaluated.
             with sources.user_frames():
                 return function(*args)
         except LeakedTracerError as error:
@@ -397,7 +397,7 @@ class Application:
             ) from None
 
     def results(self, out: Any, rule: str) -> list[Any]:
-        """The leaves of a result that a rule computed, which has to be like the function's."""
+        """Returns the leaves of a rule's result. Raises where it is not like the function's."""
         outs, out_tree = tree.flatten(out)
         if self.out_tree is not None and out_tree != self.out_tree:
             raise check_structure(
@@ -418,7 +418,7 @@ class Application:
         return outs
 
     def place(self, path: Any) -> str:
-        """How messages call a leaf of the arguments with derivatives."""
+        """Returns the name of a leaf of the differentiable arguments, for messages."""
         return f"{self.names[path[0].idx]}{tree.keystr(path[1:])}"
 
 
@@ -438,7 +438,7 @@ def check_structure(got: Any, wanted: Any, message: str, operation: str) -> Tree
 
 
 def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
-    """A leaf that a rule returned as one of the wanted type; only Python numbers are converted.
+    """Returns a leaf of a rule's result in the wanted type; only Python numbers are converted.
 
     Raises ShapeError or DTypeError for a leaf of another shape or dtype.
     """
@@ -470,17 +470,17 @@ def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
 
 
 def is_float0(value: Any) -> bool:
-    """Whether this is an array of float0, the zeros that stand for tangents of integers."""
+    """Returns whether `value` is an array of float0, the zero tangents of integers."""
     return isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.float0
 
 
 def array_of_zero(value: Any) -> Any:
-    """An array of zeros for a `SymbolicZero`; any other value itself."""
+    """Returns an array of zeros for a `SymbolicZero`, any other value itself."""
     return zeros(value._type) if type(value) is SymbolicZero else value
 
 
 def vector(value: Any) -> Any:
-    """A tangent or cotangent as rules get it: a number as an array."""
+    """Returns a tangent or cotangent as rules get it: a number as an array."""
     if isinstance(value, (Array, Tracer, np.ndarray)):
         return value
     return broadcast_in_dim_p.bind(value, shape=(), broadcast_dimensions=())

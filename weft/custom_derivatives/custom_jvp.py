@@ -1,7 +1,7 @@
 """`custom_jvp`: functions whose derivative is given by a rule for forward mode.
 
 The rule maps primals and tangents to results and tangents. It is an ordinary jvp rule, so it also
-serves reverse mode: what it does to tangents has to be linear, and is transposed.
+serves reverse mode: it has to be linear in the tangents, and is transposed.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ custom_jvp_p = custom_primitive("custom_jvp")
 
 
 class custom_jvp(CustomFunction[P, R]):
-    """A function whose derivative is computed by a rule of one's own, set with `defjvp`.
+    """A function whose derivative is computed by the user's rule, set with `defjvp`.
 
     `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
     signature. Arguments in `nondiff_argnums` or `nondiff_argnames` may be any Python objects; the
     rule gets them first. Traced values that the function closes over are differentiated through the
-    function by ordinary rules, beside what the rule says of the arguments.
+    function by ordinary rules; the rule is for the arguments.
 
     Raises WeftTypeError when called without a rule, and for arguments that are no arrays;
     WeftValueError for argument numbers and names that do not exist.
@@ -88,7 +88,7 @@ class custom_jvp(CustomFunction[P, R]):
 
         Primals and tangents are tuples, one entry per argument. Tangents of integers are zeros of
         dtype float0. With `symbolic_zeros` a tangent that is known to be zero comes as a
-        `SymbolicZero`, and may be returned as one. Answers with `jvp`.
+        `SymbolicZero`, and may be returned as one. Returns `jvp`.
         """
         check_rule("defjvp", jvp)
         self._jvp, self._symbolic_zeros = jvp, symbolic_zeros
@@ -167,7 +167,7 @@ def _sum(*parts: Any) -> Any:
 
 
 class JVPRule(Rule):
-    """The rule of one application: runs the user's function and checks what it returns."""
+    """The rule of one application: runs the user's rule and checks its result."""
 
     def __init__(self, application: Application, symbolic_zeros: bool) -> None:
         super().__init__(function_name(application.functions[1]))
@@ -192,7 +192,7 @@ class JVPRule(Rule):
         return outs, self.tangents(tangent, outs)
 
     def tangents(self, found: Any, outs: Sequence[Any]) -> list[Any]:
-        """The leaves of the tangent that the rule returned, checked against the results."""
+        """Returns the leaves of the rule's tangent, checked against the results."""
         application = self.application
         out_tree, what = application.out_tree, application.what
         leaves, structure = tree.flatten(found)
@@ -236,7 +236,7 @@ class JVPRule(Rule):
 
 
 class MappedJVPRule(Rule):
-    """The rule of a mapped application, all of whose results are mapped at 0."""
+    """The rule of a mapped application, whose results are all mapped along dimension 0."""
 
     def __init__(self, rule: Rule, axis: AxisData, dims: Dims) -> None:
         super().__init__(rule.name)

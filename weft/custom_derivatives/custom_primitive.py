@@ -1,8 +1,8 @@
-"""What the primitives of custom derivatives have in common: everything but the derivative.
+"""The rules that the primitives of custom derivatives share: all but the derivative.
 
 An application holds a function, in one of two forms: `function`, in Python, which sees values where
-there are any, or, once it has been recorded, `jaxpr`. Its `rule` says how to differentiate the
-arguments. The operands before those are what the function closes over; these are differentiated by
+there are any, or, once it has been recorded, `jaxpr`. Its `rule` differentiates the arguments. The
+operands before those are the values that the function closes over; these are differentiated by
 ordinary rules, through the function: the derivative is the sum of the two.
 """
 
@@ -34,28 +34,28 @@ __all__ = ["Rule", "custom_primitive", "linearized", "mapped_at_front"]
 
 
 class Rule:
-    """How an application is differentiated in its arguments.
+    """The derivative of an application with respect to its arguments.
 
-    Primals are all the operands; tangents are those of the arguments, and some is not a `Zero`.
+    Primals are all operands; tangents are those of the arguments, at least one of them no `Zero`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
-        """Results and tangents, in forward mode."""
+        """Returns results and tangents, in forward mode."""
         raise NotImplementedError(f"{type(self).__name__} does not define jvp")
 
     def linearize(self, primals: Values, tangents: Values) -> Derived:
-        """Results and tangents, where what is done to tangents is recorded."""
+        """Returns results and tangents, where operations on tangents are recorded."""
         return self.jvp(primals, tangents)
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
-        """The rule of the mapped function, whose results are mapped at 0."""
+        """Returns the rule of the mapped function, whose results are mapped along dimension 0."""
         raise NotImplementedError(f"{type(self).__name__} does not define mapped")
 
     def after(self, count: int) -> Rule:
-        """The rule of an application with so many more operands in front."""
+        """Returns the rule of an application with `count` more operands in front."""
         return LaterRule(self, count)
 
     def __repr__(self) -> str:
@@ -81,14 +81,14 @@ class LaterRule(Rule):
 
 
 def counts(captured: tuple[int, ...]) -> tuple[int, int, int]:
-    """How many operands are closed over by the function, by rules only, and in arguments without
-    derivatives."""
+    """Returns the numbers of operands that the function closes over, that only rules close over,
+    and that are in arguments without derivatives."""
     closed, passive, given = captured or (0, 0, 0)
     return closed, passive, given
 
 
 def body_of(params: dict[str, Any]) -> Callable[..., list[Any]]:
-    """The function of an application, from operands to results."""
+    """Returns the function of an application, from operands to results."""
     if "function" in params:
         found: Callable[..., list[Any]] = params["function"]
         return found
@@ -104,7 +104,7 @@ def again(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
 
 
 def mapped_at_front(values: Sequence[Any], dims: Dims, axis: AxisData) -> list[Any]:
-    """Values with the mapped dimension in front; what is not mapped is repeated."""
+    """Moves the mapped dimension of each value to the front; repeats values that are not mapped."""
     return [move_dim(x, dim, 0, axis.size) for x, dim in zip(values, dims, strict=True)]
 
 
@@ -114,7 +114,7 @@ def linearized(
     tangents: Values,
     name: str = "",
 ) -> Derived:
-    """What `jvp_flat` answers with; what depends on tangents depends on them by a linear program.
+    """Returns the results of `jvp_flat`, with tangents computed by a linear jaxpr.
 
     A jvp rule run by `linearize` does not use `jvp_flat` for the derivative of a function: loops
     and branches would then compute results and tangents in one, which cannot be transposed.
@@ -141,7 +141,7 @@ def custom_stepwise(
 def custom_stage(
     primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Records the function; what it closes over besides becomes operands in front."""
+    """Records the function; further values that it closes over become operands in front."""
     if "function" not in params:
         return args, params
     name, rule, captured = params["name"], params["rule"], params["captured"]
@@ -186,7 +186,7 @@ def custom_derivative(
         else:
             found = [add_tangents(a, b) for a, b in zip(found, more, strict=True)]
     if outs is None:
-        # Not the results of the derivation just made: there the arguments would no longer have
+        # Bound again, not taken from the derivative: there the arguments would no longer have
         # their rule, which a transformation further out may ask for.
         outs = again(primitive, primals, params)
         if not any(type(t) is not Zero for t in tangents[:closed]):

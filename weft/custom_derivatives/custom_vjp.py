@@ -1,8 +1,8 @@
 """`custom_vjp`: functions whose derivative is given by a pair of rules for reverse mode.
 
 The forward rule computes the results and residuals, the backward rule cotangents of the arguments
-from residuals and cotangents of the results. What the backward rule does to cotangents is linear,
-so its transpose gives tangents, and forward mode works as well.
+from residuals and cotangents of the results. The backward rule is linear in the cotangents, so its
+transpose gives tangents, and forward mode works as well.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class CustomVJPPrimal:
 
 
 class custom_vjp(CustomFunction[P, R]):
-    """A function whose derivative is computed by a pair of rules of one's own, set with `defvjp`.
+    """A function whose derivative is computed by the user's pair of rules, set with `defvjp`.
 
     `fun` takes and returns trees of arrays; keyword arguments and defaults are resolved by its
     signature. Arguments in `nondiff_argnums` or `nondiff_argnames` may be any Python objects.
     Traced values that the function closes over are differentiated through the function by ordinary
-    rules, beside what the rules say of the arguments. Forward mode transposes the backward rule.
+    rules; the pair is for the arguments. Forward mode transposes the backward rule.
 
     Raises WeftTypeError when called without rules, and for arguments that are no arrays;
     WeftValueError for argument numbers and names that do not exist.
@@ -101,8 +101,8 @@ class custom_vjp(CustomFunction[P, R]):
         """Sets the rules, `fwd(*args) -> (result, residuals)` and
         `bwd(*nondiff_args, residuals, cotangent) -> cotangents`.
 
-        `fwd` gets what the function gets. Residuals are any tree; what is no array in it stays as
-        it is. `bwd` answers with a tuple, one entry per argument (without those in
+        `fwd` gets the arguments of the function. Residuals are any tree; leaves that are no arrays
+        stay as they are. `bwd` returns a tuple, one entry per argument (without those in
         nondiff_argnums); None stands for zeros, for a whole entry or for a part of it. With
         `symbolic_zeros`, `fwd` gets each leaf as a `CustomVJPPrimal`, and cotangents that are known
         to be zero come as `SymbolicZero`.
@@ -129,12 +129,12 @@ register_parts(custom_vjp, lambda f: (f._function, f._places, f._fwd, f._bwd, f.
 
 
 class VJPRule(Rule):
-    """A rule made of `start`, which computes results, residuals and the pullback."""
+    """A rule built on `start`, which computes results, residuals and the pullback."""
 
     def start(
         self, primals: Sequence[Any], perturbed: Sequence[bool]
     ) -> tuple[list[Any], list[Any], Pullback]:
-        """Results, residuals, and the function from residuals and cotangents to cotangents."""
+        """Returns results, residuals, and the pullback from residuals and cotangents."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
@@ -165,18 +165,18 @@ def differentiable(value: Any) -> bool:
 
 
 def tangent_types(outs: Sequence[Any]) -> tuple[ArrayType, ...]:
-    """The types of the tangents of those results that have any."""
+    """Returns the tangent types of the differentiable results."""
     return tuple(type_of(x).tangent() for x in outs if differentiable(x))
 
 
 def with_zeros(outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """The tangents of those results that have any, with zeros for the others."""
+    """Merges the tangents of differentiable results with zeros for the others."""
     types = [type_of(x) for x in outs]
     return merge_zeros([differentiable(x) for x in outs], tangents, types)
 
 
 class UsersVJPRule(VJPRule):
-    """The rules of one application: runs the user's functions and checks what they return."""
+    """The rules of one application: runs the user's rules and checks their results."""
 
     def __init__(self, application: Application, symbolic_zeros: bool) -> None:
         super().__init__(function_name(application.functions[1]))
@@ -201,7 +201,7 @@ class UsersVJPRule(VJPRule):
 
 
 class MappedVJPRule(VJPRule):
-    """The rule of a mapped application, all of whose results are mapped at 0."""
+    """The rule of a mapped application, whose results are all mapped along dimension 0."""
 
     def __init__(self, rule: VJPRule, axis: AxisData, dims: Dims) -> None:
         super().__init__(rule.name)
@@ -230,14 +230,14 @@ class MappedVJPRule(VJPRule):
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a leaf of the residuals is an operand; numbers and other objects stay as they are."""
+    """Returns whether a leaf of the residuals is an operand; other leaves stay as they are."""
     if isinstance(value, Tracer):
         return True
     return hasattr(value, "dtype") and hasattr(value, "shape") and not is_float0(value)
 
 
 class UsersPullback(Pullback):
-    """The backward rule of one application, for the residuals that one run of `fwd` left."""
+    """The backward rule of one application, for the residuals of one run of `fwd`."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class UsersPullback(Pullback):
         self.fixed = unmarked(self.is_array, leaves)
 
     def arrays(self, residuals: Any) -> list[Any]:
-        """The leaves of the residuals that are operands."""
+        """Returns the leaves of the residuals that are operands."""
         return marked(self.is_array, tree.leaves(residuals))
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
@@ -282,7 +282,7 @@ class UsersPullback(Pullback):
         return SymbolicZero(ct.type) if self.symbolic_zeros else zeros(ct.type)
 
     def checked(self, found: Any) -> list[Any]:
-        """The cotangents of the arguments' leaves (None: zero) that the rule returned."""
+        """Returns the rule's cotangents of the arguments' leaves (None: zero), checked."""
         application, what = self.application, self.application.what
         in_tree = application.in_tree
         count = len(in_tree.children())
@@ -318,7 +318,7 @@ class UsersPullback(Pullback):
             return None
         what = f"{what} that its bwd rule returns"
         if wanted.dtype == dtypes.float0:
-            # Zeros of the argument's own dtype are what `zeros_like` gives.
+            # `zeros_like` gives zeros of the argument's own dtype.
             if is_float0(leaf) or type_of(leaf).dtype == primal.dtype:
                 return None
             raise DTypeError(
@@ -341,8 +341,8 @@ class UsersPullback(Pullback):
 
 
 def with_axes_of(cotangent: Any, wanted: ArrayType) -> Any:
-    """A cotangent of an argument that is equal on more devices than what a bwd rule computed from
-    its own device's values: the sum over them, since all of them use the argument."""
+    """Sums a cotangent over the mesh axes along which it varies and its argument does not: the bwd
+    rule computed it from one device's values, and all devices use the argument."""
     extra = type_of(cotangent).varying - wanted.varying
     if extra:
         names = tuple(sorted(extra))
@@ -351,8 +351,8 @@ def with_axes_of(cotangent: Any, wanted: ArrayType) -> Any:
 
 
 def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:
-    """Appends the leaves of a tree to `leaves`, None where it has None in place of a subtree of
-    `wanted`; False where the two differ in structure."""
+    """Appends the leaves of a tree to `leaves`, None for each leaf of a subtree of `wanted` where
+    it has None; returns False where the two differ in structure."""
     if value is None or type(value) is SymbolicZero:
         leaves.extend([None] * len(tree.leaves(wanted)))
         return True

@@ -1,7 +1,7 @@
 """The linear part of a `custom_vjp`: a primitive from residuals and tangents to tangents.
 
-It is known by its transpose, the backward rule. Evaluated forwards it transposes that rule: what
-the rule does to cotangents is recorded, and the record is run backwards.
+It is given by its transpose, the backward rule. Evaluated forwards it transposes that rule: the
+rule's operations on cotangents are recorded, and the record is run backwards.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ Marks = tuple[bool, ...]
 class Pullback:
     """A function from residuals and cotangents (or `Zero`) to the cotangents of all arguments.
 
-    None stands for a cotangent that is zero. The cotangents are those of results that have any.
+    None stands for a cotangent that is zero. It takes cotangents of the differentiable results.
     """
 
     def __init__(self, name: str, function: str) -> None:
         self.name = name
         self.function = function
-        # Forward programs, by the types of their operands.
+        # Forward jaxprs, by the types of their operands.
         self.programs: dict[Any, Jaxpr] = {}
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
     def mapped(self, axis: AxisData, residual_dims: Dims, dims: Dims) -> Pullback:
-        """The same under `vmap`: `dims` says where arguments are mapped, results are at 0."""
+        """Returns the pullback under `vmap`; arguments are mapped at `dims`, results at 0."""
         return MappedPullback(self, axis, residual_dims, dims)
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ def pushed_forward(
     tangents: Sequence[Any],
     out_types: Types,
 ) -> list[Any]:
-    """The tangents of the results (or `Zero`), given those of the arguments marked `active`."""
+    """Returns the results' tangents (or `Zero`), given those of the arguments marked `active`."""
 
     def pulled_back(*cotangents: Any) -> list[Any]:
         found = pullback(residuals, cotangents)
@@ -114,7 +114,7 @@ def pushed_forward(
     found, linear = record_linear(pulled_back, out_types, "custom_vjp", pullback.function)
     pairs = [(x, t) for x, t in zip(found, tangents, strict=True) if x is not None]
     for x, _ in pairs:
-        # Where it is known. A traced one, which may be zero, counts as zero.
+        # Only a known cotangent is checked: a traced one, which may be zero, counts as zero.
         if type(x) in (Array, np.ndarray) and np.any(np.asarray(x)):
             raise _not_linear(pullback, "a result that does not depend on the cotangent", None)
     outputs = [linear.atom(x) for x, _ in pairs]
@@ -147,7 +147,7 @@ def _not_linear(pullback: Pullback, operation: str, error: Any) -> WeftTypeError
 def forward_program(
     types: Sequence[ArrayType], pullback: Pullback, active: Marks, out_types: Types
 ) -> Jaxpr:
-    """The program from residuals and tangents to tangents."""
+    """Returns the jaxpr from residuals and tangents to tangents; cached on the pullback."""
     key = (tuple(types), active, out_types, config.settings())
     found = pullback.programs.get(key)
     if found is None:
@@ -215,7 +215,7 @@ def tangents_vmap(
     out_types: Types,
 ) -> Mapped:
     n = len(args) - sum(active)
-    # Where the others are mapped does not matter: their cotangents are not asked for.
+    # The dimensions of the others do not matter: their cotangents are not asked for.
     own = spread(active, dims[n:])
     outs = custom_vjp_tangents_p.bind(
         *args,

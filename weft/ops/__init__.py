@@ -1,7 +1,7 @@
 """Operations on arrays.
 
-Its modules are internal and known to users as `weft.lax`. What users find here are the functions
-over segments, of which each element of an array has the number of one.
+Its modules are internal; users know them as `weft.lax`. Public here are only the functions over
+segments: each element of an array belongs to the segment whose number it is given.
 """
 
 import importlib
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
-# A type checker sees the names above, and that there are no others.
+# Type checkers see only the names above.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # Not imported above: this file runs before every operation, and these are made of those.
+        # Not imported above: this file runs before the operations that the segments import.
         if name in __all__:
             return getattr(importlib.import_module("weft.numpy.segments"), name)
         raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")

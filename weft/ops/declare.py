@@ -1,8 +1,8 @@
-"""Declaring a primitive: one call that fills the tables of rules.
+"""Declares primitives: one call fills the tables of rules.
 
-What most primitives share is said here once: how the varying axes of operands join, the jvp rule of
-an operation that is linear, and the lowering that is one StableHLO operation. The families of
-elementwise primitives in `families` build on it.
+Most primitives share these parts: the join of the operands' varying axes, the jvp rule of a linear
+operation, and the lowering to one StableHLO operation. The families of elementwise primitives in
+`elementwise/families.py` build on it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def primitive(
     on_host: Rule | None = None,
     multiple_results: bool = False,
 ) -> Primitive:
-    """A first-order primitive with its rules (see `core.rules` for their signatures).
+    """Returns a first-order primitive with its rules (see `core.rules` for their signatures).
 
     `name` may be a primitive made before, for rules that bind the primitive itself.
 
@@ -91,7 +91,7 @@ def primitive(
 
 
 def linear_jvp(bind: Callable[..., Any]) -> Rule:
-    """The jvp rule of a primitive with one operand in which it is linear."""
+    """The jvp rule of a primitive that is linear in its one operand."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         result = bind(*primals, **params)
@@ -103,12 +103,12 @@ def linear_jvp(bind: Callable[..., Any]) -> Rule:
 
 
 def linear_operands(operands: Sequence[Any]) -> list[bool]:
-    """Which operands of a transpose rule are linear."""
+    """Returns which operands of a transpose rule are linear."""
     return [type(operand) is LinearOperand for operand in operands]
 
 
 def lower_to(name: str) -> Rule:
-    """The lowering to one StableHLO operation without attributes, operands and results as typed."""
+    """The lowering to one StableHLO operation without attributes."""
 
     def lower(context: Any, *values: Any) -> Any:
         return stablehlo.op1(name, values, stablehlo.array_type_to_ir(context.out_types[0]))

@@ -1,4 +1,4 @@
-"""Flags: arguments that are true or false."""
+"""Checks of arguments that are true or false."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["check_flag", "check_flags"]
 
 
 def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
-    """Raises WeftTypeError where a flag is neither true nor false (nor None, where that is taken).
+    """Raises WeftTypeError where a flag is neither true nor false (nor None, where `none` is set).
 
-    Every object of Python is true or false; that the text "no" is true is nobody's wish.
+    Python gives every object a truth value, under which the string "no" would be true.
     """
     if value is False or value is True or (none and value is None):
         return
     if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return
     if getattr(value, "shape", None) == () and getattr(value, "dtype", None) == np.bool_:
-        bool(value)  # raises for a traced value: what is computed depends on the flag
+        bool(value)  # raises for a traced value: the operation depends on the flag
         return
     raise WeftTypeError(
         f"{operation}: {argument} is True or False",

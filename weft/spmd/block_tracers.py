@@ -1,4 +1,4 @@
-"""What all values inside a shard_map that runs as Python goes on have in common.
+"""The base class of values inside a shard_map that is evaluated eagerly or simulated.
 
 The blocks of all devices are one value; it is shown by the devices' coordinates, and Python can
 read it only where the blocks are equal. For each axis along which they differ a cause is kept.
@@ -27,8 +27,8 @@ __all__ = ["BlockValue", "causes_of", "depends_on_devices", "joined_again", "spl
 
 
 class BlockValue(Tracer):
-    """The blocks of all devices; `causes` says for each axis along which they differ where that
-    came from. Its trace has the mesh, in `manual`."""
+    """The blocks of all devices; `causes` has the cause for each axis along which they differ.
+    Its trace has the mesh, in `manual`."""
 
     __slots__ = ("causes",)
 
@@ -39,8 +39,8 @@ class BlockValue(Tracer):
         self.causes = causes or {}
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]] | None:
-        """The coordinates of devices in the mesh, and the block of each, in the order of the mesh;
-        one or more for each place along the axes where blocks differ. None: they are not known."""
+        """Returns the coordinates of devices in the mesh, and the block of each, in the order of
+        the mesh; at least one per index along the axes where blocks differ. None: not known."""
         raise NotImplementedError(f"{type(self).__name__} does not define blocks")
 
     def describe(self) -> str:
@@ -91,7 +91,7 @@ class BlockValue(Tracer):
 
 
 def split_further(value: Any, spec: PartitionSpec) -> Any:
-    """Blocks of a shard_map as the smaller ones that a shard_map inside it sees."""
+    """Splits blocks of a shard_map into the smaller ones that a shard_map inside it sees."""
     for dimension in range(type_of(value).ndim):
         axes = spec.entry_axes(dimension)
         if axes:
@@ -111,7 +111,7 @@ def joined_again(value: Any, spec: PartitionSpec) -> Any:
 def causes_of(
     primitive: Primitive, operands: Sequence[BlockValue], types: Sequence[ArrayType]
 ) -> dict[str, Cause]:
-    """For each axis along which a result of an application varies, what made it vary first."""
+    """Returns the first cause for each axis along which a result of an application varies."""
     axes = frozenset[str]().union(*(t.varying for t in types))
     found = {axis: cause for x in operands for axis, cause in x.causes.items() if axis in axes}
     for axis in axes - found.keys():
@@ -120,7 +120,7 @@ def causes_of(
 
 
 def depends_on_devices(primitive: Primitive, params: dict[str, Any], manual: Manual) -> bool:
-    """Whether an application has to do with the devices though its operands do not."""
+    """Returns whether an application has effects or names a manual axis."""
     if not params:
         return False
     if effects_of(primitive, params):

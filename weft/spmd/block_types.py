@@ -1,4 +1,4 @@
-"""What the specs of a shard_map mean for types: blocks of whole arrays, and wholes made of blocks.
+"""The types of blocks and of whole arrays, given the specs of a shard_map.
 
 A spec splits dimensions over axes of a mesh. A block varies along the axes that its spec mentions,
 and is equal on all devices along the others.
@@ -18,8 +18,8 @@ __all__ = ["Manual", "block_type", "inserted", "leaving_spec", "whole_type"]
 
 
 class Manual(NamedTuple):
-    """The mesh of a shard_map, its axes that are manual (in the order of the mesh), whether casts
-    to varying values are to be written by the user, and whether one device runs all of it."""
+    """The mesh of a shard_map, its manual axes (in the order of the mesh), whether the user writes
+    casts to varying values (`explicit`), and whether one device runs all of it."""
 
     mesh: AnyMesh
     axes: tuple[str, ...]
@@ -36,13 +36,13 @@ class Manual(NamedTuple):
         return " ".join(["{" + text + "}", *marks])
 
     def ordered(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Those of the axes that are manual here, in the order of the mesh."""
+        """Returns the axes that are manual here, in the order of the mesh."""
         wanted = set(axes)
         return tuple(axis for axis in self.axes if axis in wanted)
 
 
 def block_type(whole: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayType:
-    """The type of one device's block."""
+    """Returns the type of one device's block."""
     shape = tuple(
         size // prod(manual.mesh.shape[axis] for axis in spec.entry_axes(i))
         for i, size in enumerate(whole.shape)
@@ -51,7 +51,7 @@ def block_type(whole: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayTy
 
 
 def whole_type(block: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayType:
-    """The type of the array that blocks make up."""
+    """Returns the type of the array that blocks make up."""
     shape = tuple(
         size * prod(manual.mesh.shape[axis] for axis in spec.entry_axes(i))
         for i, size in enumerate(block.shape)
@@ -60,16 +60,16 @@ def whole_type(block: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayTy
 
 
 def leaving_spec(block: ArrayType, manual: Manual) -> PartitionSpec:
-    """The spec by which every device's block leaves as part of one array.
+    """Returns the spec by which every device's block leaves as part of one array.
 
-    The blocks lie one behind the other along the first dimension, which blocks without dimensions
-    are given first (as are those of which the first dimension is empty).
+    The blocks are concatenated along the first dimension; blocks without dimensions, or with an
+    empty first one, are given one of length 1 before.
     """
     axes = manual.ordered(block.varying)
     return PartitionSpec(axes) if axes else PartitionSpec()
 
 
 def inserted(spec: PartitionSpec, place: int, axes: Sequence[str] = ()) -> PartitionSpec:
-    """The spec of an array with one more dimension, split over `axes`."""
+    """Returns the spec of an array with one more dimension at index `place`, split over `axes`."""
     entries = [spec.entry_axes(i) for i in range(max(len(spec), place))]
     return PartitionSpec(*entries[:place], tuple(axes), *entries[place:], sum=spec.sum)

@@ -1,10 +1,10 @@
-"""Evaluating a shard_map operation by operation: every device's blocks at once, as Python goes on.
+"""Evaluates a shard_map eagerly: each operation runs at once on the blocks of all devices.
 
-A `BlockTracer` holds the blocks of all devices as one array over the mesh, one behind the other
-along the mesh axes where they may differ. Each operation runs as a small program of all devices,
-compiled once per primitive, types of blocks, mesh and parameters; a second call compiles nothing.
-What the user's Python reads is known where it is equal on all devices. Nothing is moved where
-blocks enter and leave: the same buffers are called by another name.
+A `BlockTracer` holds the blocks of all devices as one array over the mesh, concatenated along the
+mesh axes where they may differ. Each operation runs as a small executable on all devices, compiled
+once per primitive, types of blocks, mesh and parameters; a second call compiles nothing. The
+user's Python can read values that are equal on all devices. Nothing is moved where blocks enter
+and leave: the same buffers get another type and sharding.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 @functools.lru_cache(maxsize=1024)
 def _number_everywhere(how: NamedSharding, type: ArrayType, value: Any, text: str) -> Array:
-    """A number on all devices of a mesh; programs use the same few again and again."""
+    """A number on all devices of a mesh; cached, since functions use the same few again."""
     return to_place(array_of(value, type), how)
 
 
@@ -74,8 +74,7 @@ on_clear(_number_everywhere.cache_clear)
 
 
 class BlockTracer(BlockValue):
-    """The blocks of all devices, in `stacked`; or `constant`, a value that was computed without
-    any of them."""
+    """The blocks of all devices, in `stacked`; or `constant`, a value that depends on no block."""
 
     __slots__ = ("constant", "stacked")
 
@@ -104,7 +103,7 @@ class BlockTracer(BlockValue):
         return Array(part, self.type, signature_of(self.type, device, layout))
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]]:
-        """Each device's coordinates in the mesh and its block, in the order of the mesh."""
+        """Returns each device's coordinates in the mesh and its block, in the order of the mesh."""
         mesh = self._trace.manual.mesh
         parts = client.backend().shards(self._trace.stack(self)._buffer)
         found = []
@@ -130,7 +129,7 @@ class BlockTrace(Trace):
         super().__init__(bottom_trace(), "shard_map", function)
         self.manual = manual
         self.outside = outside
-        # Arrays from outside by identity, which are taken to all devices once.
+        # Arrays from outside by identity, so that each is copied to all devices once.
         self.outer: dict[int, tuple[BlockTracer, Array]] = {}
 
     # ---- values -------------------------------------------------------------------------------
@@ -139,13 +138,13 @@ class BlockTrace(Trace):
         return NamedSharding(self.manual.mesh, spec)
 
     def box(self, value: Any) -> BlockTracer:
-        """Any operand as a tracer of this trace."""
+        """Returns any operand as a tracer of this trace."""
         if type(value) is BlockTracer:
             if value._trace is self:
                 return value
             if not value._trace.alive:
                 raise leaked(value)
-            # Of a shard_map around this one, over other axes of the same mesh.
+            # From a shard_map around this one, over other axes of the same mesh.
             return BlockTracer(self, value.type, value.stacked, value.constant, value.causes)
         known = self.outer.get(id(value))
         if known is not None:
@@ -159,7 +158,7 @@ class BlockTrace(Trace):
         return tracer
 
     def stack(self, tracer: BlockTracer) -> Array:
-        """The array over the mesh that holds the blocks."""
+        """Returns the array over the mesh that holds the blocks."""
         if tracer.stacked is None:
             value = tracer.constant
             if isinstance(value, _NUMBERS) and value == value:  # NaN is no key
@@ -172,9 +171,9 @@ class BlockTrace(Trace):
         return tracer.stacked
 
     def placed(self, value: Any, spec: PartitionSpec) -> Array:
-        """An operand over the mesh. Raises WeftValueError for one that was put elsewhere."""
+        """Puts an operand on the mesh. Raises WeftValueError for one committed to other devices."""
         array = as_array(value)
-        if array.is_deleted():  # here: a body that does nothing with it would give it another name
+        if array.is_deleted():  # checked here: a body may return it without an operation
             raise deleted(array)
         place = array._committed_place()
         if place is not None and not same_devices(place, self.manual.mesh):
@@ -182,11 +181,11 @@ class BlockTrace(Trace):
         return to_place(array, self.sharding(spec))
 
     def renamed(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
-        """The array that the same buffers are by another spec."""
+        """Returns an array of the same buffers with another type and spec."""
         how = self.sharding(spec)
         if array.type is type and array.sharding is how:
             return array
-        if not type.size:  # Empty blocks may lie along a dimension of their own.
+        if not type.size:  # Empty blocks may be along a dimension of their own.
             physical = physical_type(type)
             return as_stored(np.zeros(physical.shape, physical.dtype), type, how)
         if array.type.ndim != type.ndim:
@@ -195,7 +194,7 @@ class BlockTrace(Trace):
         return Array(buffer, type, signature_of(type, how, array._layout()))
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> BlockTracer:
-        """An operand of the shard_map, the one of this number, as blocks."""
+        """Returns the operand of index `number` as blocks."""
         of = type_of(value)
         causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
@@ -209,7 +208,7 @@ class BlockTrace(Trace):
         return BlockTracer(self, block, stacked, causes=causes)
 
     def leave(self, value: Any, spec: PartitionSpec, nested: bool) -> Any:
-        """A result of the shard_map, made of blocks."""
+        """Returns a result of the shard_map, made of blocks."""
         tracer = self.box(value)
         if nested:
             with using_trace(self):
@@ -218,7 +217,7 @@ class BlockTrace(Trace):
         return self.renamed(self.stack(tracer), whole, spec)
 
     def stacked_form(self, block: ArrayType) -> tuple[ArrayType, PartitionSpec]:
-        """The type and spec of the array that holds the blocks of a type."""
+        """Returns the type and spec of the array that holds the blocks of a type."""
         spec = leaving_spec(block, self.manual)
         return whole_type(left_type(block, self.manual), spec, self.manual), spec
 
@@ -231,7 +230,7 @@ class BlockTrace(Trace):
     ) -> Any:
         if primitive is shard_map_p:
             return run_blocks(args, params, self)
-        # A custom derivative, of which nothing is differentiated here.
+        # A function with custom derivatives: nothing is differentiated here.
         if not primitive.memoise and "function" in params:
             with using_trace(self):
                 return params["function"](*args)
@@ -258,7 +257,7 @@ class BlockTrace(Trace):
     def concerned(
         self, primitive: Primitive, tracers: Sequence[BlockTracer], params: dict[str, Any]
     ) -> bool:
-        """Whether an application depends on blocks or on the mesh."""
+        """Returns whether an application depends on blocks or on the mesh."""
         if any(x.constant is None for x in tracers):
             return True
         return depends_on_devices(primitive, params, self.manual)
@@ -270,7 +269,7 @@ class BlockTrace(Trace):
         params: dict[str, Any],
         layouts: Any,
     ) -> tuple[Program, list[ArrayType]]:
-        """The compiled program of an application, and the types of the blocks it computes."""
+        """Returns the executable of an application, and the types of the blocks it computes."""
         types = tuple(x.type for x in tracers)
         free: tuple[bool, ...] = ()
         if self.manual.explicit:
@@ -284,7 +283,7 @@ class BlockTrace(Trace):
             cache = held[0].memoize(("blocks", primitive), dict) if held else {}
         try:
             found = cache.get(key)
-        except TypeError:  # a parameter that cannot be hashed: compiled anew each time
+        except TypeError:  # a parameter that cannot be hashed: compiled each time
             return self.compile(primitive, types, free, params, layouts)
         if found is None:
             found = cache[key] = self.compile(primitive, types, free, params, layouts)
@@ -304,7 +303,7 @@ class BlockTrace(Trace):
         def body(*blocks: Any) -> list[Any]:
             values = [enter(x, t.shape) for x, t in zip(blocks, types, strict=True)]
             for x, flag in zip(values, free, strict=bool(free)):
-                if flag:  # Constants may be cast where casts are to be written.
+                if flag:  # Constants are cast also where the user writes casts.
                     x._trace.constants.add(x._var)
             out = primitive.bind(*values, **params)
             outs = out if primitive.multiple_results else [out]
@@ -374,7 +373,7 @@ class BlockTrace(Trace):
         ]
 
     def assembled(self, type: ArrayType, blocks: Sequence[np.ndarray[Any, Any]]) -> Array:
-        """The array that holds blocks given as NumPy arrays."""
+        """Returns the array that holds blocks given as NumPy arrays."""
         whole, spec = self.stacked_form(type)
         how = self.sharding(spec)
         parts = parts_of(how, whole)
@@ -385,7 +384,7 @@ class BlockTrace(Trace):
 
 
 def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace | None) -> list[Any]:
-    """Evaluates a shard_map on arrays, or inside another one on its blocks."""
+    """Evaluates a shard_map on arrays, or on the blocks of the shard_map `around` it."""
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
     if isinstance(manual.mesh, AbstractMesh):
         raise WeftValueError(

@@ -1,8 +1,8 @@
-"""Traced values that a function reads where no search finds them: in attributes of objects, say.
+"""Traced values that a function reads where no search finds them, such as attributes of objects.
 
-The function of a shard_map must not read them behind the back of the transformation that follows
-them. When it does it is run again, with the value as one more operand: a trace on top of the others
-puts the operand in the place of the value, which it tells by its identity.
+A shard_map would hide such a read from the transformation that the value belongs to. Its function
+is run again, with the value as one more operand: a trace on top of the others replaces the value,
+recognized by its identity, by the operand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["HiddenValues", "check_not_hidden", "substituting"]
 
 
 class HiddenValues(WeftValueError):
-    """A function has read `values`, which belong to transformations around it."""
+    """Raised where a function reads `values`, which belong to transformations around it."""
 
     def __init__(self, values: Sequence[Tracer]) -> None:
         self.values = list(values)
@@ -33,14 +33,14 @@ class HiddenValues(WeftValueError):
 
 
 def check_not_hidden(values: Iterable[Any], outside: frozenset[Any]) -> None:
-    """Raises HiddenValues for those of the values that transformations in `outside` follow."""
+    """Raises HiddenValues for those of the values that belong to transformations in `outside`."""
     found = [x for x in values if isinstance(x, Tracer) and x._trace in outside]
     if found:
         raise HiddenValues(found)
 
 
 class Substitution(Trace):
-    """Puts operands in the place of traced values from outside; everything else is the parent's."""
+    """A trace that replaces traced values from outside by operands; the rest is the parent's."""
 
     __slots__ = ("operands",)
 
@@ -73,7 +73,7 @@ class Substitution(Trace):
 
 
 def substituting(values: Sequence[Tracer], operands: Sequence[Any]) -> Any:
-    """`with substituting(values, operands):` puts operands in the place of values."""
+    """`with substituting(values, operands):` replaces values by operands."""
     if not values:
         return contextlib.nullcontext()
     pairs = zip(values, operands, strict=True)

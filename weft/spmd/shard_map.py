@@ -1,4 +1,4 @@
-"""`shard_map` for users: specs and trees on the flat primitive, and the errors at the boundary."""
+"""The public `shard_map`: specs and trees on top of the flat primitive, and their errors."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ def shard_map(
     check_vma: bool = True,
     auto_pbroadcast: bool = True,
 ) -> Any:
-    """A function that every device of a mesh runs on its own blocks of the arguments.
+    """Returns a function that every device of a mesh runs on its own blocks of the arguments.
 
     `in_specs` say how arguments are split: a `PartitionSpec` for all of them, a tuple with one tree
     prefix of specs per argument, or a dict from argument names to those. The function sees blocks
     of the same rank; dimensions that a spec splits over mesh axes are divided by their sizes.
     Arguments that are passed by keyword take the spec of the parameter of that name. An argument is
     whole on all devices along axes that its spec does not mention; so are arrays that the function
-    closes over. `out_specs`, a prefix of the result, say how results are put together: blocks lie
-    one behind the other along the axes that are mentioned, and are equal along the others, which
-    the types of the blocks prove. `P(..., sum="i")` adds the blocks along an axis up.
+    closes over. `out_specs`, a prefix of the result, say how results are put together: blocks are
+    concatenated along the axes that are mentioned, and are equal along the others, which the types
+    of the blocks prove. `P(..., sum="i")` adds the blocks along an axis up.
 
     The mesh is that of `weft.set_mesh` where none is given. `axis_names` are the axes that the
     function is written for, by default all; the others stay with the compiler. Outside of `jit` the
@@ -96,8 +96,7 @@ def shard_map(
 
     `check_vma=False` leaves out the proof that results are equal where out_specs say so, and
     changes nothing else. With `auto_pbroadcast=False` operations do not cast operands that vary
-    along fewer axes than others: the program says with `lax.pbroadcast` where derivatives are to
-    sum.
+    along fewer axes than others: the function says with `lax.pbroadcast` where derivatives sum.
 
     With only keyword arguments it is a decorator. Raises AxisError, ShapeError or TreeError where
     specs do not fit the mesh, the arguments or the results, naming the argument; AxisError where
@@ -136,7 +135,7 @@ def _is_spec(value: Any) -> bool:
 
 
 class _ShardMapped:
-    """A shard_map of a function: what was said when it was made, and what a call does."""
+    """A function with the mesh and specs of its shard_map; calling it applies the primitive."""
 
     def __init__(
         self,
@@ -174,7 +173,7 @@ class _ShardMapped:
         self.check = check
         self.auto = auto
         if mesh is not None and not mesh_axes():
-            # What is wrong with the specs is said where they are written.
+            # Wrong specs raise where they are written, before the first call.
             self._check_axes(self._manual())
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -203,8 +202,8 @@ class _ShardMapped:
         manual: Manual,
         hidden: Sequence[Tracer],
     ) -> Any:
-        """The results; traced values that the function closes over are operands, and so are the
-        `hidden` ones that it reads in other ways."""
+        """Applies the primitive; traced values that the function closes over are operands, and so
+        are the `hidden` ones that it reads in other ways."""
         closed = TracedValues()
         closed.search(self.function)
         m = len(closed.found)
@@ -246,7 +245,7 @@ class _ShardMapped:
     # ---- the mesh -----------------------------------------------------------------------------
 
     def _manual(self) -> Manual:
-        """The mesh of a call, with the axes that are manual in the function."""
+        """Returns the mesh of a call, with the axes that are manual in the function."""
         around = mesh_axes()
         mesh = self.mesh
         if mesh is None:
@@ -275,7 +274,8 @@ class _ShardMapped:
         return Manual(mesh, ordered, not self.auto)
 
     def _mesh_inside(self, mesh: AnyMesh, outer: AnyMesh) -> AnyMesh:
-        """The mesh of a shard_map inside another one: the same. (Its axes alone say as much.)"""
+        """Returns `outer`, the mesh around. Raises WeftValueError where `mesh` is another one; an
+        abstract mesh with the same axes counts as the same."""
         if mesh is outer or mesh is outer.abstract_mesh:
             return outer
         if isinstance(outer, AbstractMesh) and mesh.abstract_mesh == outer:
@@ -390,7 +390,7 @@ class _ShardMapped:
     def _positional(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call with arguments in the places of their parameters, where specs are by place."""
+        """Returns the call with keyword arguments by position, where specs are by position."""
         if not kwargs or isinstance(self.in_specs, (dict, PartitionSpec)):
             return args, kwargs
         try:
@@ -402,7 +402,7 @@ class _ShardMapped:
     def _argument_specs(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], manual: Manual
     ) -> list[PartitionSpec]:
-        """The spec of each leaf of (args, kwargs)."""
+        """Returns the spec of each leaf of (args, kwargs)."""
         given = self.in_specs
         if isinstance(given, dict):
             given = self._by_name(given, args, kwargs)
@@ -441,7 +441,7 @@ class _ShardMapped:
         return tuple(given)
 
     def _by_name(self, given: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The specs of a call, from those of names."""
+        """Returns the specs of a call, given those by argument name."""
         try:
             found = dict(inspect.signature(self.function).parameters)
         except (TypeError, ValueError):
@@ -497,7 +497,7 @@ class _ShardMapped:
         return [PartitionSpec() if spec is None else spec for spec in found]
 
     def _operand_names(self, closed: int, dynamic: Any) -> list[str]:
-        """What messages call the operands: values that are closed over, then arguments."""
+        """Returns the operands' names for messages: closed-over values, then arguments."""
         paths = [path for path, _ in tree.leaves_with_path(dynamic)]
         arguments = [f"the argument {argument_path(self.function, path)}" for path in paths]
         return ["a closed-over value"] * closed + arguments
@@ -510,7 +510,7 @@ class _ShardMapped:
         manual: Manual,
         names: Callable[[], list[str]],
     ) -> Any:
-        """A result as a block that varies as its spec says."""
+        """Returns a result as a block that varies along the axes of its spec."""
         of = type_of(x)
         which = f"the result{tree.keystr(path)}"
         self._check_spec(f"the spec of {which}", spec, manual)
@@ -616,7 +616,7 @@ def _names(operation: str, names: Any) -> tuple[str, ...]:
 
 
 def _transformations() -> frozenset[Trace]:
-    """The transformations that are being applied around here, up to what records or evaluates."""
+    """Returns the traces of transformations around the call, up to the one that stages or runs."""
     found = []
     trace: Trace | None = current_trace()
     while trace is not None and trace is not bottom_trace():

@@ -1,13 +1,13 @@
 """The `shard_map` primitive: a function of blocks that every device of a mesh runs on its own part.
 
-Evaluated, it is applied to a Python function (see `control.blocks`); recorded, it holds a program
-whose types say along which mesh axes values vary. A transformation of it is the shard_map of the
+Evaluated, it is applied to a Python function (see `spmd.eager`); recorded, it holds a jaxpr whose
+types say along which mesh axes values vary. A transformation of it is the shard_map of the
 transformed function: `jvp`, `linearize`, `vmap` and `transpose` go inside and know nothing of
-meshes. That the transpose is exact is due to the types alone: a cast of an invariant value to a
-varying one is an equation (`pbroadcast`), and its transpose is the one sum that is needed.
+meshes. The transpose is exact due to the types alone: a cast of an invariant value to a varying
+one is an equation (`pbroadcast`), and its transpose is the one sum that is needed.
 
-A value that the linear program reads leaves the first shard_map and enters the second, all blocks
-of it one behind the other.
+A residual leaves the first shard_map and enters the second with the blocks of all devices,
+concatenated.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def inside(manual: Manual) -> Any:
 
 
 def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]:
-    """The function of blocks that an application runs, and the specs of its results."""
+    """Returns the function of blocks that an application runs, and the specs of its results."""
     if "function" in params:
         return params["function"], params["out_specs"]
     jaxpr, specs = params["jaxpr"], params["out_specs"]
@@ -120,7 +120,7 @@ def _again(
 def shard_map_stage(
     args: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Records the function; what it closes over becomes operands that every device has whole."""
+    """Records the function; values that it closes over become operands, whole on every device."""
     if "function" not in params:
         return args, params
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
@@ -201,7 +201,7 @@ def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
 
 
 def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-    """The tangents that are not zero, each varying as its primal does."""
+    """Returns the tangents that are not zero, each varying as its primal does."""
     return [
         vary(t, type_of(x).varying)
         for t, x in zip(tangents, outs, strict=True)
@@ -213,13 +213,13 @@ def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
 
 
 class _Split:
-    """What the first shard_map of a linearization finds out: the linear program of blocks, where
-    its residuals are, and which results have tangents."""
+    """Results of tracing the first shard_map of a linearization: the linear jaxpr of blocks, where
+    its residuals come from, and which results have tangents."""
 
     def __init__(self) -> None:
         self.program: Jaxpr
         self.marks: list[bool] = []
-        # Per residual: the place of an operand, or a value that is the same outside, or None for
+        # Per residual: an operand or a value that is the same outside, with its spec; None for
         # one that leaves.
         self.known: list[tuple[Any, PartitionSpec] | None] = []
         self.leaving: list[PartitionSpec] = []
@@ -274,12 +274,12 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
 
 
 def is_stacked(block: ArrayType, manual: Manual) -> bool:
-    """Whether blocks of this type are given a dimension to lie behind each other along."""
+    """Returns whether blocks of this type need a leading dimension to be concatenated along."""
     return bool(manual.ordered(block.varying)) and not (block.shape and block.shape[0])
 
 
 def leave(block: Any, manual: Manual) -> Any:
-    """A block in the form in which it leaves (see `leaving_spec`)."""
+    """Returns a block in the form in which it leaves (see `leaving_spec`)."""
     of = type_of(block)
     return reshape(block, (1, *of.shape)) if is_stacked(of, manual) else block
 
@@ -290,12 +290,12 @@ def enter(block: Any, shape: tuple[int, ...]) -> Any:
 
 
 def left_type(block: ArrayType, manual: Manual) -> ArrayType:
-    """The type of a block in the form in which it leaves."""
+    """Returns the type of a block in the form in which it leaves."""
     return block.update(shape=(1, *block.shape)) if is_stacked(block, manual) else block
 
 
 def entering(jaxpr: Jaxpr, stored: Sequence[bool], manual: Manual) -> Jaxpr:
-    """A program that takes the inputs marked in `stored` in the form in which blocks leave."""
+    """Returns a jaxpr that takes the inputs marked in `stored` in the form of blocks that left."""
     inputs, first = list(jaxpr.inputs), []
     for i, (var, flag) in enumerate(zip(jaxpr.inputs, stored, strict=True)):
         if not flag or not is_stacked(var.type, manual):
@@ -325,8 +325,8 @@ def shard_map_transpose(
     linear_vars, known_vars = partition(linear, jaxpr.inputs)
     reached: tuple[bool, ...] = ()
 
-    # The cotangents stand where the first linear operand did, so that transposing twice gives the
-    # operands in the old order.
+    # The cotangents take the index of the first linear operand, so that transposing twice gives
+    # the operands in the old order.
     first = linear.index(True)
     count = len(given)
 
@@ -361,9 +361,8 @@ def shard_map_transpose(
 
 
 def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
-    """The mapped dimension is one more dimension of every block, whole on each device; with
-    `spmd_axis_name` it is split over those mesh axes (those that are automatic here are left to the
-    compiler)."""
+    """Gives every block the mapped dimension, whole on each device; with `spmd_axis_name` it is
+    split over those mesh axes (those that are automatic here are left to the compiler)."""
     function, out_specs = body_of(params)
     manual: Manual = params["manual"]
     named = axis.spmd_axis_name
@@ -374,7 +373,7 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
     found: list[int | None] = []
 
     def mapped(*blocks: Any) -> list[Any]:
-        # A collective of the function's over these axes would combine elements of the mapped one.
+        # A collective of the function over these axes would combine elements of the mapped one.
         bound = tuple(bound for bound in axis_environment() if bound.name not in axes)
         with with_environment(bound):
             outs, found[:] = vmap_flat(function, inner, blocks, dims, params["name"])
@@ -421,7 +420,7 @@ def _check_free(
 
 
 def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -> AxisData:
-    """The mapped axis as a block has it. Raises where it cannot be split over the mesh axes."""
+    """Returns the mapped axis of one block. Raises where it cannot be split over the mesh axes."""
     if not axes:
         return AxisData(axis.name, axis.size, spread=axis.spread, devices=axis.devices)
     manual = params["manual"]
@@ -513,7 +512,7 @@ def lower_shard_map(
     out_specs: Specs,
     name: str,
 ) -> list[Any]:
-    """The lowering on the devices of a mesh (`control.simulated` has the other one).
+    """Lowers for the devices of a mesh (`spmd.simulated` lowers for one device).
 
     Values without elements stay outside: Shardy refuses a region that is given nothing else.
     """
@@ -577,7 +576,7 @@ def _lower_body(
 
 
 def _nothing(type: ArrayType) -> Any:
-    """An array without elements."""
+    """Returns an array without elements."""
     stored = physical_type(type)
     return stablehlo.full(0, stored.shape, stored.dtype)
 

@@ -1,9 +1,9 @@
-"""Running the program of a mesh on one device: every mesh axis becomes a dimension of the values.
+"""Simulates a shard_map on one device: every mesh axis becomes a dimension of the values.
 
-What a device holds is a row of an array, and a collective along an axis is a reduction or movement
+Each device's block is a row of an array, and a collective along an axis is a reduction or movement
 of its dimension: the rules by which `vmap` treats named axes are all that is needed. Types are
-tracked as on a mesh, so the same programs are refused, and derivatives have been taken before: what
-is simulated is the evaluation only.
+tracked as on a mesh, so the same functions are refused. Only the evaluation is simulated:
+derivatives have been taken before.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["SimulationTracer", "simulate_shard_map"]
 
 class SimulationTracer(BlockValue):
     """The blocks of all devices as one array: a leading dimension for each axis along which they
-    may differ, in the order of the mesh. A `constant` was computed without any block."""
+    may differ, in the order of the mesh. A `constant` depends on no block."""
 
     __slots__ = ("constant", "stacked")
 
@@ -66,7 +66,7 @@ class SimulationTracer(BlockValue):
         return None if self.type.varying else self.known()
 
     def known(self) -> Any:
-        """The array of all blocks; None where only its type is known."""
+        """Returns the array of all blocks; None where only its type is known."""
         value = self.stacked
         return value.concrete() if isinstance(value, Tracer) else value
 
@@ -100,21 +100,21 @@ class SimulationTrace(Trace):
         super().__init__(parent, "simulated shard_map", function)
         self.manual = manual
         self.outside = outside
-        # The names that are bound around the program: its own are those of mapped dimensions.
+        # The axis names bound around the shard_map: inside, mesh axes are mapped dimensions.
         self.environment = axis_environment()
 
     def ordered(self, axes: Any) -> tuple[str, ...]:
-        """Those axes of the mesh, in its order."""
+        """Returns the axes in the order of the mesh."""
         return tuple(axis for axis in self.manual.mesh.axis_names if axis in axes)
 
     def box(self, value: Any) -> SimulationTracer:
-        """Any operand as a tracer of this trace."""
+        """Returns any operand as a tracer of this trace."""
         if type(value) is SimulationTracer:
             if value._trace is self:
                 return value
             if not value._trace.alive:
                 raise leaked(value)
-            # Of a shard_map around this one, over other axes of the same mesh.
+            # From a shard_map around this one, over other axes of the same mesh.
             return SimulationTracer(self, value.type, value.stacked, value.causes, value.constant)
         check_not_hidden([value], self.outside)
         return SimulationTracer(self, type_of(value), value, constant=True)
@@ -128,7 +128,7 @@ class SimulationTrace(Trace):
     ) -> Any:
         if primitive is shard_map_p:
             return run(args, params, self)
-        # A custom derivative, of which nothing is differentiated here.
+        # A function with custom derivatives: nothing is differentiated here.
         if not primitive.memoise and "function" in params:
             with using_trace(self):
                 return params["function"](*args)
@@ -158,9 +158,9 @@ class SimulationTrace(Trace):
     def joined(
         self, primitive: Primitive, tracers: Sequence[SimulationTracer], params: dict[str, Any]
     ) -> tuple[Sequence[ArrayType], dict[str, Any]]:
-        """The types of operands that vary as the primitive needs it, and parameters for those.
+        """Returns operand types that vary as the primitive needs, and parameters for those.
 
-        Raises AxisError for a cast that is to be written; none is needed for constants.
+        Raises AxisError for a cast that the user is to write; constants need none.
         """
         types: Sequence[ArrayType] = [x.type for x in tracers]
         retype = rules.retype.get(primitive)
@@ -181,10 +181,10 @@ class SimulationTrace(Trace):
     def mapped_axes(
         self, primitive: Primitive, params: dict[str, Any], holds: Sequence[tuple[str, ...]]
     ) -> tuple[str, ...]:
-        """The mesh axes to map an application over, whose operands have dimensions for some.
+        """Returns the mesh axes to map over: those of operands, named ones, and all for effects.
 
-        Every device has the effects of a program, also where it does with equal values. Axes that
-        are not manual here may be those of a shard_map inside a program.
+        Every device has the effects of a jaxpr, also where it has them with equal values. Axes that
+        are not manual here may be those of a shard_map inside a jaxpr.
         """
         axes = {axis for held in holds for axis in held}
         if params:
@@ -204,7 +204,7 @@ class SimulationTrace(Trace):
         holds: Sequence[tuple[str, ...]],
         axes: Sequence[str],
     ) -> tuple[list[Any], list[tuple[str, ...]]]:
-        """The results of mapping a primitive over mesh axes, outermost first, and the axes that
+        """Maps a primitive over mesh axes, outermost first; returns the results, and the axes that
         each has dimensions for."""
         if not axes:
             out = primitive.bind(*values, **params)
@@ -231,7 +231,7 @@ class SimulationTrace(Trace):
         return moved, held_out
 
     def stacked_as(self, x: Any, held: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
-        """A result with dimensions for exactly the axes along which its type says it varies."""
+        """Returns a result with dimensions for exactly the axes `wanted`, along which it varies."""
         for axis in [axis for axis in held if axis not in wanted]:
             x = index_in_dim(x, 0, held.index(axis), keepdims=False)
             held = tuple(name for name in held if name != axis)
@@ -246,8 +246,7 @@ class SimulationTrace(Trace):
     # ---- the boundary -------------------------------------------------------------------------
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
-        """An operand of the shard_map, the one of this number, as blocks: split dimensions become
-        two, or more."""
+        """Returns the operand of index `number` as blocks; split dimensions become two or more."""
         of = type_of(value)
         causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
@@ -265,13 +264,13 @@ class SimulationTrace(Trace):
         return SimulationTracer(self, block, stacked, causes)
 
     def enter_nested(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
-        """The same for an operand that consists of blocks of a shard_map around this one."""
+        """As `enter`, for an operand that consists of blocks of a shard_map around this one."""
         found = split_further(self.box(value), spec)
         causes = found.causes | dict.fromkeys(spec.axes(), Cause(None, operand=number))
         return SimulationTracer(self, found.type, found.stacked, causes)
 
     def leave(self, value: Any, spec: PartitionSpec) -> Any:
-        """A result of the shard_map, made of blocks."""
+        """Returns a result of the shard_map, made of blocks."""
         tracer = self.box(value)
         axes = self.ordered(tracer.type.varying)
         order: list[int] = []
@@ -311,7 +310,7 @@ def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | N
 
 
 def simulate_shard_map(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The results of a shard_map, computed under the current trace without a mesh."""
+    """Returns the results of a shard_map, computed under the current trace without a mesh."""
     return run(args, params, None)
 
 

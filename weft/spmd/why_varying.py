@@ -1,4 +1,4 @@
-"""Why a value varies along a mesh axis: the operations back to the first one that made it so."""
+"""Finds the operation or operand that made a value vary along a mesh axis, for messages."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Cause", "why_varies"]
 
 
 class Cause(NamedTuple):
-    """What made a value vary along an axis: an operation of the user's line, or the spec of an
-    operand, given by its number."""
+    """The cause of a value's varying along an axis: an operation with the user's line, or the spec
+    of an operand, given by its index."""
 
     operation: str | None
     source: sources.Source | None = None
     operand: int | None = None
 
     def sentence(self, axis: str, names: Sequence[str]) -> str:
-        """Says it; `names` is what messages call the operands."""
+        """Returns the cause as a sentence; `names` are those of the operands."""
         if self.operation is None:
             return _split_operand(self.operand, axis, names)
         where = sources.describe(self.source)
@@ -37,8 +37,8 @@ def _split_operand(number: int | None, axis: str, names: Sequence[str]) -> str:
 
 
 def why_varies(value: Any, axis: str, names: Sequence[str] = ()) -> str:
-    """A sentence that says on which line a value came to vary along an axis; `names` is what
-    messages call the operands of the shard_map."""
+    """Returns a sentence that says on which line a value came to vary along an axis; `names` are
+    those of the shard_map's operands."""
     made = value.created if isinstance(value, Tracer) else None
     last = f"the value was made at {sources.describe(made)}" if made is not None else ""
     while isinstance(value, Tracer):
@@ -48,7 +48,7 @@ def why_varies(value: Any, axis: str, names: Sequence[str] = ()) -> str:
         if causes is not None:
             cause = causes.get(axis)
             return "; ".join(filter(None, (last, cause.sentence(axis, names) if cause else "")))
-        # A tracer of another transformation, around the one that knows.
+        # A tracer of another transformation, around the one with the causes.
         inner = getattr(value, "primal", None)
         value = inner if inner is not None else getattr(value, "value", None)
     return last
@@ -59,7 +59,7 @@ def _is_cast(eqn: Equation | None, axis: str) -> bool:
 
 
 def _recorded(tracer: StagingTracer, axis: str, names: Sequence[str]) -> str:
-    """The same from the equations of the program that is being recorded."""
+    """Returns that sentence from the equations of the jaxpr that is being recorded."""
     trace = tracer._trace
     made = {var: eqn for eqn in trace.eqns for var in eqn.outputs}
     var: Any = tracer._var

@@ -1,11 +1,11 @@
 """Collectives that combine: sums and extrema along named axes, and the position along one.
 
 The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
-into a reduction of the mapped dimension; of several names it takes its own off the operation and
-leaves the others to theirs.
+into a reduction of the mapped dimension; of several names it removes its own and leaves the others
+to theirs.
 
 A sum over an axis along which a value varies by type is equal on all devices, and so transposes to
-`pbroadcast`, a mere change of type; along an axis of a vmap, of which types say nothing, it is a
+`pbroadcast`, a mere change of type; along an axis of a vmap, which types do not show, it is a
 linear map whose matrix is symmetric, and transposes to itself.
 """
 
@@ -72,7 +72,7 @@ _STATIC = (bool, int, float, complex, np.generic)
 
 
 def psum(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
-    """The sum of a value over a named axis, or several; trees of arrays are summed leaf by leaf.
+    """Sums a value over a named axis, or several; trees of arrays are summed leaf by leaf.
 
     A Python number stands for that number everywhere, so that `psum(1, name)` is the length of the
     axis, as an int. Booleans count as integers. `axis_index_groups` splits the axis into groups of
@@ -104,7 +104,7 @@ def _psum(operation: str, x: Any, names: Names, sizes: tuple[int, ...], groups: 
 
 
 def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
-    """The mean of a value over a named axis, or several; integers are converted first.
+    """Returns the mean of a value over a named axis, or several; integers are converted first.
 
     Arguments and errors are those of `psum`.
 
@@ -131,7 +131,7 @@ def pmean(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
 
 
 def _reduced_varying(x: ArrayType, names: Names, groups: Groups) -> ArrayType:
-    """The type of a value that has become equal along the named axes (groups differ)."""
+    """Returns the type of a value reduced along the named axes; with groups it still varies."""
     return x if groups is not None else x.update(varying=x.varying - set(names))
 
 
@@ -192,7 +192,7 @@ def _without(names: Names, name: Any) -> Names:
 
 
 def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
-    """A reduction over a dimension whose result is repeated along it."""
+    """Returns a reduction over a dimension whose result is repeated along it."""
 
     def core(whole: Any, lead: int) -> Any:
         shape = type_of(whole).shape
@@ -216,11 +216,11 @@ psum_p = primitive(
 
 
 def pbroadcast(x: T, axis_name: Any) -> T:
-    """A value that is equal along axes of a mesh, as one whose type says that it may vary there.
+    """Casts a value that is equal along axes of a mesh to a type that may vary along them.
 
     Nothing is communicated; the transpose is `psum`. Operations with several operands cast by
     themselves, unless `shard_map` was told `auto_pbroadcast=False`. Trees are cast leaf by leaf.
-    Along the axis of a vmap, of which types say nothing, this is the identity. Raises
+    Along the axis of a vmap, which types do not show, this is the identity. Raises
     UnboundAxisError for a name that is not bound, AxisError for a value that varies already.
 
     >>> from weft import P
@@ -238,7 +238,7 @@ def pbroadcast(x: T, axis_name: Any) -> T:
 
 
 def pcast(x: T, axis_name: Any, *, to: str) -> T:
-    """`pcast(x, name, to="varying")` is `pbroadcast(x, name)`. Raises WeftValueError for others.
+    """Returns `pbroadcast(x, name)` for `to="varying"`. Raises WeftValueError for other casts.
 
     >>> from weft import P
     >>> mesh = weft.make_mesh((2,), ("i",), devices=weft.devices()[:2])
@@ -260,13 +260,13 @@ def pcast(x: T, axis_name: Any, *, to: str) -> T:
 
 
 def vary(x: Any, axes: Iterable[Any]) -> Any:
-    """A value as one that may vary along these mesh axes, beside those where it does already."""
+    """Casts a value to vary along these mesh axes, beside those along which it does already."""
     names = set(axes) - type_of(x).varying
     return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
 
 
 def made_varying(operation: str, x: Any, names: Names) -> Any:
-    """The operand of a collective that takes values that vary along its axes.
+    """Casts the operand of a collective to vary along the collective's axes.
 
     Raises AxisError where a cast is needed that the user is to write.
     """
@@ -337,7 +337,7 @@ rules.rebind.register(pbroadcast_p, pbroadcast_rebind)
 
 
 def pmax(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
-    """The maximum of a value over a named axis, or several; trees are taken leaf by leaf.
+    """Returns the maximum of a value over a named axis, or several; trees are taken leaf by leaf.
 
     Its derivative is shared equally among the elements that attain the maximum. Arguments and
     errors are those of `psum`.
@@ -349,7 +349,7 @@ def pmax(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
 
 
 def pmin(x: T, axis_name: Any, *, axis_index_groups: Any = None) -> T:
-    """The minimum of a value over a named axis, or several; see `pmax`.
+    """Returns the minimum of a value over a named axis, or several; see `pmax`.
 
     >>> weft.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(np.array([1.0, 2.0]))
     Array([1., 1.], dtype=float32)
@@ -442,7 +442,7 @@ pmin_p = _declare_extremum("pmin", reduce_min, "stablehlo.minimum")
 
 
 def axis_index(axis_name: Any) -> Array:
-    """The position along a named axis, as an int32; several names count row-major.
+    """Returns the position along a named axis, as an int32; several names count row-major.
 
     Raises UnboundAxisError for a name that is not bound.
 

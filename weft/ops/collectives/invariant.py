@@ -1,7 +1,7 @@
 """Collectives between values that are equal on all devices along an axis and values that differ.
 
-`all_gather_invariant` gives every device the same whole, and says so by its type; each device's own
-part of a whole that all have is `pscatter`. They transpose to each other, so neither direction
+`all_gather_invariant` gives every device the same whole, and its type says so; `pscatter` takes
+each device's own part of a whole that all have. They transpose to each other, so neither direction
 communicates more than it has to.
 """
 
@@ -54,10 +54,10 @@ Sizes = tuple[int, ...]
 
 
 def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
-    """The values of all devices along axes of a mesh, as a value that is equal on all of them.
+    """Gathers the values of all devices along axes of a mesh into one that is equal on all of them.
 
-    They lie along a new dimension `axis` of the result, or with `tiled` are joined along the
-    existing one. It computes what `all_gather` does; the difference is the type, and so the
+    They are stacked along a new dimension `axis` of the result, or with `tiled` are joined along
+    the existing one. The values are those of `all_gather`; the difference is the type, and so the
     transpose, which is `pscatter` and communicates nothing. Trees are gathered leaf by leaf. Raises
     UnboundAxisError for a name that is not bound, AxisError for a dimension that is out of range.
 
@@ -84,7 +84,7 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
 
 
 def _on_mesh(operation: str, names: Names) -> bool:
-    """Whether the names are axes of a mesh; raises AxisError where some are and others are not."""
+    """Returns whether the names are axes of a mesh. Raises AxisError where only some are."""
     kinds = {bound_axis(name).mesh is not None for name in names}
     if len(kinds) > 1:
         raise AxisError(
@@ -134,7 +134,7 @@ def all_gather_invariant_vmap(
         whole = move_dim(x, dim, 0, axis.size)
         params = {"axis_sizes": axis_sizes, "dimension": dimension + 1, "tiled": tiled}
         return all_gather_invariant_p.bind(whole, axis_name=axis_name, **params), 0
-    # One name after the other, the last one first; each puts its dimension before those behind it.
+    # One name after the other, the last one first; each puts its dimension before later ones'.
     for name, size in zip(reversed(axis_name), reversed(axis_sizes), strict=True):
         if name == axis.name:
             x, dim = move_dim(x, dim, dimension, axis.size), None
@@ -166,7 +166,7 @@ all_gather_invariant_p = primitive(
 
 
 def pscatter(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> T:
-    """Each device's own part of a value that is equal on all devices along axes of a mesh.
+    """Takes each device's own part of a value that is equal on all devices along axes of a mesh.
 
     Dimension `axis` is as long as the axes together and is dropped; with `tiled` its length is a
     multiple of that, and is divided by it. Nothing is communicated; the transpose is
@@ -244,7 +244,7 @@ def pscatter_vmap(
     length = type_of(x).shape[first]
     kept = (length // prod(axis_sizes),) if tiled else ()
     x = split_dim(x, first, (*axis_sizes, *kept))
-    # The names in order: what is left of the split dimension always begins at `first`.
+    # The names in order: the rest of the split dimension always begins at `first`.
     for name, size in zip(axis_name, axis_sizes, strict=True):
         if name != axis.name:
             x = pscatter_p.bind(
@@ -301,8 +301,8 @@ pscatter_p = primitive(
 
 
 def assume_invariant(x: Any, names: Names) -> Any:
-    """A value that the user says is equal on all devices along axes of a mesh, as one whose type
-    says so; nothing is checked. Where that is wrong, the value of the first device counts."""
+    """Casts a value to a type that is equal along axes of a mesh, on the user's word: nothing is
+    checked. Where that is wrong, the value of the first device counts."""
     return assume_invariant_p.bind(x, axis_name=names, axis_sizes=axis_sizes_of(names))
 
 

@@ -1,9 +1,9 @@
 """Collectives that move data between the elements of a named axis without combining all of it.
 
 The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis turns the operation
-into moves of the mapped dimension. Of several names, which count row-major, the operation is taken
-apart into one per name. `all_gather` and `psum_scatter` transpose to each other, `all_to_all` to
-its inverse. `collective_permutation` has those that send whole values to other elements.
+into moves of the mapped dimension. With several names, which count row-major, the operation is
+split into one per name. `all_gather` and `psum_scatter` transpose to each other, `all_to_all` to
+its inverse. `permutation` has the collectives that send whole values to other elements.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ Sizes = tuple[int, ...]
 
 
 def merge_dims(x: Any, start: int, count: int) -> Any:
-    """Makes one dimension of `count` neighbouring ones."""
+    """Merges `count` neighbouring dimensions into one."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:start], prod(shape[start : start + count]), *shape[start + count :]))
 
 
 def split_dim(x: Any, place: int, sizes: Sequence[int]) -> Any:
-    """Makes several dimensions of one."""
+    """Splits one dimension into several."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:place], *sizes, *shape[place + 1 :]))
 
 
 def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
-    """The length of a part of a dimension. Raises ShapeError where it does not divide evenly."""
+    """Returns the length of a part of a dimension. Raises ShapeError for unequal parts."""
     canonical_axis(dimension, x.ndim, operation)
     length = x.shape[dimension]
     if length % parts:
@@ -92,7 +92,7 @@ def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> N
 def scattered_shape(
     operation: str, x: ArrayType, dimension: int, count: int, tiled: bool
 ) -> tuple[int, ...]:
-    """The shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
+    """Returns the shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
     part = divided(operation, x, dimension, count)
     if not tiled:
         check_untiled(operation, x, dimension, count)
@@ -106,7 +106,7 @@ def scattered_shape(
 def all_gather(
     x: T, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False
 ) -> T:
-    """The values of all elements of a named axis, along a new dimension `axis` of the result.
+    """Gathers the values of all elements of a named axis along a new dimension `axis`.
 
     With `tiled` they are joined along the existing dimension `axis`. Trees are gathered leaf by
     leaf. Raises UnboundAxisError for a name that is not bound, AxisError for a dimension that is
@@ -244,7 +244,7 @@ def psum_scatter(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> T:
-    """The sum over a named axis, of which each element keeps its part of one dimension.
+    """Sums over a named axis; each element keeps its own part of one dimension of the sum.
 
     That dimension is as long as the axis and is dropped; with `tiled` its length is a multiple of
     that, and is divided by it. Raises ShapeError where it is not, UnboundAxisError for a name that
@@ -390,9 +390,9 @@ def all_to_all(
 ) -> T:
     """Sends part i of dimension `split_axis` to element i of a named axis.
 
-    What arrives lies along `concat_axis`, in the order of the senders. The split dimension is as
+    Received parts are along `concat_axis`, in the order of the senders. The split dimension is as
     long as the axis and is dropped, and a new one appears at `concat_axis`; with `tiled` it is
-    divided, and what arrives is joined along the existing dimension `concat_axis`. Raises
+    divided, and received parts are joined along the existing dimension `concat_axis`. Raises
     ShapeError where the lengths do not fit, UnboundAxisError for a name that is not bound.
 
     >>> x = np.array([[1, 2], [3, 4]])
@@ -412,7 +412,7 @@ def all_to_all(
         dropped = split
         if not tiled:
             check_untiled("all_to_all", of, split, group_size(groups, sizes))
-            # The new dimension, at its place among those that stay beside the one that goes.
+            # The index of the new dimension while the dropped one is still there.
             place = concat if concat <= split else concat + 1
             leaf = expand_dims(leaf, (place,))
             dropped = split + (place <= split)
@@ -432,7 +432,7 @@ def all_to_all(
 
 
 def pswapaxes(x: T, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> T:
-    """Swaps a named axis with dimension `axis`, which is as long. Raises what `all_to_all` does.
+    """Swaps a named axis with dimension `axis`, which is as long. Errors are `all_to_all`'s.
 
     >>> x = np.array([[1, 2], [3, 4]])
     >>> weft.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(x)
@@ -493,7 +493,7 @@ def all_to_all_vmap(
     def core(x: Any, lead: int) -> Any:
         sizes = (type_of(x).shape[lead],) if axis_index_groups is not None else axis_sizes
         n, first = len(sizes), lead + 1
-        # The parts, one dimension per name, right behind the mapped dimension.
+        # The parts, one dimension per name, right after the mapped dimension.
         place = first + split_axis
         part = type_of(x).shape[place] // prod(sizes)
         x = split_dim(x, place, (*sizes, part))

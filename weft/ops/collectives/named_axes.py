@@ -1,11 +1,10 @@
-"""What collectives have in common: reading axis names and groups, working along a mapped axis, and
-communicating along an axis of a mesh.
+"""Helpers of all collectives: axis names and groups, work along a mapped axis, and communication
+along an axis of a mesh.
 
 A name is bound by `vmap(axis_name=…)` or by `shard_map`. Where the length of its axis matters it
 becomes a parameter when the operation is applied, since the environment is gone by the time that a
-recorded program is transformed. In a compiled program the devices are numbered by partition; a
-collective works within groups of partitions that differ in their positions along the named axes
-only.
+recorded jaxpr is transformed. In an executable the devices are numbered by partition; a collective
+works within groups of partitions that differ in their positions along the named axes only.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ Names = tuple[Any, ...]
 
 
 def axis_names(operation: str, axis_name: Any) -> Names:
-    """The names as a tuple. Raises AxisError where one is given twice."""
+    """Returns the names as a tuple. Raises AxisError where one is given twice."""
     names = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
     if len(set(names)) != len(names):
         raise AxisError(
@@ -80,7 +79,7 @@ def axis_sizes_of(names: Names) -> tuple[int, ...]:
 
 
 def axis_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> Groups:
-    """Groups of positions along one axis. Raises WeftValueError where they do not partition it."""
+    """Returns groups of positions along one axis. Raises WeftValueError for no partition of it."""
     if groups is None:
         return None
     try:
@@ -114,12 +113,12 @@ def _wrong_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> WeftVa
 
 
 def group_size(groups: Groups, sizes: tuple[int, ...]) -> int:
-    """How many elements take part in one collective."""
+    """Returns how many elements take part in one collective."""
     return prod(sizes) if groups is None else len(groups[0])
 
 
 def axis_size(axis_name: Any) -> int:
-    """The length of a bound axis, or the product of the lengths of several.
+    """Returns the length of a bound axis, or the product of the lengths of several.
 
     Raises UnboundAxisError for a name that is not bound.
 
@@ -130,15 +129,15 @@ def axis_size(axis_name: Any) -> int:
 
 
 def same_along(x: ArrayType, names: Names) -> Names:
-    """The mesh axes among these along which values of a type are equal on all devices."""
+    """Returns the mesh axes among `names` along which values of a type are equal."""
     return tuple(n for n in names if n not in x.varying and bound_axis(n).mesh is not None)
 
 
 def check_varies(operation: str, x: ArrayType, names: Names) -> None:
     """Raises AxisError for a sum of values that are equal on all devices along a mesh axis.
 
-    Nobody can tell whether such a value has been summed already or N equal copies are meant, and
-    the difference, a factor of N, shows in no type.
+    Such a value may have been summed already, or N equal copies may be meant; no type shows the
+    difference, a factor of N.
     """
     same = same_along(x, names)
     if not same:
@@ -147,7 +146,7 @@ def check_varies(operation: str, x: ArrayType, names: Names) -> None:
     rest = tuple(name for name in names if name not in same)
     drop = f"call {operation} over {rest!r} only" if rest else f"drop the {operation}"
     count = prod(axis_sizes_of(same))
-    # Dropped from a gradient of weights that devices share, a mean would leave their sum.
+    # Without the mean, a gradient of weights that devices share is the sum of the devices'.
     if operation == "pmean":
         drop += f"; if it is a gradient of what devices share, their sum, divide it by {count}"
     raise AxisError(
@@ -164,12 +163,12 @@ def check_varies(operation: str, x: ArrayType, names: Names) -> None:
     )
 
 
-# Primitives that name an axis and yet send nothing along it.
+# Primitives that name an axis and send nothing along it.
 silent: set[Primitive] = set()
 
 
 def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
-    """The first equation of a program that communicates along one of these mesh axes."""
+    """Returns the first equation of a jaxpr that communicates along one of these mesh axes."""
     wanted = frozenset(axes)
 
     def find() -> tuple[Equation | None]:
@@ -189,7 +188,7 @@ def communication(jaxpr: Jaxpr, axes: Iterable[str]) -> Equation | None:
 
 
 def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
-    """Raises AxisError where devices that do not all run a program would wait for each other in it.
+    """Raises AxisError where devices that do not all run a jaxpr would wait for each other in it.
 
     `axes` are those along which the value varies that decides whether it runs.
     """
@@ -216,7 +215,7 @@ def check_silent(what: str, jaxpr: Jaxpr, axes: frozenset[str]) -> None:
 
 
 def _manual(context: Any, names: Names) -> Any:
-    """The mesh whose axes are manual where the module is being written."""
+    """Returns the mesh whose axes are manual where the module is being written."""
     manual = context.module.manual
     missing = [name for name in names if manual is None or name not in manual.mesh.axis_names]
     if missing:
@@ -230,8 +229,8 @@ def _manual(context: Any, names: Names) -> Any:
 
 
 def partition_rows(context: Any, names: Names, groups: Groups = None) -> np.ndarray[Any, Any]:
-    """The partitions that communicate with each other, one row per group, in the order of their
-    positions along the named axes."""
+    """Returns the partitions that communicate with each other, one row per group, in the order of
+    their positions along the named axes."""
     manual = _manual(context, names)
     places = [manual.mesh.axis_names.index(name) for name in names]
     last = range(manual.partitions.ndim - len(places), manual.partitions.ndim)
@@ -243,13 +242,13 @@ def partition_rows(context: Any, names: Names, groups: Groups = None) -> np.ndar
 
 
 def communicating(context: Any, names: Names, groups: Groups = None) -> tuple[Any, int]:
-    """The groups of partitions of a collective, and the number of a channel of its own."""
+    """Returns the groups of partitions of a collective, and the number of a new channel."""
     rows = partition_rows(context, names, groups)
     return tuple(map(tuple, rows.tolist())), context.module.new_channel()
 
 
 def by_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
-    """A sum between devices, of complex numbers as one of pairs of real numbers.
+    """Sums between devices; complex numbers are summed as pairs of real numbers.
 
     XLA's simplification of an all-reduce of equal complex numbers ends the process (jaxlib 0.10.2).
     `reduce` gets the value and the number of dimensions that it has in front of its own.
@@ -271,10 +270,10 @@ def by_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
 
 
 def mesh_position(context: Any, name: Any) -> Any:
-    """The position of this device along an axis of the mesh, an int32 without dimensions.
+    """Returns the position of this device along an axis of the mesh, an int32 scalar.
 
-    Read from a table with an entry per partition. Where other axes of the mesh are automatic, only
-    a region in which no axis is may ask for the number of the partition.
+    It is read from a table with an entry per partition. Where other axes of the mesh are automatic,
+    only a region in which no axis is automatic may ask for the number of the partition.
     """
     manual = _manual(context, (name,))
     place = manual.mesh.axis_names.index(name)
@@ -303,21 +302,21 @@ def mesh_position(context: Any, name: Any) -> Any:
     )[0]
 
 
-# ---- what the vmap rules share ---------------------------------------------------------------
+# ---- helpers of the vmap rules ---------------------------------------------------------------
 
 
 def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:
     """Applies a collective to an operand that its type rule accepts.
 
-    The rule is asked here, for the value that the user has: once the vmap rule has run, the operand
-    is another, and a complaint about it would be hard to read.
+    The type rule runs here, on the user's operand: the vmap rule replaces it by another, of which
+    an error would be hard to read.
     """
     result_types(kind, (type_of(x),), params)
     return kind.bind(x, **params)
 
 
 def _split_groups(x: Any, groups: Groups) -> Any:
-    """Replaces the leading dimension, the mapped one, by two: the groups, and their members."""
+    """Splits the leading dimension, the mapped one, into two: the groups, and their members."""
     assert groups is not None
     order = [i for row in groups for i in row]
     moved = take_rows(x, order)
@@ -333,7 +332,7 @@ def _merge_groups(x: Any, groups: Groups) -> Any:
 
 
 def take_rows(x: Any, order: Sequence[int]) -> Any:
-    """The elements along the leading dimension in another order; each is taken once at most."""
+    """Returns the rows of `x` in another order; each is taken once at most."""
     shape = type_of(x).shape
     if tuple(order) == tuple(range(shape[0])):
         return x
@@ -351,9 +350,9 @@ def take_rows(x: Any, order: Sequence[int]) -> Any:
 def along_axis(
     axis: AxisData, x: Any, dim: int | None, groups: Groups, core: Callable[[Any, int], Any]
 ) -> tuple[Any, int]:
-    """Applies `core(whole, lead)`, where the mapped dimension is number `lead`, within each group.
+    """Applies `core(whole, lead)`, where `lead` is the mapped dimension, within each group.
 
-    `core` keeps the mapped dimension in its place.
+    `core` keeps the index of the mapped dimension.
     """
     whole = move_dim(x, dim, 0, axis.size)
     if groups is None:

@@ -1,8 +1,8 @@
-"""Collectives that send values whole from elements of a named axis to others: permutations.
+"""Permutations: collectives that send whole values from elements of a named axis to others.
 
 The axis is that of a vmap (or of a mesh of devices). The vmap rule of the axis takes rows of the
-mapped dimension; over several axes, rows of what the other axes gather. A permutation transposes to
-its inverse.
+mapped dimension; over several axes, rows gathered along the others. A permutation transposes to its
+inverse.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
 
 
 def _pairs(perm: Any, count: int) -> Pairs:
-    """The pairs of a permutation. Raises WeftValueError for what is none."""
+    """Returns the pairs of a permutation. Raises WeftValueError where they are none."""
     try:
         perm = [(operator.index(source), operator.index(target)) for source, target in perm]
         found = perm
@@ -95,7 +95,7 @@ def _pairs(perm: Any, count: int) -> Pairs:
 
 
 def pshuffle(x: T, axis_name: Any, perm: Sequence[int]) -> T:
-    """The values of a named axis in another order: position i gets that of `perm[i]`.
+    """Permutes the values of a named axis: position i gets that of `perm[i]`.
 
     Raises WeftValueError where `perm` is no permutation.
 
@@ -147,7 +147,7 @@ def ppermute_vmap(
 
 
 def _where_rows(keep: Any, rows: Any) -> Any:
-    """The rows where `keep` holds, and zeros elsewhere."""
+    """Returns the rows where `keep` holds, and zeros elsewhere."""
     of = type_of(rows)
     return select(broadcast_in_dim(keep, of.shape, (0,)), rows, zeros(of))
 
@@ -155,7 +155,7 @@ def _where_rows(keep: Any, rows: Any) -> Any:
 def _permute_several(
     axis: AxisData, whole: Any, names: Names, sizes: Sizes, sources: Sequence[int]
 ) -> Any:
-    """A permutation over several axes, one of them mapped: a choice among everybody's rows."""
+    """Permutes over several axes, one of them mapped: chooses among the rows of all elements."""
     place = names.index(axis.name)
     others = names[:place] + names[place + 1 :]
     other_sizes = sizes[:place] + sizes[place + 1 :]

@@ -1,4 +1,4 @@
-"""Arrays made from nothing: one value everywhere, counting along a dimension, listed integers.
+"""Creates arrays: one value everywhere, counting along a dimension, listed integers.
 
 Only counting and listing are primitives: an array of one value is a broadcast scalar.
 """
@@ -38,7 +38,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
-    """An array of one value.
+    """Returns an array of one value.
 
     `fill_value` is a number or an array without dimensions; `dtype` is by default its own, and then
     the result is weakly typed where the value is. Raises ShapeError for a value with dimensions,
@@ -62,7 +62,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
 
 
 def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as a tuple of Python integers. Raises ShapeError for a negative length."""
+    """Returns the shape as Python integers. Raises ShapeError for a negative length."""
     found = tuple(length.__index__() for length in shape)
     if any(length < 0 for length in found):
         raise ShapeError(
@@ -75,7 +75,7 @@ def _lengths(operation: str, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
-    """A fill value in another dtype; numbers are converted at once, arrays by an operation."""
+    """Converts a fill value to another dtype: numbers at once, arrays by an operation."""
     if dtypes.is_extended(dtype):
         raise DTypeError(
             f"{operation} cannot make random keys",
@@ -98,7 +98,7 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
 def full_like(
     x: ArrayLike, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
 ) -> Array:
-    """An array of one value, of the shape and dtype of `x` where none are given.
+    """Returns an array of one value, of the shape and dtype of `x` where none are given.
 
     Raises DTypeError where that would be an array of random keys.
 
@@ -111,7 +111,7 @@ def full_like(
 
 
 def zeros_like_array(x: ArrayLike) -> Array:
-    """An array of zeros of the shape and dtype of `x`.
+    """Returns an array of zeros of the shape and dtype of `x`.
 
     >>> lax.zeros_like_array(np.array([1.5, 2.0]))
     Array([0., 0.], dtype=float32)
@@ -120,7 +120,7 @@ def zeros_like_array(x: ArrayLike) -> Array:
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """An array whose elements may be anything; here they are zeros.
+    """Returns an array of unspecified elements; here they are zeros.
 
     >>> lax.empty((2, 3), np.float32).shape
     (2, 3)
@@ -129,7 +129,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def eye(dtype: Any, shape: Sequence[int], offset: int = 0) -> Any:
-    """Ones on a diagonal of a matrix and zeros elsewhere; `offset` counts diagonals upwards."""
+    """Returns ones on a diagonal and zeros elsewhere; `offset` counts diagonals upwards."""
     rows, columns = (broadcasted_iota(np.int32, shape, d) for d in (0, 1))
     on_diagonal = eq(add(rows, np.int32(offset)), columns)
     return select(on_diagonal, full(shape, 1, dtype), full(shape, 0, dtype))
@@ -139,7 +139,7 @@ def eye(dtype: Any, shape: Sequence[int], offset: int = 0) -> Any:
 
 
 def iota(dtype: Any, size: int) -> Array:
-    """0, 1, 2, … as an array of `size` numbers.
+    """Returns 0, 1, 2, … as an array of `size` numbers.
 
     >>> iota(np.int32, 3)
     Array([0, 1, 2], dtype=int32)
@@ -148,7 +148,7 @@ def iota(dtype: Any, size: int) -> Array:
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
-    """0, 1, 2, … along one dimension of an array, the same along the others.
+    """Returns an array that counts 0, 1, 2, … along one dimension and repeats along the others.
 
     Raises AxisError for a dimension that the shape does not have, DTypeError for booleans.
 
@@ -189,10 +189,10 @@ iota_p = primitive("iota", type_rule=iota_type, lower=iota_lower)
 
 
 def index_vector(values: Sequence[int]) -> Any:
-    """An int32 array of the given integers.
+    """Returns an int32 array of the given integers.
 
-    They are a parameter of the program, not an array that it closes over: rules, which have no
-    place for arrays of their own, list the positions of a fixed permutation with it.
+    They are a parameter of the equation, not an array that the jaxpr closes over: rules, which
+    cannot add inputs, list the positions of a fixed permutation with it.
     """
     return index_vector_p.bind(values=tuple(values))
 

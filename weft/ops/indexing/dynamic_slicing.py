@@ -1,5 +1,4 @@
-"""Blocks at positions that are computed: reading one (`dynamic_slice`) and replacing one
-(`dynamic_update_slice`).
+"""Reads (`dynamic_slice`) and replaces (`dynamic_update_slice`) blocks at computed positions.
 
 A block is always moved inside the array. Where positions are mapped, the two become a gather and a
 scatter with batching dimensions, over those dimensions only in which a block has room to move.
@@ -53,7 +52,7 @@ def _positions(
     start_indices: Any,
     allow_negative_indices: bool | Sequence[bool],
 ) -> list[Any]:
-    """One position per dimension; negative ones count from the end where that is allowed."""
+    """Returns a position per dimension; negative ones count from the end where allowed."""
     if isinstance(start_indices, (tuple, list)):
         starts = list(start_indices)
     else:
@@ -91,11 +90,11 @@ def _elements(operation: str, indices: Any) -> list[Any]:
 
 
 def _position(start: Any, length: int, allow_negative: bool) -> Any:
-    """A position counted from the front, as a scalar of an integer dtype."""
+    """Returns a position counted from the front, as a scalar of an integer dtype."""
     if isinstance(start, (int, np.integer)) and not isinstance(start, bool):
         start = int(start)
         start = start + length if start < 0 and allow_negative else start
-        # What lies outside moves inside anyway, so that every position fits a narrow integer.
+        # Blocks outside move inside anyway, so that every position fits a narrow integer.
         return np.int32(max(-1, min(start, length))) if length < 2**31 else np.int64(start)
     of = type_of(start)
     if of.dtype.kind != "i" or not allow_negative:
@@ -119,24 +118,24 @@ def _check_positions(operation: str, starts: Sequence[ArrayType]) -> None:
 
 
 def _common_dtype(types: Sequence[ArrayType]) -> Any:
-    """A signed dtype that holds positions of all the given types."""
+    """Returns a signed dtype that holds positions of all the given types."""
     wide = any(t.dtype.itemsize == 8 or t.dtype == dtypes.uint32 for t in types)
     return dtypes.int64 if wide else dtypes.int32
 
 
 def _stored_positions(context: Any, starts: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    """The positions in one dtype that holds them all, as XLA wants them."""
+    """Converts the positions to one dtype that holds them all, as XLA requires."""
     dtype = _common_dtype(types)
     return [stablehlo.convert(start, dtype) for start in starts]
 
 
 def _moving(shape: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """The dimensions in which a block has room to move."""
+    """Returns the dimensions in which a block has room to move."""
     return tuple(d for d, (n, s) in enumerate(zip(shape, sizes, strict=True)) if s < n)
 
 
 def _index_vectors(axis: AxisData, starts: Sequence[Any], dims: Dims, moving: Sequence[int]) -> Any:
-    """The positions in the given dimensions as index vectors, one for each mapped element."""
+    """Returns the positions in `moving` as index vectors, one for each mapped element."""
     dtype = _common_dtype([type_of(starts[d]) for d in moving])
     columns = [
         expand_dims(move_dim(convert_element_type(starts[d], dtype), dims[d], 0, axis.size), (1,))
@@ -155,7 +154,7 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """The block of shape `slice_sizes` at a computed position.
+    """Returns the block of shape `slice_sizes` at a computed position.
 
     `start_indices` has an integer per dimension, negative ones counting from the end; a block that
     would reach outside is moved inside. Raises ShapeError for a block larger than the array.
@@ -250,7 +249,7 @@ def dynamic_slice_lower(
 def _window(
     shape: Sequence[int], starts: Sequence[np.ndarray[Any, Any]], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """The block of these sizes that starts there, moved inside the array, as an index of NumPy."""
+    """Returns a NumPy index of the block at `starts`, moved inside the array."""
     window = []
     for length, start, size in zip(shape, starts, sizes, strict=True):
         first = min(max(int(start), 0), length - size)
@@ -287,7 +286,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:
-    """The operand with the block at a computed position replaced by `update`.
+    """Returns the operand with the block at a computed position replaced by `update`.
 
     Positions are read as by `dynamic_slice`. Raises ShapeError for an update of another rank or
     larger than the array, DTypeError for one of another dtype.
@@ -418,7 +417,7 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """`slice_size` elements along one dimension, from a computed position.
+    """Returns `slice_size` elements along one dimension, from a computed position.
 
     >>> lax.dynamic_slice_in_dim(np.arange(5), 2, 2)
     Array([2, 3], dtype=int32)
@@ -439,7 +438,7 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The operand with elements along one dimension replaced, from a computed position on.
+    """Returns the operand with elements along one dimension replaced from a computed position on.
 
     The update has the operand's length in the other dimensions.
 
@@ -461,7 +460,7 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The elements at one computed position along a dimension, which is dropped or kept.
+    """Returns the elements at a computed position along a dimension, which is dropped or kept.
 
     >>> dynamic_index_in_dim(np.arange(6).reshape(3, 2), 1, keepdims=False)
     Array([2, 3], dtype=int32)
@@ -475,7 +474,7 @@ def dynamic_index_in_dim(
 def dynamic_update_index_in_dim(
     operand: ArrayLike, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Array:
-    """The operand with the elements at one computed position along a dimension replaced.
+    """Returns the operand with the elements at a computed position along a dimension replaced.
 
     The update may have that dimension, with length 1, or lack it.
 
@@ -492,7 +491,7 @@ def dynamic_update_index_in_dim(
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """The elements at one fixed position along a dimension, which is dropped or kept.
+    """Returns the elements at a fixed position along a dimension, which is dropped or kept.
 
     A negative index counts from the end. Raises WeftIndexError where it is out of bounds.
 
@@ -515,11 +514,11 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 
 
 def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
-    """The blocks at positions that vectors of indices give along some dimensions.
+    """Returns the blocks at positions that vectors of indices give along some dimensions.
 
-    `idxs` has one array of integers per dimension in `axes`, all of one shape with one dimension,
-    which comes first in the result (a single array of shape (len(axes), n) does as well). Negative
-    indices count from the end; those out of bounds are moved inside.
+    `idxs` has one vector of integers per dimension in `axes`, all of one length, whose dimension
+    comes first in the result (or is a single array of shape (len(axes), n)). Negative indices count
+    from the end; those out of bounds are moved inside.
 
     >>> lax.index_take(np.arange(6).reshape(3, 2), [np.array([-1, 0])], (0,))
     Array([[4, 5],
@@ -546,7 +545,7 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
 
 
 def _wrapped(indices: Any, length: int) -> Any:
-    """Indices of an array counted from the front."""
+    """Returns an array of indices counted from the front."""
     of = type_of(indices)
     if of.dtype.kind != "i":
         return indices

@@ -1,11 +1,10 @@
-"""Gathering: blocks of an array, at positions that another array lists.
+"""`gather`: blocks of an array, at positions that another array lists.
 
 The dimension numbers are those of XLA's gather (https://openxla.org/xla/operation_semantics#gather),
-with the index vectors always in the last dimension of the indices. What happens to a block that
-does not lie inside the array is the mode's decision; it is made in the lowering, so that every
-transformation sees one operation. Mapping over both operands makes batching dimensions: no loop
-and no list of positions. The transpose of `gather` is `scatter_add` and stands beside it, in
-`scatter`.
+with the index vectors always in the last dimension of the indices. The mode decides about blocks
+that are not inside the array, in the lowering, so that every transformation sees one operation.
+Mapping over both operands makes batching dimensions: no loop and no list of positions. The
+transpose of `gather` is `scatter_add`; its rule is in `scatter`.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather"]
 
 
 class GatherScatterMode(enum.Enum):
-    """What a gather or scatter does with positions out of bounds.
+    """The treatment of positions out of bounds in a gather or scatter.
 
-    CLIP: moves the block to the nearest place inside. FILL_OR_DROP: a gathered block is filled with
-    a constant, a scattered one is dropped. PROMISE_IN_BOUNDS: the caller says that there are none;
-    values and derivatives are unspecified where that is wrong.
+    CLIP: moves the block to the nearest position inside. FILL_OR_DROP: a gathered block is filled
+    with a constant, a scattered one is dropped. PROMISE_IN_BOUNDS: the caller says that there are
+    none; values and derivatives are unspecified where that is wrong.
 
     >>> GatherScatterMode.from_any("drop")
     <GatherScatterMode.FILL_OR_DROP: 2>
@@ -50,7 +49,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name: "clip", "fill" or "drop", "promise_in_bounds"; None: fill or drop.
+        """Returns the mode named "clip", "fill" or "drop", "promise_in_bounds"; None: fill or drop.
 
         Raises WeftValueError for another name.
         """
@@ -77,7 +76,7 @@ _MODES: dict[Any, GatherScatterMode] = {
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Which dimension of a gather's operands and result is what.
+    """The roles of the dimensions of a gather's operands and result.
 
     offset_dims: the dimensions of the result that run within a block;
     collapsed_slice_dims: the dimensions of the operand, of block length 1, that the result lacks;
@@ -104,11 +103,11 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Blocks of shape `slice_sizes`, at the positions that the last dimension of the indices gives.
+    """Returns blocks of shape `slice_sizes` at positions in the last dimension of the indices.
 
-    `mode` is by default "clip". `fill_value` is what mode "fill" writes: by default NaN, the lowest
-    signed or the highest unsigned integer, or True. Raises ShapeError where dimension numbers,
-    indices and sizes do not fit together.
+    `mode` is by default "clip". Mode "fill" writes `fill_value`: by default NaN, the lowest signed
+    or the highest unsigned integer, or True. Raises ShapeError where dimension numbers, indices and
+    sizes do not fit together.
 
     >>> rows = GatherDimensionNumbers(
     ...     offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,)
@@ -154,7 +153,7 @@ def _integers(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _hashable_fill(value: Any) -> Any:
-    """A fill value as a Python number; NaN always as the same object, which makes it a key."""
+    """Returns a fill value as a Python number; NaN is always one object, so it can be a key."""
     if value is None:
         return None
     number = np.asarray(value).item()
@@ -165,14 +164,14 @@ def _hashable_fill(value: Any) -> Any:
 
 
 def increasing(axes: tuple[int, ...], limit: int) -> bool:
-    """Whether axes are within 0 and limit - 1, and in increasing order."""
+    """Returns whether axes are within 0 and limit - 1, and in increasing order."""
     return all(0 <= a < limit for a in axes) and all(
         a < b for a, b in zip(axes, axes[1:], strict=False)
     )
 
 
 def check_index_dtype(operation: str, indices: ArrayType) -> None:
-    """Raises where the indices are no integers, or have no dimension for index vectors."""
+    """Raises DTypeError for indices that are no integers, ShapeError without index vectors."""
     if indices.dtype not in dtypes.INTEGER:
         raise DTypeError(
             f"{operation} takes integers as indices",
@@ -201,7 +200,7 @@ def check_block_numbers(
     batching: tuple[int, ...],
     indices_batching: tuple[int, ...],
 ) -> str | None:
-    """What is wrong with the dimension numbers that gather and scatter have in common, or None."""
+    """Returns the fault of the dimension numbers that gather and scatter share, or None."""
     vectors = indices.ndim - 1
     if not increasing(dropped, operand.ndim):
         return "the dimensions that blocks drop must be dimensions of the operand, in order"
@@ -252,7 +251,7 @@ def gather_type(
         indices_batching=numbers.start_indices_batching_dims,
     )
     if wrong is None:
-        # Where no positions are listed, no block has to fit.
+        # Without positions no block has to fit.
         least = 0 if math.prod(indices.shape[:-1]) else 1
         if len(slice_sizes) != operand.ndim or any(
             not 0 <= size <= max(length, least)
@@ -290,7 +289,7 @@ def gather_jvp(
 
 
 def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Dimensions counted with one more in front."""
+    """Returns dimensions counted with one more in front."""
     return tuple(a + 1 for a in axes)
 
 
@@ -342,7 +341,7 @@ def gather_vmap(
 def stored_dimensions(
     numbers: GatherDimensionNumbers, index_vector_dim: int
 ) -> stablehlo.GatherDimensions:
-    """The dimension numbers in the form that StableHLO has."""
+    """Returns the dimension numbers in StableHLO's form."""
     return stablehlo.GatherDimensions(
         offset_dims=numbers.offset_dims,
         collapsed_slice_dims=numbers.collapsed_slice_dims,
@@ -354,7 +353,7 @@ def stored_dimensions(
 
 
 def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
-    """The indices in a dtype that can hold every position of an array, and that dtype."""
+    """Returns the indices in a dtype that can hold every position of an array, and that dtype."""
     if type.dtype.itemsize >= 4:
         return indices, type.dtype
     return stablehlo.convert(indices, np.int32), np.dtype(np.int32)
@@ -363,7 +362,7 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
 def last_starts(
     shape: tuple[int, ...], sizes: Sequence[int], index_map: Sequence[int], dtype: Any
 ) -> np.ndarray[Any, Any]:
-    """For each element of an index vector, the last position at which a block lies inside."""
+    """Returns for each element of an index vector the last position of a block inside."""
     return np.asarray([shape[d] - sizes[d] for d in index_map], dtype)
 
 
@@ -408,7 +407,7 @@ def gather_lower(
 
 
 def _blocks_inside(indices: Any, shape: tuple[int, ...], last: Any, dtype: Any) -> Any:
-    """For each index vector, whether its block lies inside the array."""
+    """Returns for each index vector whether its block is inside the array."""
     bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
     inside = stablehlo.compare(indices, bound, "LE")
     if dtype.kind == "i":
@@ -450,7 +449,7 @@ def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner)
 
 
 def default_fill(dtype: Any) -> Any:
-    """What mode "fill" writes: a value that is as conspicuous as the dtype allows."""
+    """Returns the value that mode "fill" writes: as conspicuous a one as the dtype allows."""
     if dtype in dtypes.INEXACT:
         return math.nan
     if dtype in dtypes.INTEGER:

@@ -1,4 +1,4 @@
-"""Scattering: writing or combining blocks into an array, at positions that another array lists.
+"""`scatter`: writes or combines blocks into an array, at positions that another array lists.
 
 The dimension numbers are those of XLA's scatter
 (https://openxla.org/xla/operation_semantics#scatter), with the index vectors always in the last
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which dimension of a scatter's operands is what.
+    """The roles of the dimensions of a scatter's operands.
 
     update_window_dims: the dimensions of the updates that run within a block;
     inserted_window_dims: the dimensions of the operand, of block length 1, that the updates lack;
@@ -86,9 +86,9 @@ def scatter(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with the updates written at the listed positions.
+    """Returns the operand with the updates written at the listed positions.
 
-    Where a position is listed more than once, which update remains is not specified. Updates out
+    Where a position is listed more than once, the update that remains is not specified. Updates out
     of bounds are dropped, unless `mode` says "clip". Raises ShapeError where dimension numbers,
     indices and updates do not fit together, DTypeError where operand and updates differ in dtype.
 
@@ -164,9 +164,9 @@ def _bind(
 
 
 def _combining(kind: Primitive, summary: str, shown: str) -> Callable[..., Array]:
-    """The public function of a scatter that combines updates with what the operand holds.
+    """Returns the public function of a scatter that combines updates with the operand's elements.
 
-    `shown` is what its example gives: three updates of three numbers, two of them of the first.
+    `shown` is the result of its example: three updates of three numbers, two of them of the first.
     """
 
     def function(
@@ -197,13 +197,13 @@ def _combining(kind: Primitive, summary: str, shown: str) -> Callable[..., Array
     return function
 
 
-# ---- what all scatters share -----------------------------------------------------------------
+# ---- rules that all scatters share -----------------------------------------------------------
 
 
 def window_sizes(
     operand_shape: Sequence[int], updates_shape: Sequence[int], numbers: ScatterDimensionNumbers
 ) -> tuple[int, ...]:
-    """The lengths of a block in every dimension of the operand."""
+    """Returns the lengths of a block in every dimension of the operand."""
     lengths = iter([updates_shape[d] for d in numbers.update_window_dims])
     lacking = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     return tuple(1 if d in lacking else next(lengths) for d in range(len(operand_shape)))
@@ -253,7 +253,7 @@ def _wrong_numbers(
     updates: ArrayType,
     numbers: ScatterDimensionNumbers,
 ) -> str | None:
-    """What is wrong with the dimension numbers of a scatter, or None."""
+    """Returns the fault of the dimension numbers of a scatter, or None."""
     wrong = check_block_numbers(
         name,
         operand,
@@ -287,7 +287,7 @@ def _wrong_numbers(
 
 
 def scatter_vmap(kind: Primitive) -> Callable[..., tuple[Any, int]]:
-    """The vmap rule of a scatter: a window or a batching dimension more."""
+    """The vmap rule of a scatter, which gets one more window or batching dimension."""
 
     def vmap(
         axis: AxisData,
@@ -320,7 +320,7 @@ def scatter_vmap(kind: Primitive) -> Callable[..., tuple[Any, int]]:
 
 
 def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The lowering of a scatter; `combine` takes the element that is there, and the update."""
+    """The lowering of a scatter; `combine` takes the operand's element and the update."""
 
     def lower(
         context: Any,
@@ -350,7 +350,7 @@ def scatter_lower(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         free = [d for d in range(operand_type.ndim) if d not in numbers.operand_batching_dims]
         if not index_map and free:
             # XLA takes a scatter without positions for an elementwise operation where the shapes
-            # happen to be equal, even if all updates are for one place. So the place is spelt out.
+            # happen to be equal, even if all updates are for one element. So its index is given.
             index_map = (free[0],)
             indices = stablehlo.full(0, (*indices_type.shape[:-1], 1), np.int32)
         stored = stablehlo.ScatterDimensions(
@@ -385,7 +385,7 @@ def gather_at(
     mode: GatherScatterMode,
     fill_value: Any = 0,
 ) -> Any:
-    """What an array holds where a scatter writes; `fill_value` where it writes nothing."""
+    """Returns an array's elements where a scatter writes, `fill_value` for dropped updates."""
     numbers = dimension_numbers
     return gather(
         x,
@@ -429,7 +429,7 @@ def gather_transpose(
     return [scatter_add_p.bind(start, indices, ct, dimension_numbers=numbers, **params), None]
 
 
-# Here and not beside `gather`: it needs `scatter_add`, whose own transpose needs `gather`.
+# Not in `gather`: it needs `scatter_add`, whose own transpose needs `gather`.
 rules.transpose.register(gather_p, gather_transpose)
 
 
@@ -514,8 +514,8 @@ def scatter_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, 
 def scatter_winners(
     of: tuple[int, ...], indices: Any, shape: tuple[int, ...], **params: Any
 ) -> tuple[Any, Any]:
-    """For each place of the operand (its shape is `of`) the number of the update that it ends up
-    with, counted from 1, and 0 for none; for each update whether it stays there to the end."""
+    """Returns for each element of the operand (of shape `of`) the number of the update that stays,
+    counted from 1, and 0 for none; for each update whether it stays."""
     numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
     winners = scatter_p.bind(full(of, 0, np.int32), indices, numbers, **params)
     return winners, eq(numbers, gather_at(winners, indices, shape, **params))

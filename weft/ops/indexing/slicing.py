@@ -29,7 +29,7 @@ __all__ = ["pad", "slice", "slice_in_dim"]
 def slice(
     x: Any, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Any = None
 ) -> Array:
-    """The elements start, start + stride, … below limit of every dimension; bounds are static.
+    """Returns elements start, start + stride, … below limit of every dimension; bounds are static.
 
     Raises ShapeError where 0 <= start <= limit <= length does not hold, or a stride is not
     positive.
@@ -54,7 +54,7 @@ def slice(
 def slice_in_dim(
     x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Array:
-    """A slice along one dimension; negative bounds count from the end, None is the whole.
+    """Slices along one dimension; negative bounds count from the end, None is the whole.
 
     >>> lax.slice_in_dim(np.arange(6), 1, 5, 2)
     Array([1, 3], dtype=int32)
@@ -254,7 +254,7 @@ def pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Config) -> lis
         shape = type_of(inside).shape
         ct_x = slice(inside, (0,) * len(shape), shape, steps)
     if type(value) is LinearOperand:
-        # What the operand covers is taken off the sum: its elements and the padding share no place.
+        # The operand's part is subtracted from the sum: no element is of both it and the padding.
         axes = tuple(range(type_of(ct).ndim))
         ct_value = sub(reduce_sum(ct, axes), reduce_sum(ct_x, axes))
     return [ct_x if type(x) is LinearOperand else None, ct_value]
@@ -291,7 +291,7 @@ def pad_numpy_impl(
     for size, (low, high, inner) in zip(x.shape, padding_config, strict=True):
         step = inner + 1
         length = low + size + max(0, size - 1) * inner + high
-        # The first element that is not cut off, and the first one behind those that are left.
+        # The first element that is not cut off, and the first one after those that are left.
         first = max(0, -(low // step))
         last = max(first, min(size, -((low - length) // step)))
         shape.append(length)

@@ -1,8 +1,8 @@
-"""Arrays inside programs: an equation without operands whose result is a given array.
+"""Constants inside jaxprs: an equation without operands whose result is a given array.
 
-What a function closes over becomes an input of its program. A program that is derived from another
-one has no place for further inputs, and the rules that users write for custom derivatives may close
-over arrays: these stand in the derived program as such equations.
+Arrays that a function closes over become inputs of its jaxpr. A derived jaxpr can take no further
+inputs, and the rules that users write for custom derivatives may close over arrays: these become
+such equations in the derived jaxpr.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Constant:
 
 
 def inline_consts(jaxpr: Jaxpr, consts: Sequence[Any]) -> Jaxpr:
-    """The program with the values of its closed-over inputs inside.
+    """Returns the jaxpr with its closed-over inputs replaced by constants.
 
     Raises LeakedTracerError where one of them is a traced value.
     """
@@ -67,7 +67,7 @@ def constant_lower(context: Any, *, value: Constant) -> Any:
     return stablehlo.constant(np.asarray(array), array.shape, array.dtype)
 
 
-# The caches of a primitive that memoises would keep the arrays alive.
+# Not memoised: the primitive's caches would keep the arrays alive.
 constant_p = Primitive("constant", memoise=False)
 rules.impl.register(constant_p, constant_impl)
 rules.type_rule.register(constant_p, constant_type)

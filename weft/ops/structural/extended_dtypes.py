@@ -2,8 +2,7 @@
 
 A key array of shape S is stored as an array of shape S + key_shape. `key_bits` and `wrap_key_bits`
 pass from one view to the other and cost nothing. Operations that only move elements (reshape,
-slice, gather, select …) work on keys by way of the bits, so their primitives never see an extended
-dtype.
+slice, gather, select …) work on the bits of keys, so their primitives never see an extended dtype.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ __all__ = [
 class KeyDType:
     """The dtype of the keys of one random generator: equal to itself only.
 
-    `implementation` is what draws bits (see `weft.random.generator`); `key_shape` is the shape of
-    one key's unsigned 32-bit integers.
+    `implementation` draws bits (see `weft.random.generator`); `key_shape` is the shape of one
+    key's unsigned 32-bit integers.
     """
 
     __slots__ = ("implementation", "itemsize", "key_shape", "name", "short_name")
@@ -52,7 +51,7 @@ class KeyDType:
 
     @property
     def type(self) -> Any:
-        """The class of NumPy's scalars of a dtype, of which there are none. Raises DTypeError."""
+        """Raises DTypeError: NumPy has no scalars of random keys."""
         raise DTypeError(
             "random keys are no numbers",
             got=f"dtype {self.name}",
@@ -63,7 +62,7 @@ class KeyDType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By way of the generator, which is found by its name: a dtype is equal to itself only.
+        # Pickled as its generator, which is found by name: a dtype is equal to itself only.
         return _dtype_of, (self.implementation,)
 
 
@@ -73,22 +72,22 @@ def _dtype_of(implementation: Any) -> KeyDType:
 
 
 def is_key(x: Any) -> bool:
-    """Whether a value is an array of random keys."""
+    """Returns whether a value is an array of random keys."""
     return type(type_of(x).dtype) is KeyDType
 
 
 def key_bits(keys: Any) -> Any:
-    """The unsigned 32-bit integers of a key array, of shape keys.shape + key_shape."""
+    """Returns the unsigned 32-bit integers of a key array, of shape keys.shape + key_shape."""
     return key_bits_p.bind(keys)
 
 
 def wrap_key_bits(bits: Any, dtype: KeyDType) -> Any:
-    """The key array whose bits are given."""
+    """Returns the key array with the given bits."""
     return wrap_key_bits_p.bind(bits, dtype=dtype)
 
 
 def through_bits(keys: Any, function: Callable[[Any], Any]) -> Any:
-    """Applies a function that moves whole keys to the bits, and makes keys of its result."""
+    """Applies a function that moves whole keys to their bits, and makes keys of its result."""
     return wrap_key_bits(function(key_bits(keys)), type_of(keys).dtype)
 
 
@@ -116,7 +115,7 @@ def wrap_key_bits_type(bits: ArrayType, *, dtype: KeyDType) -> ArrayType:
 
 
 def same_dim_vmap(bind: Callable[..., Any]) -> Callable[..., Any]:
-    """The vmap rule of a view: leading dimensions stay where they are."""
+    """The vmap rule of a view: a mapped dimension keeps its index."""
 
     def vmap(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         return bind(*args, **params), dims[0]
@@ -139,16 +138,16 @@ wrap_key_bits_p = primitive(
 )
 
 
-# ---- marks, which `debug_key_reuse` reads ------------------------------------------------------
+# ---- marks for `debug_key_reuse` ---------------------------------------------------------------
 
 
 def use_key(key: Any, operation: str) -> Any:
-    """The key, marked as used by an operation."""
+    """Returns the key, marked as used by an operation."""
     return use_key_p.bind(key, operation=operation)
 
 
 def clone_key(key: Any) -> Any:
-    """The key as a new one, which may be used once more."""
+    """Returns the key as a new one, which may be used once more."""
     return clone_key_p.bind(key)
 
 

@@ -174,7 +174,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
-    """The consecutive parts of an array along a dimension, of the given lengths.
+    """Splits an array along a dimension into consecutive parts of the given lengths.
 
     Raises ShapeError where the lengths do not add up to that of the dimension.
 
@@ -335,7 +335,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     """Merges the dimensions from start up to (not including) stop into one.
 
     Dimensions count as in a slice of the shape: negative from the end, None for the end. Raises
-    AxisError where stop lies before start.
+    AxisError where stop is before start.
 
     >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
     (2, 12)
@@ -370,7 +370,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all of the given ones broadcast, by NumPy's rule.
+    """Returns the shape to which all of the given ones broadcast, by NumPy's rule.
 
     Raises ShapeError where there is none.
 

@@ -1,7 +1,7 @@
-"""Saying in the middle of a program in which order a value's elements are to lie in memory.
+"""Constraints on the layouts of values inside compiled functions.
 
 XLA chooses the layouts of intermediate values. A constraint fixes one; it computes nothing, and a
-result of the program that was constrained leaves it in that layout.
+constrained result of a compiled function has that layout.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ T = TypeVar("T")
 
 @api_boundary
 def with_layout_constraint(x: T, layouts: Any) -> T:
-    """The arrays of a tree with their elements in the given order.
+    """Returns a tree with its arrays in the given layouts.
 
-    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled program
-    the value has that layout at this place, and leaves the program in it where it is a result;
-    outside, the array is brought into it. Inside a `shard_map` it is the layout of each device's
-    block. Shapes, dtypes and values stay what they are. The derivative is constrained in the same
-    way; under `vmap` the mapped dimension becomes the outermost one.
+    `layouts` is a tree prefix of `x` of Layouts, or of None (no constraint). In a compiled function
+    the value has that layout from here on, also where it is a result; outside, the array is copied
+    into it. Inside a `shard_map` it is the layout of each device's block. Shapes, dtypes and values
+    do not change. The derivative is constrained in the same way; under `vmap` the mapped dimension
+    becomes the outermost one.
 
     Raises ShapeError for a layout of another rank than the array's, naming the leaf, WeftTypeError
-    for what is no layout, and WeftValueError for tiles where devices have none.
+    for values that are no layouts, and WeftValueError for tiles where devices have none.
 
     >>> import weft, weft.numpy as wnp
     >>> from weft.layout import Layout, with_layout_constraint
@@ -74,7 +74,7 @@ def _is_leaf(value: Any) -> bool:
 
 
 def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -> Any:
-    """One array with a constraint (None: as it is); `what` names it in errors."""
+    """Returns one array with a constraint (None: as it is); `what` names it in errors."""
     if layout is None:
         return x
     if not isinstance(layout, Layout):
@@ -85,8 +85,8 @@ def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -
 
 
 def check_tiles(layout: Layout, operation: str) -> None:
-    """Raises WeftValueError for tiles on CPUs: XLA takes them there and stores arrays without, so
-    that an array would say of itself what is not so."""
+    """Raises WeftValueError for tiles on CPUs: XLA accepts them there and stores arrays without, so
+    that an array would report a wrong layout."""
     if not layout.tiling or client.backend().platform != "cpu":
         return
     plain = Layout(layout.major_to_minor)
@@ -100,7 +100,7 @@ def check_tiles(layout: Layout, operation: str) -> None:
 
 
 def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError:
-    """The error for what stands in the place of a layout."""
+    """The error for an argument that is no layout."""
     wanted: Any = getattr(given, "layout", None)  # of a Format
     if not isinstance(wanted, Layout):
         wanted = Layout(range(ndim))
@@ -115,12 +115,12 @@ def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError
 
 
 def constraint_equation(x: Atom, constrained: Var, layout: Layout) -> Equation:
-    """The equation that gives a value in a layout another name."""
+    """Returns the equation that binds a value in a layout to another variable."""
     return Equation(layout_constraint_p, [x], {"layout": layout}, [constrained])
 
 
 def row_major_entry(atoms: Sequence[Atom], layouts: Sequence[Any]) -> tuple[list[Atom], Any]:
-    """What enters a loop, and the equations before it that say which of it is row-major."""
+    """Returns the operands of a loop, and the equations before it that make some row-major."""
     entering, eqns = list(atoms), []
     for i, (x, layout) in enumerate(zip(atoms, layouts, strict=True)):
         if layout is not None and layout.is_row_major:

@@ -1,6 +1,6 @@
 """The arithmetic of windows that slide over an array: paddings by name, and how many fit.
 
-"VALID" pads nothing; "SAME" pads so that there is one window per stride, the larger half behind
+"VALID" pads nothing; "SAME" pads so that there is one window per stride, the larger half after
 ("SAME_LOWER": before).
 """
 
@@ -16,7 +16,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 def dilated(size: int, step: int) -> int:
-    """The length of a dimension whose elements are put `step` apart."""
+    """Returns the length of a dimension whose elements are put `step` apart."""
     return (size - 1) * step + 1 if size else 0
 
 
@@ -26,7 +26,7 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> Pads:
-    """The (low, high) padding per dimension that a name stands for: VALID, SAME or SAME_LOWER.
+    """Returns the (low, high) padding per dimension of a name: VALID, SAME or SAME_LOWER.
 
     Raises ShapeError where the sequences differ in length, WeftValueError for another name.
 
@@ -70,7 +70,7 @@ def windows(
     strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> tuple[int, ...]:
-    """How many windows fit in each dimension; lengths are those after dilation.
+    """Returns how many windows fit in each dimension; lengths are those after dilation.
 
     Raises ShapeError where padding cuts off more than there is.
     """

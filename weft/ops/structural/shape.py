@@ -39,7 +39,7 @@ __all__ = [
 
 
 def canonical_axis(axis: int, ndim: int, operation: str) -> int:
-    """An axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
+    """Returns an axis between 0 and ndim - 1. Raises AxisError where `axis` is out of range."""
     try:
         index = axis.__index__()
     except AttributeError:
@@ -60,7 +60,7 @@ def canonical_axis(axis: int, ndim: int, operation: str) -> int:
 
 
 def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) -> tuple[int, ...]:
-    """Axes between 0 and ndim - 1 (None: all). Raises AxisError where one is given twice."""
+    """Returns axes between 0 and ndim - 1 (None: all). Raises AxisError where one repeats."""
     if axes is None:
         return tuple(range(ndim))
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
@@ -193,7 +193,7 @@ def broadcast_in_dim_numpy_impl(
 
 
 def reshape(x: Any, shape: Sequence[int]) -> Array:
-    """The same elements, in row-major order, in another shape of the same size.
+    """Returns the same elements, in row-major order, in another shape of the same size.
 
     Raises ShapeError where the sizes differ.
 
@@ -212,7 +212,7 @@ def reshape(x: Any, shape: Sequence[int]) -> Array:
 
 
 def expand_dims(x: ArrayLike, axes: Sequence[int]) -> Array:
-    """Inserts dimensions of length 1, at the given places of the result.
+    """Inserts dimensions of length 1, at the given indices of the result's shape.
 
     >>> lax.expand_dims(np.array([1, 2]), (0, 2)).shape
     (1, 2, 1)
@@ -273,7 +273,7 @@ def reshape_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner
 
 
 def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, tuple[int, ...]] | None:
-    """Where only dimensions of length 1 come and go, the others stay what they are."""
+    """Returns the kept dimensions where only ones of length 1 are added or dropped, else None."""
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
         return None
@@ -319,7 +319,7 @@ def transpose_type(x: ArrayType, *, permutation: tuple[int, ...]) -> ArrayType:
 
 
 def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes another."""
+    """Returns the inverse of a permutation."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
@@ -348,9 +348,9 @@ def transpose_lower(context: Any, x: Any, *, permutation: tuple[int, ...]) -> An
 
 
 def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
-    """Moves a dimension to another place; where there is none (None), broadcasts one of `size`.
+    """Moves a dimension to index `target`; where there is none (None), broadcasts one of `size`.
 
-    What vmap rules use to bring mapped dimensions into line.
+    vmap rules bring mapped dimensions into line with it.
 
     >>> from weft.extend.interpreters import batching
     >>> batching.move_dim(np.ones((2, 3)), 1, 0, 3).shape, batching.move_dim(1.0, None, 0, 4).shape
@@ -371,7 +371,7 @@ def move_dim(x: Any, source: int | None, target: int, size: int) -> Any:
 
 
 def reduce_sum(x: Any, axes: Sequence[int]) -> Array:
-    """The sum over the given axes, which are dropped.
+    """Sums over the given axes, which are dropped.
 
     >>> lax.reduce_sum(np.array([[1, 2], [3, 4]]), (0,))
     Array([4, 6], dtype=int32)
@@ -381,7 +381,7 @@ def reduce_sum(x: Any, axes: Sequence[int]) -> Array:
 
 
 def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[int, ...]:
-    """The shape without the given axes, which must be in range and distinct."""
+    """Returns the shape without the given axes, which must be in range and distinct."""
     canonical_axes(axes, x.ndim, operation)
     return tuple(s for i, s in enumerate(x.shape) if i not in axes)
 
@@ -404,7 +404,7 @@ def reduce_sum_transpose(ct: Any, x: Any, *, axes: tuple[int, ...]) -> list[Any]
 
 
 def reduce_vmap_axes(axes: tuple[int, ...], dim: int) -> tuple[tuple[int, ...], int]:
-    """The axes of a reduction over a mapped operand, and where the result is mapped."""
+    """Returns the axes of a reduction of a mapped operand, and the result's mapped dimension."""
     moved = tuple(a + (a >= dim) for a in axes)
     return moved, dim - sum(a < dim for a in moved)
 
@@ -418,7 +418,7 @@ def reduce_sum_vmap(
 
 
 def reduction_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """XLA reduces an array as it comes, whichever axes go, and a transposed one as the other."""
+    """XLA reduces an array in the order of memory, whichever axes go, transposed or not."""
     return [(full_read(x.type, folds=True),) for x in eqn.inputs]
 
 

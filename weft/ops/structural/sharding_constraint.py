@@ -1,7 +1,7 @@
-"""Saying in the middle of a program how an array is to be split over the devices of a mesh.
+"""Constraints on the shardings of values inside compiled functions.
 
-The compiler (Shardy, https://openxla.org/shardy) splits arrays as it sees fit, starting from what
-is known of arguments and results. A constraint says it for one value. It computes nothing.
+The compiler (Shardy, https://openxla.org/shardy) splits arrays as it sees fit, starting from the
+known shardings of arguments and results. A constraint fixes that of one value; it computes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def is_place(value: Any) -> bool:
-    """Whether a value says where an array is to lie, and so is a leaf of a tree of places."""
+    """Returns whether a value is a sharding, spec, format, device or None (a leaf of trees)."""
     return (
         value is None
         or isinstance(value, (Sharding, PartitionSpec, Format))
@@ -58,7 +58,7 @@ def is_place(value: Any) -> bool:
 def as_format(
     place: Any, operation: str, what: str = "", shape: Any = None, auto: bool = False
 ) -> tuple[Any, Any]:
-    """A place as `as_sharding` gives it, and the layout that a Format says (None: nothing).
+    """Returns `as_sharding` of `place`, and the layout of a Format (None: no layout).
 
     Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
     WeftValueError for tiles that devices do not have, and for `Layout.AUTO` unless `auto`.
@@ -96,10 +96,10 @@ def as_format(
 
 
 def as_sharding(place: Any, operation: str) -> Any:
-    """A place as a user gives it: a spec with the mesh of the context, a device or a sharding of
-    one as the device, other shardings and None as they are.
+    """Returns a spec as a sharding over the mesh of the context, a sharding of one device as the
+    device, and devices, other shardings and None as they are.
 
-    Raises WeftTypeError for what is no place and WeftValueError for a spec without a mesh.
+    Raises WeftTypeError for any other value and WeftValueError for a spec without a mesh.
     """
     if isinstance(place, PartitionSpec):
         return over_mesh_in_force(place, operation)
@@ -122,20 +122,20 @@ def as_sharding(place: Any, operation: str) -> Any:
 
 
 def unless_simulated(place: Any) -> Any:
-    """A place, or None for a sharding over a mesh whose programs one device runs."""
+    """Returns `place`, or None for a sharding over a mesh that one device simulates."""
     return None if isinstance(place, NamedSharding) and is_simulated(place.mesh) else place
 
 
 @api_boundary
 def with_sharding_constraint(x: T, shardings: Any) -> T:
-    """The arrays of a tree, split over the devices of a mesh in the given way.
+    """Returns a tree with its arrays split over the devices of a mesh in the given way.
 
     `shardings` is a tree prefix of `x` of NamedShardings, of PartitionSpecs that name axes of the
-    mesh in the context, of Formats (which say a layout too), or of None (no constraint). Inside a
-    compiled program the compiler has to split the value like this at this place; outside, the array
-    is brought there. Shapes, dtypes and values stay what they are, and the derivative is
-    constrained in the same way. A dimension with `P.UNCONSTRAINED` is left to the compiler; so is
-    the one that `vmap` maps over, unless it was told an `spmd_axis_name`.
+    mesh in the context, of Formats (which have a layout too), or of None (no constraint). In a
+    compiled function the compiler has to split the value like this; outside, the array is moved to
+    those devices. Shapes, dtypes and values do not change, and the derivative is constrained in the
+    same way. A dimension with `P.UNCONSTRAINED` is left to the compiler; so is the one that `vmap`
+    maps over, unless it was told an `spmd_axis_name`.
 
     Raises ShapeError for a spec longer than the rank of an array and a dimension that its axes do
     not divide, WeftValueError for a spec without a mesh, and AxisError for an axis that a shard_map
@@ -160,13 +160,13 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
 
 def constrain(x: Any, place: Any, operation: str, what: str) -> Any:
-    """One array with a constraint (None: as it is); `what` names it in errors."""
+    """Returns one array with a constraint (None: as it is); `what` names it in errors."""
     how, layout = as_format(place, operation, what, type_of(x).shape)
     return constrain_layout(constrain_sharding(x, how, operation, what), layout, operation, what)
 
 
 def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
-    """One array split in a given way (None: as it is)."""
+    """Returns one array split in a given way (None: as it is)."""
     if how is None:
         return x
     if not isinstance(how, Sharding):
@@ -218,8 +218,8 @@ def constraint_impl(x: Any, *, sharding: Sharding) -> Array:
 
 
 def settled(sharding: Sharding, array: Array | None = None) -> Sharding:
-    """A sharding without dimensions that are left open: they stay split as they are in an array, if
-    they may, or are not split."""
+    """Returns the sharding without open dimensions: these stay split as they are in `array` where
+    their axes are free, or are not split."""
     if not isinstance(sharding, NamedSharding):
         return sharding
     spec = sharding.spec
@@ -260,7 +260,7 @@ def constraint_vmap(
 
 
 def with_dimension(sharding: Sharding, ndim: int, dim: int, names: Any) -> Sharding:
-    """The sharding of a whole array, given that of its elements along a mapped dimension."""
+    """Returns the sharding of a whole array, given that of its rows along a mapped dimension."""
     if isinstance(sharding, SingleDeviceSharding):
         return sharding
     if isinstance(sharding, TiledSharding):
@@ -301,7 +301,7 @@ def constraint_lower(context: Any, x: Any, *, sharding: Sharding) -> Any:
 
 
 def is_abstract(sharding: Sharding) -> bool:
-    """Whether a sharding is over a mesh without devices."""
+    """Returns whether a sharding is over a mesh without devices."""
     return isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh)
 
 

@@ -1,4 +1,4 @@
-"""Tangents and cotangents as vectors: adding two, and making an array of a symbolic zero."""
+"""Arithmetic of tangents and cotangents: sums, and arrays for symbolic zeros."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["add_tangents", "instantiate", "zeros"]
 
 
 def zeros(type: ArrayType) -> Any:
-    """An array of zeros of a type."""
+    """Returns an array of zeros of a type."""
     if type.dtype == dtypes.float0:
         return np.zeros(type.shape, dtypes.float0)
     return broadcast_in_dim(type.dtype.type(0), type.shape, ())
 
 
 def instantiate(tangent: Any) -> Any:
-    """The tangent itself, or an array of zeros where it is symbolic.
+    """Returns the tangent itself, or an array of zeros for a symbolic zero.
 
     >>> from weft.extend.core import ArrayType
     >>> from weft.extend.interpreters import ad
@@ -36,7 +36,7 @@ def instantiate(tangent: Any) -> Any:
 
 
 def add_tangents(x: Any, y: Any) -> Any:
-    """The sum of two tangents of equal shape, either of which may be a `Zero`.
+    """Returns the sum of two tangents of equal shape, either of which may be a `Zero`.
 
     Raises WeftTypeError where their shapes or dtypes differ.
     """
