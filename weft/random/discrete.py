@@ -45,8 +45,8 @@ def categorical(
 ) -> Array:
     """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
 
-    `shape` ends with the shape of `logits` without the axis, which it is by default; what stands
-    before it counts independent draws, or with `replace=False` draws without repetition. `mode` is
+    `shape` ends with the shape of `logits` without the axis, which it is by default; the dimensions
+    before it count independent draws, or with `replace=False` draws without repetition. `mode` is
     that of `gumbel`.
 
     The maximum of the logits, each with a Gumbel distributed number added, is at a position of that
@@ -143,7 +143,7 @@ def _draw_geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
     p = full_operand(p, shape, real)
     x = stream_of(key).unit(shape, real)
     one = real.type(1)
-    # The uniform number may be 0, whose logarithm is infinite; 1 stands for it.
+    # The uniform number may be 0, whose logarithm is infinite; it is replaced by 1.
     x = select(eq(x, real.type(0)), repeated(one, shape), x)
     failures = floor(div(log(x), log1p(neg(p))))
     return convert_element_type(add(failures, one), dtype)

@@ -1,4 +1,4 @@
-"""Solving systems of equations whose matrix is triangular."""
+"""Solves systems of equations whose matrix is triangular."""
 
 from __future__ import annotations
 

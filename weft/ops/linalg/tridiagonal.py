@@ -1,4 +1,4 @@
-"""Tridiagonal matrices: reducing Hermitian ones to them, and solving systems of equations."""
+"""Tridiagonal matrices: reduction of Hermitian matrices to them, and linear systems."""
 
 from __future__ import annotations
 
@@ -148,12 +148,12 @@ def tridiagonal_solve_type(
 
 
 def down(x: Any, axis: int) -> Any:
-    """The elements moved one place on along an axis, zero at the first."""
+    """Shifts the elements up by one index along an axis, with zero as the first."""
     return _moved(x, axis, 1)
 
 
 def up(x: Any, axis: int) -> Any:
-    """The elements moved one place back along an axis, zero at the last."""
+    """Shifts the elements down by one index along an axis, with zero as the last."""
     return _moved(x, axis, -1)
 
 
