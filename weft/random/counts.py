@@ -148,7 +148,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
-    """How many exponentially distributed times fit in `lam`; -1 where it is negative."""
+    """The number of exponentially distributed times that fit in `lam`; -1 where it is negative."""
     generator, enough = stream.generator, neg(lam)
 
     def step(state: Arrays) -> Arrays:
@@ -214,7 +214,7 @@ _poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
-    """How many of `n` independent trials succeed, each with probability `p`, as real numbers.
+    """Binomially distributed real numbers: successes in `n` trials, each of probability `p`.
 
     `n` and `p` broadcast to `shape`, by default the one to which they broadcast together; of an `n`
     that is not whole the next smaller one counts. Where `n` is negative, `p` not between 0 and 1,
@@ -230,7 +230,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
 
 def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
-    """How many geometrically distributed waiting times fit in `n` trials."""
+    """The number of geometrically distributed waiting times that fit in `n` trials."""
     generator, dtype, rate = stream.generator, type_of(p).dtype, log1p(neg(p))
 
     def step(state: Arrays) -> Arrays:
@@ -283,7 +283,7 @@ def _binomial_by_rejection(stream: Stream, n: Any, p: Any, shape: Shape, uniform
 
 
 def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
-    """Binomially distributed numbers as doubles; n is of doubles, and both have the shape."""
+    """Binomially distributed doubles; n has doubles, and n and p have the shape."""
     real = type_of(p).dtype
     zero, one = real.type(0), real.type(1)
     wrong = bitwise_or(bitwise_or(ne(n, n), lt(n, np.float64(0))), ne(p, p))
@@ -333,7 +333,7 @@ _binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", 
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
 ) -> Array:
-    """How often each outcome occurs in `n` independent trials, as real numbers that add up to `n`.
+    """Multinomially distributed real numbers: counts of outcomes in `n` trials, of sum `n`.
 
     The probabilities of the outcomes are along the last dimension of `p`, and are divided by
     their sum. `p` broadcasts to `shape`, by default its own, which is that of the result; `n`

@@ -126,8 +126,8 @@ _categorical = Sampler("categorical", _draw_categorical, _check_categorical)
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
-    """How many independent trials it takes to the first success, each succeeding with probability
-    `p`: integers from 1.
+    """Geometrically distributed integers from 1: the number of independent trials up to the first
+    success, each of probability `p`.
 
     `p` is a number or an array that broadcasts to `shape`, which is by default its own.
 

@@ -2,8 +2,9 @@
 
 A key is four words. From the first two as the cipher's key and all four as the first value of its
 counter come the random bits, in the order of XLA's RngBitGenerator, but each element from its own
-position: so `vmap` draws the numbers of each key, and sharding leaves the numbers as they are. "rbg" derives keys with the default generator's cipher, "unsafe_rbg" with this one. J.
-Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+position: so `vmap` draws the numbers of each key, and sharding leaves the numbers as they are.
+"rbg" derives keys with the default generator's cipher, "unsafe_rbg" with this one. J. Salmon,
+M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Stream:
         return sub(bitcast_convert_type(bitwise_or(bits, one), dtype), dtype.type(1))
 
     def uniform(self, shape: Shape, dtype: Any, low: Any, high: Any) -> Any:
-        """Numbers uniform in [low, high); both are of the dtype, of the shape or without
+        """Numbers uniform in [low, high); the bounds have the dtype, and the shape or no
         dimensions."""
         scaled = add(mul(self.unit(shape, dtype), sub(high, low)), low)
         # Rounding may lead below `low`.

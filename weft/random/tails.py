@@ -78,8 +78,8 @@ def _hazard(x: Any, correction: Any) -> Any:
 def tail_number(low: Any, high: Any, chance: Any) -> Any:
     """The normal number between 1 <= low < high at which `chance` of what lies between is below.
 
-    `chance` is at least 0 and below 1. All are of one dtype, of at least 32 bits; the bounds are of
-    one shape, that of `chance` or none.
+    `chance` is at least 0 and below 1. All have one dtype, of at least 32 bits; the bounds have the
+    shape of `chance`, or none.
     """
     of = low.dtype.type
     half, one, two = of(0.5), of(1), of(2)

@@ -161,7 +161,7 @@ def sign_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
 
 
 def asin_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """Where y is NaN, the real part is known for x = 0, the imaginary one for infinite x."""
+    """For y = NaN, the real part is known for x = 0, the imaginary one for infinite x."""
     lost = y.is_nan()
     unknown = lost & ~infinite(x)
     return where(lost & x.equals(0.0), x, real), where(unknown, math.nan, imag)

@@ -2,8 +2,8 @@
 
 They are computed from functions of the real parts (DLMF 4.2.18, 4.21.37-39, 4.35.34-36), where
 the compiler's own expansions, differences of exponentials, cancel for small operands. At infinities
-and NaN the results are those of C (C99, annex G), as NumPy's are. The sines and cosines stand in
-for each other under a turn by i, and so do their values at infinity.
+and NaN the results are those of C (C99, annex G), as NumPy's are. A turn by i exchanges
+trigonometric and hyperbolic functions, and so their values at infinity.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _fraction_in_a(a: Term, x: Term) -> list[Term]:
 
 
 class _Gamma:
-    """Which method each element takes, and the arguments of each method.
+    """The method of each element, and the arguments of each method.
 
     expansion: whether huge a, for which both need too many terms, are left to `_uniform`.
     """

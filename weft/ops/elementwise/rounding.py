@@ -16,7 +16,7 @@ __all__ = ["RoundingMethod", "ceil", "floor", "is_finite", "nextafter", "round"]
 
 
 class RoundingMethod(enum.IntEnum):
-    """How `round` rounds numbers halfway between two whole ones."""
+    """The ways in which `round` treats numbers halfway between two whole ones."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

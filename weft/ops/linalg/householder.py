@@ -189,7 +189,7 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 
     a: shape (..., m, n), the reflections below its diagonal; taus: (..., k), their factors, with k
     at most m and n; c: (..., m, p) with `left`, otherwise (..., p, m). The result, of the type of
-    c, is Q c with `left` and c Q without; `transpose` stands for the adjoint of Q, which for real
+    c, is Q c with `left` and c Q without; `transpose` takes the adjoint of Q, which for real
     numbers is its transpose. float32, float64, complex64 or complex128, all the same.
 
     Raises DTypeError and ShapeError. By LAPACK's ormqr and unmqr.

@@ -195,7 +195,7 @@ def tridiagonal_solve_vmap(
 ) -> tuple[Any, int]:
     if any(dim is not None for dim in dims[:3]) or type_of(args[1]).ndim > 1:
         return batch_in_front(tridiagonal_solve_p, axis, args, dims, **params)
-    # One matrix for all: the mapped right-hand sides stand beside one another.
+    # One matrix for all: mapped right-hand sides become columns.
     b = move_dim(args[3], dims[3], 1, axis.size)
     shape = type_of(b).shape
     b = reshape(b, (shape[0], shape[1] * shape[2]))

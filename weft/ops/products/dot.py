@@ -38,7 +38,7 @@ DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 
 
 class Precision(enum.Enum):
-    """How exactly a product uses its operands on hardware that multiplies narrower numbers.
+    """The precision of a product on hardware that multiplies narrower numbers.
 
     DEFAULT is the fastest, HIGHEST uses all bits. On the CPU all are the same.
     """

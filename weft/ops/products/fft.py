@@ -147,8 +147,8 @@ def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> li
 
 
 def _times_read(frequencies: ArrayType, lengths: tuple[int, ...]) -> Any:
-    """How often IRFFT uses a frequency, over the number of elements: twice, as itself and as its
-    conjugate, or once if it is its own conjugate."""
+    """The number of times that IRFFT uses a frequency, over the number of elements: twice, as
+    itself and its conjugate, or once if it is its own conjugate."""
     column = broadcasted_iota(dtypes.int32, frequencies.shape, frequencies.ndim - 1)
     own = eq(column, dtypes.int32.type(0))
     if lengths[-1] % 2 == 0:
