@@ -1,9 +1,9 @@
-"""`weft.image`: resizes, scales and moves images.
+"""Resizing, scaling and translation of images: `weft.image`.
 
-Each dimension is resampled by itself, as a product with a matrix: row by row, the weights of the
+Each dimension is resampled separately, as a product with a matrix: row by row, the weights of the
 input samples in an output sample are a kernel's values at their distances, divided by their sum
 (Turkowski, Filters for common resampling tasks, Graphics Gems I, 1990). Where an image becomes
-smaller, antialiasing makes the kernel as much wider.
+smaller, antialiasing widens the kernel by the same factor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
 
 class ResizeMethod(enum.Enum):
-    """The method of interpolation between the samples of an image.
+    """Kernels that interpolate between the samples of an image.
 
     NEAREST: the nearest. LINEAR: a triangle kernel (bilinear in two dimensions). CUBIC: Keys' cubic
     kernel with a = -1/2. LANCZOS3, LANCZOS5: a windowed sinc of that radius.
@@ -81,7 +81,7 @@ def _named(operation: str, name: Any) -> ResizeMethod:
     return found
 
 
-# ---- kernels: functions of distances that are not negative ---------------------------------------
+# ---- kernels: functions of non-negative distances ------------------------------------------------
 
 
 def _number(value: float, like: Any) -> Any:
@@ -140,8 +140,8 @@ def _weights(
 ) -> Any:
     """The matrix (out_length, length) that resamples one dimension.
 
-    Output sample i lies at (i + 1/2 - shift) / scale - 1/2 among those of the input; what lies
-    outside of the image is 0.
+    Output sample i is at (i + 1/2 - shift) / scale - 1/2 among those of the input; samples
+    outside of the image are 0.
     """
     dtype = type_of(scale).dtype
     half, one = dtype.type(0.5), dtype.type(1)
@@ -237,7 +237,7 @@ def resize(
     antialias: bool = True,
     precision: Any = "highest",
 ) -> Array:
-    """The image resampled to another shape of as many dimensions; those that stay are not touched.
+    """Resamples an image to another shape of as many dimensions; unchanged ones are not touched.
 
     method: a `ResizeMethod` or its name. `antialias` widens the kernel of dimensions that shrink,
     except for "nearest". The result has the dtype of the image; integers become floating-point
@@ -280,9 +280,9 @@ def scale_and_translate(
     antialias: bool = True,
     precision: Any = "highest",
 ) -> Array:
-    """The image scaled, then moved, on a grid of another shape.
+    """Scales, then translates an image, on a grid of another shape.
 
-    What is at y in the image comes to scale * y + translation, where samples lie at 1/2, 3/2, …;
+    Position y of the image moves to scale * y + translation, where samples are at 1/2, 3/2, …;
     both are arrays with a number for each of `spatial_dims`, and derivatives are taken in them,
     too. Where the image does not reach, the result is 0. "nearest" is not a method here.
 

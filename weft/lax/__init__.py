@@ -1,9 +1,9 @@
-"""The operations that everything else is made of: strict about types, silent about nothing.
+"""The basic operations, strict about types: `weft.lax`.
 
 Operands have one shape and one dtype (Python numbers take the dtype of the others); `weft.numpy`
-promotes and broadcasts on top of these. Control flow stands here too. All operations raise
-WeftTypeError for what is no array, ShapeError for shapes that do not fit, DTypeError for dtypes
-that differ or that they do not take, and AxisError for a dimension that is out of range.
+promotes and broadcasts on top of these. Control flow is here, too. All operations raise
+WeftTypeError for operands that are no arrays, ShapeError for shapes that do not fit, DTypeError for
+dtypes that differ or are not taken, and AxisError for a dimension that is out of range.
 
 >>> import weft.numpy as jnp
 >>> from weft import lax

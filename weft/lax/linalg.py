@@ -1,4 +1,4 @@
-"""Factorizations of matrices and what solves equations with triangular and tridiagonal ones.
+"""Factorizations of matrices, and solvers for triangular and tridiagonal systems.
 
 Strict as `weft.lax` is; `weft.numpy.linalg` and `weft.scipy.linalg` promote and broadcast on top.
 All dimensions but the last two are batch dimensions. On CPUs LAPACK computes them.

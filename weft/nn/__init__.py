@@ -1,4 +1,4 @@
-"""Functions that neural networks are made of.
+"""Functions for neural networks: `weft.nn`.
 
 Activations are elementwise: they take real arrays of any shape, or numbers, and the result has the
 shape and dtype of the argument (integers become real numbers where the formula makes them so). All
@@ -38,7 +38,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        # Loaded when it is asked for: it needs the random numbers, which activations do not.
+        # Loaded on first use: it needs the random numbers, which activations do not.
         if name == "initializers":
             return importlib.import_module("weft.nn.initializers")
         raise AttributeError(f"module 'weft.nn' has no attribute {name!r}")

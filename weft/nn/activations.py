@@ -1,6 +1,6 @@
 """Activation functions, elementwise.
 
-At a corner each has the one-sided derivative that networks expect: that of `relu` is 0 at 0. NaN
+At a kink each has the one-sided derivative that networks expect: that of `relu` is 0 at 0. NaN
 stays NaN. Integers become real numbers where the function needs it.
 """
 
@@ -58,12 +58,12 @@ FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
 
 
 def _real(name: str, function: Any, doc: str) -> Unary:
-    """A function of real numbers; integers become real first."""
+    """Makes an activation of real numbers; integers become real first."""
     return unary(name, {FLOATING: function}, doc, inexact=True)
 
 
 def _operand(operation: str, x: Any) -> Any:
-    """The operand as real numbers."""
+    """Converts the operand to real numbers."""
     x = as_operand(operation, x)
     of = type_of(x)
     dtype = inexact(of.dtype)
@@ -79,7 +79,7 @@ def _operand(operation: str, x: Any) -> Any:
 
 
 def _with_parameter(function: CompiledFunction, x: Any, parameter: Any) -> Any:
-    """Applies a function whose parameter is a number of the program, or an array."""
+    """Applies a function whose parameter is a number, static in its jaxpr, or an array."""
     if type(parameter) in (int, float):
         return function(x, parameter=float(parameter))
     return function.function(x, parameter=parameter)
@@ -137,8 +137,8 @@ def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Array:
 
 
 def _negative_part(x: Any) -> Any:
-    """x where it is negative, 0 elsewhere: what an exponential in the other branch may see, whose
-    overflow would make a NaN of the derivative.
+    """x where it is negative, 0 elsewhere: the argument of an exponential that is not selected for
+    positive x, where its overflow would make the derivative NaN.
     """
     return select(lax.gt(x, constant(0, x)), filled(0, x), x)
 
@@ -213,7 +213,7 @@ sigmoid: Unary = unary(
 
 
 def _at_least(x: Any, least: float) -> Any:
-    """x, but no number so low that a factor of 0 with it would give NaN, or its square overflow.
+    """x, but not below `least`: 0 times a lower number may be NaN, or its square overflow.
 
     `least` is so low that the function is 0 there, in every dtype.
     """
@@ -293,7 +293,7 @@ def _gelu(x: Any, *, approximate: bool) -> Any:
     half = constant(0.5, x)
     x = _at_least(x, -100.0)
     if approximate:
-        # Not with x**3, which leaves the range of 16 bits at 40. From 100 on the tangent is 1.
+        # Not with x**3, which overflows 16 bits from 40 on. From 100 on the tangent is 1.
         size = lax.min(x, constant(100, x))
         factor = lax.add(constant(1, x), lax.mul(constant(0.044715, x), lax.mul(size, size)))
         inner = lax.mul(lax.mul(constant(math.sqrt(2 / math.pi), x), size), factor)
@@ -341,11 +341,11 @@ def _squareplus(x: Any, *, parameter: Any) -> Any:
         dtype = type_of(add(x, parameter)).dtype
         wide = convert_element_type(x, dtypes.float32)
         return convert_element_type(_squareplus.function(wide, parameter=parameter), dtype)
-    # The slopes of the formula are no numbers at infinity: there it sees another place.
+    # The derivatives of the formula are NaN at infinity: there it is evaluated at 1.
     size = lax.abs(x)
     endless = lax.eq(size, constant(math.inf, x))
     size = where(endless, 1, size)
-    # What is added to 1 below is less than its rounding, but for parameters beyond 1e28.
+    # Below, the term added to 1 is less than its rounding, but for parameters beyond 1e28.
     far = lax.gt(size, constant(1e18, x))
     large, small = where(far, size, 1), where(far, 0, size)
     root = where(
@@ -394,7 +394,7 @@ def _hard_silu(x: Any) -> Any:
 @compiled
 def _sparse_plus(x: Any) -> Any:
     one = constant(1, x)
-    # Beyond the curve its slope would be infinite, and 0 times that no number.
+    # Beyond the curve its derivative would be infinite, and 0 times that NaN.
     bent = select(lax.ge(lax.abs(x), one), filled(0, x), x)
     curve = lax.mul(constant(0.25, x), lax.square(lax.add(bent, one)))
     above = select(lax.ge(x, one), x, curve)
@@ -461,7 +461,7 @@ sparse_sigmoid: Unary = _real(
 @compiled
 def _log1mexp(x: Any) -> Any:
     near = lax.lt(x, constant(math.log(2), x))
-    # Each formula sees a harmless argument where the other one is taken.
+    # Each formula gets a harmless argument where the other one is selected.
     close = lax.log(lax.neg(elementary.expm1(lax.neg(select(near, x, filled(1, x))))))
     far = elementary.log1p(lax.neg(lax.exp(lax.neg(select(near, filled(1, x), x)))))
     return select(near, close, far)

@@ -39,7 +39,7 @@ Window = tuple[int, int]
 def _attention(
     *operands: Any, names: tuple[str, ...], scale: float, causal: bool, window: Window | None
 ) -> tuple[Any, Any]:
-    """The results, and the logarithms of the sums of the weights."""
+    """Computes the results, and the logarithms of the sums of exponentials."""
     given = dict(zip(names, operands, strict=True))
     query, key, value = given["query"], given["key"], given["value"]
     batch, length, heads, width = type_of(query).shape
@@ -63,7 +63,7 @@ def _attention(
 
 
 def _weights(logits: Any, allowed: Any) -> tuple[Any, Any, Any]:
-    """The softmax of logits where that is allowed, its denominators, and what was subtracted."""
+    """The softmax of logits where that is allowed, its denominators, and the shift subtracted."""
     shape, dtype = type_of(logits).shape, type_of(logits).dtype
     outer = tuple(range(4))
     least = full(shape, -math.inf, dtype)
@@ -82,7 +82,7 @@ def _weights(logits: Any, allowed: Any) -> tuple[Any, Any, Any]:
 def _allowed(
     given: dict[str, Any], shape: tuple[int, ...], causal: bool, window: Window | None
 ) -> Any:
-    """Which query may attend to which key; None if each to all."""
+    """The mask of which query may attend to which key; None if each to all."""
     found: list[Any] = []
     if "mask" in given:
         found.append(_spread(given["mask"], shape))
@@ -104,7 +104,7 @@ def _allowed(
 
 
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:
-    """A bias or mask of dimensions (batch, heads, T, S), some of them 1, repeated to the logits."""
+    """A bias or mask of shape (batch, heads, T, S), some of them 1, repeated to the logits."""
     batch, groups, each, length, keys = shape
     own = type_of(x).shape
     heads = (groups, each) if own[1] != 1 else (1, 1)
@@ -229,7 +229,7 @@ def _check_operands(types: dict[str, ArrayType]) -> None:
 
 
 def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Bias, mask and lengths, checked; of four dimensions or of one."""
+    """Checks bias, mask and lengths, which have four dimensions or one."""
     batch, length, heads, _ = type_of(arrays["query"]).shape
     full_shape = (batch, heads, length, type_of(arrays["key"]).shape[1])
     found = {}

@@ -1,6 +1,6 @@
-"""First values of the parameters of neural networks.
+"""Initializers of the parameters of neural networks.
 
-An initializer is a function `(key, shape, dtype)` to an array. Those that scale the variance by the
+An initializer maps `(key, shape, dtype)` to an array. Those that scale the variance by the
 number of inputs and outputs are one function, `variance_scaling`, under the names of the papers
 that chose its arguments.
 """
@@ -52,16 +52,16 @@ Axes = int | Sequence[int]
 
 
 class Initializer(Protocol):
-    """What every initializer is: a function that draws an array of a shape from a key.
+    """The type of initializers: a function that draws an array of a shape from a key.
 
-    The dtype is by default that which the initializer was made with, or float32 (float64 with
+    The dtype is by default the one given to the initializer's factory, or float32 (float64 with
     `enable_x64`).
     """
 
     def __call__(
         self, key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
     ) -> Array:
-        """An array of the shape."""
+        """Draws an array of the shape."""
         ...
 
 
@@ -69,9 +69,9 @@ Draw = Callable[[Any, tuple[int, ...], Any], Any]
 
 
 def _initializer(name: str, draw: Draw, dtype: Any, **numbers: Any) -> Initializer:
-    """An initializer that checks its arguments and draws.
+    """Makes an initializer that checks its arguments and draws.
 
-    The dtype and the numbers that it is made with are checked at once: that is the line to mend.
+    The dtype and the numbers are checked at once, so that an error points to the line with them.
     """
     default = dtype
     for argument, value in numbers.items():
@@ -349,7 +349,7 @@ def _named(
     ) -> Initializer:
         return _by_variance(name, scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
-    # Before the function is wrapped: calls that do not fit are refused by this name.
+    # Before the function is wrapped: errors of calls that do not fit say this name.
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"""{doc}
 

@@ -51,7 +51,7 @@ __all__ = [
 
 
 def _operand(operation: str, x: Any) -> Any:
-    """The operand as real or complex numbers."""
+    """Converts the operand to real or complex numbers."""
     x = as_operand(operation, x)
     of = type_of(x)
     dtype = inexact(of.dtype)
@@ -59,7 +59,7 @@ def _operand(operation: str, x: Any) -> Any:
 
 
 def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
-    """A mask of the shape of the operand: none, or one."""
+    """A list of the mask broadcast to the operand's shape; empty without one."""
     if where is None:
         return []
     where = as_operand(operation, where)
@@ -105,7 +105,7 @@ def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _or_zero(largest: Any) -> tuple[Any, Any]:
-    """The largest elements, 0 where nothing counts, and where that is.
+    """The largest elements, 0 where no element counts, and where that is.
 
     Differences from minus infinity would be NaN, also in derivatives.
     """
@@ -188,7 +188,7 @@ def _logsumexp(
         terms = lax.mul(terms, weights)
     total = reduce_sum(terms, axes)
     sign = lax.sign(total) if signed else None
-    # Where nothing counts, the derivative is 0: it does not see the logarithm's slope at 0.
+    # Where no element counts, the derivative is 0: the logarithm is not evaluated at 0.
     nothing = lax.eq(total, constant(0, total))
     safe = select(nothing, filled(1, total), total)
     if sign is not None:
@@ -316,7 +316,7 @@ def _spread(x: Any, center: Any, *mask: Any, axes: tuple[int, ...], algorithm: s
         away = subtract(x, center)
         return mean_over(multiply(away, away), axes, keepdims=True, where=where)
     squares = mean_over(multiply(x, x), axes, keepdims=True, where=where)
-    # Rounding may leave less than nothing of two nearly equal numbers.
+    # Rounding may make the difference of two nearly equal numbers negative.
     return maximum(subtract(squares, multiply(center, center)), 0)
 
 
@@ -373,10 +373,10 @@ def _one_hot(x: Any, *, classes: int, axis: int, dtype: Any) -> Any:
 
 
 def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
-    """Vectors that are 1 at the place each integer names and 0 elsewhere; all 0 for an integer out
-    of range.
+    """Vectors that are 1 at the index that each integer gives and 0 elsewhere; all 0 for an integer
+    out of range.
 
-    axis: where the new dimension stands in the result; dtype: by default the default float.
+    axis: the index of the new dimension in the result; dtype: by default the default float.
 
     >>> one_hot(np.array([0, 2]), 3)
     Array([[1., 0., 0.],

@@ -3,10 +3,10 @@
 A key is made from a seed and split into others; every function draws the same numbers from the same
 key, on every device and under every transformation.
 
-Functions take one key, and give an array of the `shape` and `dtype` that are asked for; parameters
-of a distribution broadcast to that shape, or give it where it is None. All raise WeftTypeError for
-what is no key, ShapeError for several keys, a negative length or parameters that do not broadcast,
-and DTypeError for a dtype that does not hold what is drawn.
+Functions take one key and return an array of the given `shape` and `dtype`; parameters of a
+distribution broadcast to that shape, or determine it where it is None. All raise WeftTypeError for
+an argument that is no key, ShapeError for several keys, a negative length or parameters that do not
+broadcast, and DTypeError for a dtype that cannot hold the result.
 
 >>> import weft
 >>> weft.random.normal(weft.random.key(0), (2,), "int32")

@@ -1,4 +1,4 @@
-"""Block ciphers as primitives: words of a key and of a counter to as many random words."""
+"""Block ciphers as primitives: from words of a key and of a counter to as many random words."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     both = stream.unit((2, *shape), dtype)
     coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
     step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
-    # Near 1 the sum would round to 1, and the steps near 0 are the ones to refine.
+    # Near 1 the sum would round to 1, so the steps near 0 are refined.
     refined = add(add(coarse, mul(step, fine)), tiny)
     x = select(ge(coarse, dtype.type(0.5)), coarse, refined)
     return neg(log(neg(log1p(neg(x)))))
@@ -243,7 +243,7 @@ def triangular(
 ) -> Array:
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
-    The parameters broadcast to `shape`, which is by default that to which they broadcast together.
+    The parameters broadcast to `shape`, by default the shape to which they broadcast together.
 
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (2,)).round(3)
     Array([0.83800006, 0.897     ], dtype=float32)

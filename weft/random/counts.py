@@ -5,7 +5,7 @@ Programming" volume 2, 3.4.1), or trials from success to success (L. Devroye, "N
 Variate Generation", Springer 1986, X.4). Large ones are drawn by transformed rejection: W.
 Hörmann, "The transformed rejection method for generating Poisson random variables", Insurance:
 Mathematics and Economics 12 (1993), and "The generation of binomial random variates", Journal of
-Statistical Computation and Simulation 46 (1993). What accepts a number is computed in double
+Statistical Computation and Simulation 46 (1993). The acceptance test is computed in double
 precision, since large terms cancel in it.
 """
 
@@ -69,7 +69,7 @@ def _doubled(x: Any) -> Any:
 
 
 def _where(condition: Any, x: Any, value: float) -> Any:
-    """The elements where a condition holds, and a number in the other places."""
+    """The elements where a condition holds, and a number elsewhere."""
     of = type_of(x)
     return select(condition, x, filled(value, of.shape, of.dtype))
 
@@ -90,8 +90,8 @@ def _linear(constant: float, factor: float, x: Any) -> Any:
 
 
 def _until_accepted(stream: Stream, shape: Shape, uniforms: Any, attempt: Any) -> Any:
-    """What `attempt(u, v)` draws of two uniform numbers, u in [-1/2, 1/2), repeated until its
-    second result, whether the first is accepted, has been true once in every place."""
+    """Repeats `attempt(u, v)`, with u uniform in [-1/2, 1/2) and v in [0, 1), until each element
+    has been accepted once. `attempt` returns a number and whether it is accepted."""
     generator = stream.generator
 
     def step(state: Arrays) -> Arrays:
@@ -105,7 +105,7 @@ def _until_accepted(stream: Stream, shape: Shape, uniforms: Any, attempt: Any) -
     return while_loop(lambda state: _some(bitwise_not(state[2])), step, start)[1]
 
 
-# log(k!) beyond Stirling's formula for k = 0 … 9, where his series does not do.
+# log(k!) minus Stirling's formula for k = 0 … 9, where the series is not precise enough.
 _RESTS = tuple(
     math.lgamma(k + 1) - (k + 0.5) * math.log(k + 1) + (k + 1) - math.log(2 * math.pi) / 2
     for k in range(10)
@@ -113,7 +113,7 @@ _RESTS = tuple(
 
 
 def _stirling_rest(k: Any) -> Any:
-    """log(k!) beyond (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2, for whole k >= 0."""
+    """log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2), for whole k >= 0."""
     inverse = div(np.float64(1), add(k, np.float64(1)))
     squared = mul(inverse, inverse)
     rest = mul(_linear(1 / 12, -1.0, mul(squared, _linear(1 / 360, -1 / 1260, squared))), inverse)
@@ -123,7 +123,7 @@ def _stirling_rest(k: Any) -> Any:
 
 
 def _log_factorial(k: Any) -> Any:
-    """log(k!) for whole k >= 0: many times faster than the logarithm of the gamma function."""
+    """log(k!) for whole k >= 0: many times faster than `lgamma`."""
     x = add(k, np.float64(1))
     main = sub(mul(sub(x, np.float64(0.5)), log(x)), x)
     return _plus(main, np.float64(math.log(2 * math.pi) / 2), _stirling_rest(k))
@@ -148,7 +148,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
-    """How many exponentially distributed times fit in `lam`; -1 where it is negative."""
+    """The number of exponentially distributed times that fit in `lam`; -1 where it is negative."""
     generator, enough = stream.generator, neg(lam)
 
     def step(state: Arrays) -> Arrays:
@@ -197,10 +197,10 @@ def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def _as_integers(x: Any, dtype: Any) -> Any:
-    """Whole numbers in an integer dtype; its ends stand for what is beyond them."""
+    """Converts whole numbers to an integer dtype, clipped to its range."""
     info = dtypes.iinfo(dtype)
     last = int(info.max)
-    # 2**63 - 1 is no double; what reaches the next one is set after the conversion.
+    # 2**63 - 1 is no double; numbers from 2**63 on are replaced after the conversion.
     over = ge(x, np.float64(last))
     x = maximum(_where(bitwise_not(over), x, 0.0), np.float64(int(info.min)))
     whole = convert_element_type(x, dtype)
@@ -214,7 +214,7 @@ _poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
-    """How many of `n` independent trials succeed, each with probability `p`, as real numbers.
+    """Binomially distributed real numbers: successes in `n` trials, each of probability `p`.
 
     `n` and `p` broadcast to `shape`, by default the one to which they broadcast together; of an `n`
     that is not whole the next smaller one counts. Where `n` is negative, `p` not between 0 and 1,
@@ -230,7 +230,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
 
 def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
-    """How many geometrically distributed waiting times fit in `n` trials."""
+    """The number of geometrically distributed waiting times that fit in `n` trials."""
     generator, dtype, rate = stream.generator, type_of(p).dtype, log1p(neg(p))
 
     def step(state: Arrays) -> Arrays:
@@ -283,7 +283,7 @@ def _binomial_by_rejection(stream: Stream, n: Any, p: Any, shape: Shape, uniform
 
 
 def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
-    """Binomially distributed numbers as doubles; n is of doubles, and both have the shape."""
+    """Binomially distributed doubles; n has doubles, and n and p have the shape."""
     real = type_of(p).dtype
     zero, one = real.type(0), real.type(1)
     wrong = bitwise_or(bitwise_or(ne(n, n), lt(n, np.float64(0))), ne(p, p))
@@ -292,7 +292,7 @@ def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     n = floor(n)
     rare = lt(p, real.type(0.5))
     q = select(rare, p, sub(one, p))
-    # The more frequent of success and failure is what remains.
+    # The less frequent of success and failure is drawn; the other is the rest.
     known = bitwise_not(bitwise_or(wrong, infinite))
     q = _where(known, q, 0.01)
     trials = _where(known, n, 0.0)
@@ -310,7 +310,7 @@ def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
 
 
 def _probability(p: Any, shape: Shape) -> Any:
-    """A probability in the dtype in which it is drawn with: its own, float32 if that is narrow."""
+    """A probability in the dtype used for drawing: its own, or float32 if that is narrower."""
     of = type_of(p)
     real = of.dtype if of.dtype in dtypes.FLOATING and of.dtype.itemsize >= 4 else _single
     if of.dtype not in dtypes.FLOATING:
@@ -333,9 +333,9 @@ _binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", 
 def multinomial(
     key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
 ) -> Array:
-    """How often each outcome occurs in `n` independent trials, as real numbers that add up to `n`.
+    """Multinomially distributed real numbers: counts of outcomes in `n` trials, of sum `n`.
 
-    The probabilities of the outcomes stand along the last dimension of `p`, and are divided by
+    The probabilities of the outcomes are along the last dimension of `p`, and are divided by
     their sum. `p` broadcasts to `shape`, by default its own, which is that of the result; `n`
     broadcasts to all of it but the last dimension. `unroll` is that of `scan`, by which one outcome
     is drawn after the other: of the trials that remain, binomially. The derivative in the

@@ -45,8 +45,8 @@ def categorical(
 ) -> Array:
     """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
 
-    `shape` ends with the shape of `logits` without the axis, which it is by default; what stands
-    before it counts independent draws, or with `replace=False` draws without repetition. `mode` is
+    `shape` ends with the shape of `logits` without the axis, which it is by default; the dimensions
+    before it count independent draws, or with `replace=False` draws without repetition. `mode` is
     that of `gumbel`.
 
     The maximum of the logits, each with a Gumbel distributed number added, is at a position of that
@@ -126,8 +126,8 @@ _categorical = Sampler("categorical", _draw_categorical, _check_categorical)
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
-    """How many independent trials it takes to the first success, each succeeding with probability
-    `p`: integers from 1.
+    """Geometrically distributed integers from 1: the number of independent trials up to the first
+    success, each of probability `p`.
 
     `p` is a number or an array that broadcasts to `shape`, which is by default its own.
 
@@ -143,7 +143,7 @@ def _draw_geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
     p = full_operand(p, shape, real)
     x = stream_of(key).unit(shape, real)
     one = real.type(1)
-    # The uniform number may be 0, whose logarithm is infinite; 1 stands for it.
+    # The uniform number may be 0, whose logarithm is infinite; it is replaced by 1.
     x = select(eq(x, real.type(0)), repeated(one, shape), x)
     failures = floor(div(log(x), log1p(neg(p))))
     return convert_element_type(add(failures, one), dtype)

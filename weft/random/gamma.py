@@ -1,10 +1,10 @@
-"""The gamma distribution and those made of gamma distributed numbers: beta, Dirichlet, t …
+"""The gamma distribution and those of functions of gamma distributed numbers: beta, t …
 
 A gamma distributed number is drawn by rejection, from a stream of its own for each element: G.
 Marsaglia and W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000). Its
-derivative in the parameter is that of the quantile at which it stands: M. Figurnov, S. Mohamed and
-A. Mnih, "Implicit reparameterization gradients", NeurIPS 2018. What is made of such numbers is
-computed from their logarithms, since small parameters give numbers too small for any dtype.
+derivative in the parameter is that at a fixed quantile: M. Figurnov, S. Mohamed and A. Mnih,
+"Implicit reparameterization gradients", NeurIPS 2018. The other distributions are computed from
+logarithms of such numbers, since small parameters give numbers too small for any dtype.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def _accepted(stream: Stream, a: Any) -> Any:
 
 
 def _one_gamma(stream: Stream, a: Any, log_space: bool) -> Any:
-    """A gamma distributed number, or its logarithm, of a parameter without dimensions."""
+    """A gamma distributed number, or its logarithm, for a parameter without dimensions."""
     dtype = type_of(a).dtype
     zero, one = dtype.type(0), dtype.type(1)
     large = ge(a, one)
-    # A number of parameter a + 1, times a uniform number to the power 1 / a, is one of parameter a.
+    # A number for a + 1, times a uniform number to the power 1 / a, is one for a.
     raised = select(large, a, add(a, one))
     body, boost = stream.split()
     cube = _accepted(body, raised)
@@ -117,7 +117,7 @@ def _one_gamma(stream: Stream, a: Any, log_space: bool) -> Any:
 
 
 def _each(stream: Stream, n: int, function: Callable[..., Any], *columns: Any) -> Any:
-    """A function of a stream and numbers, applied to as many streams as there are elements."""
+    """Applies a function of a stream and numbers to each element, with a stream of its own."""
     keys = stream.generator.split(stream.bits, (n,))
 
     def one(bits: Any, *xs: Any) -> list[Any]:
@@ -154,7 +154,7 @@ def random_gamma_jvp(primals: Values, tangents: Values, *, log_space: bool) -> t
 
 
 # One key and an array of parameters of a floating-point dtype: gamma distributed numbers, or their
-# logarithms with `log_space`. A primitive, since the derivative is no derivative of its body.
+# logarithms with `log_space`. A primitive, since its derivative is not that of its body.
 random_gamma_p = define_primitive("random_gamma", body=_random_gamma, jvp=random_gamma_jvp)
 
 
@@ -177,7 +177,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
 
     `a`, which is positive, broadcasts to `shape`, by default its own. Where it is 0 so is the
     result, and NaN where it is negative. The result has a derivative in `a`, of first order: that
-    of the quantile.
+    at a fixed quantile.
 
     >>> import weft
     >>> drawn = weft.random.gamma(weft.random.key(0), 3.0, (1000,))
@@ -200,8 +200,8 @@ _gamma = Sampler("gamma", _draw_gamma, parametric("real numbers", "a"))
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Logarithms of gamma distributed numbers, exact where the numbers would be too small.
 
-    `a` broadcasts to `shape`, by default its own. From one key it draws the logarithms of what
-    `gamma` draws. The result has a derivative in `a`, of first order.
+    `a` broadcasts to `shape`, by default its own. From one key it draws the logarithms of the
+    numbers that `gamma` draws. The result has a derivative in `a`, of first order.
 
     >>> import weft
     >>> bool(weft.random.loggamma(weft.random.key(0), 1e-5) < -1000)
@@ -251,7 +251,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
     """Vectors of positive numbers that add up to 1, Dirichlet distributed: density proportional to
     the product of x[i]**(alpha[i] - 1).
 
-    The parameters of one vector stand along the last dimension of `alpha`; the others broadcast to
+    The parameters of one vector are along the last dimension of `alpha`; the others broadcast to
     `shape`, by default their own. The result, of shape `shape + alpha.shape[-1:]`, has a derivative
     in `alpha`, of first order.
 

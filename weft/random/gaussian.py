@@ -92,7 +92,7 @@ def truncated_normal(
 ) -> Array:
     """Numbers that are normally distributed between two bounds, and never outside.
 
-    The bounds are numbers or arrays that broadcast to `shape`, which is by default that to which
+    The bounds are numbers or arrays that broadcast to `shape`, by default the shape to which
     they broadcast together.
 
     >>> import weft
@@ -100,16 +100,16 @@ def truncated_normal(
     0.8618594
     """
     tails = any(not isinstance(x, (int, float)) for x in (lower, upper))
-    # Numbers that leave out no more than one tail need no formula for tails.
+    # Known bounds that leave out no more than one tail need no formula for tails.
     tails = tails or lower > 1 or upper < -1
     sampler = _tailed_normal if tails else _truncated_normal
     return sampler((key, lower, upper), (shape, dtype))
 
 
 def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
-    """The numbers, but those that rounding has led outside of the bounds.
+    """Clips numbers that rounding has led outside of the bounds.
 
-    What influence the bounds have on a result, that has already.
+    The bounds are constant here: derivatives in them are those of `drawn`.
     """
     first = nextafter(stop_gradient(lower), dtype.type(np.inf))
     last = nextafter(stop_gradient(upper), dtype.type(-np.inf))
@@ -119,17 +119,17 @@ def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
 def _draw_truncated_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
     lower, upper = full_operand(lower, shape, dtype), full_operand(upper, shape, dtype)
     root_two = dtype.type(math.sqrt(2))
-    # The values of the error function at the bounds bound its argument's uniform number.
+    # The uniform number lies between the values of the error function at the bounds.
     low, high = (erf(div(bound, root_two)) for bound in (lower, upper))
     drawn = mul(root_two, erf_inv(stream_of(key).uniform(shape, dtype, low, high)))
     return _between(lower, upper, drawn, dtype)
 
 
 def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
-    """The same where bounds may be in a tail, in which the error function is 1."""
+    """As `_draw_truncated_normal`, for bounds in a tail, too, where the error function is 1."""
     wide = computing_dtype(dtype)
     bounds = [full_operand(x, shape, dtype) for x in (lower, upper)]
-    # What depends on bounds alone is computed once where both have no dimensions.
+    # Terms of the bounds alone are computed once where both have no dimensions.
     own = shape if any(type_of(x).shape for x in bounds) else ()
     lower, upper = (convert_element_type(repeated(x, own), wide) for x in bounds)
     above, below = in_upper_tail(lower), in_lower_tail(upper)
@@ -151,7 +151,7 @@ def _draw_tailed_normal(key: Any, lower: Any, upper: Any, shape: Shape, dtype: A
         outer = mul(tail_number(nearer, farther, chance), select(above, one, neg(one)))
         return select(tail, outer, drawn) if own else outer
 
-    # Seldom is a bound in a tail, and its formula costs several times as much.
+    # Bounds are seldom in a tail, and the formula for tails costs several times as much.
     some = reduce_or(tail, tuple(range(len(own))))
     drawn = cond(some, with_tails, lambda *known: known[3], chance, lower, upper, drawn)
     drawn, lower, upper = (convert_element_type(x, dtype) for x in (drawn, lower, upper))
@@ -195,7 +195,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
 def _maxwell_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     x = normal_of(stream, (*shape, 3), dtype)
-    # Narrow numbers are added up as float32.
+    # Narrow dtypes are summed in float32.
     wide = convert_element_type(x, dtypes.float32) if dtype.itemsize < 4 else x
     length = sqrt(reduce_sum(mul(wide, wide), (len(shape),)))
     return convert_element_type(length, dtype)

@@ -1,4 +1,4 @@
-"""What a random generator has to provide, and the generators there are, by name.
+"""The interface of random generators, and the table of generators by name.
 
 A generator is a family of pure functions on the bits of a key: from a seed to a key, from a key to
 several, from a key and a number to another key, and from a key to random bits. Everything else in
@@ -61,7 +61,7 @@ _by_name: dict[str, Generator] = {}
 
 
 def register(generator: Generator) -> Generator:
-    """Makes a generator known by its name. Raises WeftValueError where the name or tag is taken."""
+    """Registers a generator by name. Raises WeftValueError where the name or tag is taken."""
     for known in _by_name.values():
         if generator.name == known.name or generator.tag == known.tag:
             raise WeftValueError(
@@ -90,12 +90,12 @@ def define_generator(
     fold_in: Callable[[Any, Any], Any],
     random_bits: Callable[[Any, int, Shape], Any],
 ) -> Generator:
-    """A random generator that is known by its name from now on: `weft.random.key(0, impl=name)`.
+    """Defines a random generator and registers its name: `weft.random.key(0, impl=name)`.
 
     The four functions are those of `Generator`: on the bits of one key, uint32 of `key_shape`.
-    They run while a program is traced, and so may use every operation; all of weft.random, typed
-    arrays of keys in every transformation, pickling and export follow from them. What they return
-    is checked where they are called.
+    They run while a function is traced, and so may use every operation; all of weft.random, typed
+    arrays of keys in every transformation, pickling and export follow from them. Their results
+    are checked at every call.
 
     Raises WeftValueError where the name or the tag is taken, WeftTypeError for arguments of other
     kinds; a function whose result has another shape or dtype raises when it is called, and the
@@ -175,7 +175,7 @@ def _checked_key_shape(name: str, key_shape: Any) -> Shape:
 
 
 def _checked(name: str, what: str, value: Any, shape: Shape, dtype: Any) -> Any:
-    """What a function of a generator made, which has to be of one shape and dtype."""
+    """Checks the shape and dtype of the result of a function of a generator."""
     of = type_of(value)
     if of.shape != shape or of.dtype != dtype:
         wanted = ArrayType(shape, dtype)
@@ -194,7 +194,7 @@ def _checked(name: str, what: str, value: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def generator_named(name: str, operation: str) -> Generator:
-    """The generator of that name. Raises WeftValueError naming those there are."""
+    """The generator of that name. Raises WeftValueError, which lists the registered names."""
     found = _by_name.get(name)
     if found is None:
         close = close_name(name, tuple(_by_name)) or next(iter(_by_name))

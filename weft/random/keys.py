@@ -1,6 +1,6 @@
 """Random keys: making them from seeds, deriving others from them, and their bits.
 
-A key is the whole state of a random generator, as a value: a function of a key answers with the
+A key is the whole state of a random generator, as a value: a function of a key returns the
 same numbers every time, and new numbers come from new keys, which `split` and `fold_in` derive.
 Typed keys carry their generator in their dtype; functions also take the bare bits of a threefry
 key, as `PRNGKey` makes them.
@@ -56,7 +56,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
 
     Of a Python integer the low 32 bits count, or with `enable_x64` all 64. `impl` names the
     generator: "threefry2x32" (the default), "rbg" or "unsafe_rbg", whose bits are Philox's, or one
-    that `weft.extend.random` made known; `dtype`, a dtype of keys, does the same.
+    defined by `weft.extend.random`; `dtype`, a dtype of keys, does the same.
     Raises OverflowError for a seed of more than 64 bits, WeftTypeError for one that is no integer.
 
     >>> import weft
@@ -70,7 +70,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     """A random key from a seed as an array of its bits (uint32), without a type of its own.
 
-    For programs that were written before there were typed keys; new ones use `key`.
+    For code that was written before there were typed keys; new code uses `key`.
 
     >>> weft.random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
@@ -152,7 +152,7 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
 
 
 def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
-    # Python's integers have no width: the setting says how many of their bits count.
+    # Python's integers have no width: `enable_x64` determines how many bits count.
     if config.settings().enable_x64:
         seed: Any = np.uint64(number & 0xFFFFFFFFFFFFFFFF)
     else:
@@ -196,7 +196,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
 
 
 def _like(key: Any, bits: Any) -> Any:
-    """Bits in the form of a key: typed where the key is."""
+    """Wraps bits as a typed key if `key` is one."""
     dtype = type_of(key).dtype
     return extended_dtypes.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
 
@@ -273,7 +273,7 @@ _fold_in = Sampler("fold_in", _draw_fold_in, _check_fold_in, uses_key=False)
 
 
 def clone(key: Any) -> Array:
-    """The same key once more: it draws the same numbers, which `debug_key_reuse` takes as meant.
+    """Copies a key, so that `debug_key_reuse` accepts that it draws the same numbers again.
 
     >>> import weft
     >>> key = weft.random.key(0)
@@ -335,14 +335,14 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 
 
 def _on_one_device(value: Any) -> bool:
-    """Whether a value is an array that is not spread over a mesh, where keys are never split."""
+    """Whether a value is an array on one device, not sharded over a mesh."""
     if type(value) is not Array:
         return False
     return not isinstance(value._committed_place(), Sharding)
 
 
 def _view(array: Array, type: ArrayType) -> Array:
-    """The same buffer seen as of another type that is stored alike."""
+    """The same buffer as an array of another type with equal storage."""
     array = to_layout(array, None)
     return Array(array._live(), type, signature_of(type, array._committed_place(), None))
 

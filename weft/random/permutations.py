@@ -58,7 +58,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 
 def _shuffled(stream: Stream, x: Any, axis: int) -> Any:
-    """The elements sorted by random bits, which is repeated while equal bits may matter."""
+    """The elements sorted by random bits, in as many rounds as ties require."""
     of = type_of(x)
     # Each round makes an order with n**2 / 2**32 pairs tied; rounds enough for a chance of 1 / n.
     rounds = math.ceil(3 * math.log(max(1, of.size)) / math.log(2**32 - 1))
@@ -107,7 +107,7 @@ def _check_permutation(operation: str, arrays: Arrays, static: Static) -> tuple[
 
 
 def _check_population(operation: str, name: str, x: Any) -> Any:
-    """An array of at least one dimension, or a number of elements that is known."""
+    """Checks an array of at least one dimension, or a concrete number of elements."""
     if not isinstance(x, (int, np.integer)) and not _is_key_array(x):
         x = check_parameter(operation, name, x, complex_numbers=True)
     if isinstance(x, (int, np.integer)) or not type_of(x).shape:
@@ -150,7 +150,7 @@ def choice(
 ) -> Array:
     """Elements chosen at random: slices of the array `a` along an axis, or numbers of 0, …, a - 1.
 
-    `shape` takes the place of the axis in the shape of the result. With `replace=False` no element
+    `shape` replaces the axis in the shape of the result. With `replace=False` no element
     is chosen twice. `p` gives the probability of each (by default all are equal); `mode` is that of
     `gumbel`, by which choices without replacement are drawn where there is a `p`.
 

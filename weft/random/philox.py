@@ -2,9 +2,9 @@
 
 A key is four words. From the first two as the cipher's key and all four as the first value of its
 counter come the random bits, in the order of XLA's RngBitGenerator, but each element from its own
-position: so `vmap` draws what each key draws, and a program that splits the array draws the same
-numbers. "rbg" derives keys with the default generator's cipher, "unsafe_rbg" with this one. J.
-Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+position: so `vmap` draws the numbers of each key, and sharding leaves the numbers as they are.
+"rbg" derives keys with the default generator's cipher, "unsafe_rbg" with this one. J. Salmon,
+M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _uint64 = np.dtype(np.uint64)
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _INCREMENTS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
-# Operands of so many elements are enciphered by a loop on the CPU (see weft.random.threefry).
+# Operands of up to so many elements are enciphered by a loop on the CPU (see weft.random.threefry).
 _SMALL = 1 << 9
 
 
@@ -132,7 +132,7 @@ def rbg_random_bits(bits: Any, width: int, shape: Shape) -> Any:
     index = row_major_index(shape, _uint64)
     per_block = 2 if width == 64 else 4
     block = shift_right_logical(index, np.uint64(per_block.bit_length() - 1))
-    # Each element computes its block anew: cheaper than writing all and bringing them in order.
+    # Each element computes its own block: cheaper than writing all blocks and reordering them.
     words = _blocks(bits, block)
 
     def is_set(place: int) -> Any:
@@ -147,7 +147,7 @@ def rbg_random_bits(bits: Any, width: int, shape: Shape) -> Any:
 
 
 def rbg_seed(seed: Any) -> Any:
-    """The default generator's key of a seed, twice."""
+    """The key that the default generator makes of the seed, twice."""
     half = threefry_seed(seed)
     return concatenate([half, half], 0)
 
@@ -162,11 +162,11 @@ def rbg_split(bits: Any, shape: Shape) -> Any:
 
 
 def rbg_fold_in(bits: Any, data: Any) -> Any:
-    """What the default generator makes of both halves and a number."""
+    """The keys that the default generator makes of both halves and a number."""
     return concatenate([threefry_fold_in(half, data) for half in _halves(bits)], 0)
 
 
-# Keys are ten blocks apart: what stands between them is never used.
+# Keys are ten blocks apart; the blocks between them are never used.
 _APART = 10
 
 

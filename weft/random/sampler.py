@@ -1,8 +1,8 @@
 """Samplers: functions of keys and arrays that run as one executable and trace as one equation.
 
 A distribution is Python over primitives. It is traced once per operand types and static parameters
-(shape, dtype …); called eagerly it runs as one executable, and while something is traced it stands
-in the jaxpr as one `jit` equation, so that drawing a hundred parameters traces and lowers the
+(shape, dtype …); called eagerly it runs as one executable, and under a trace it is recorded as
+one `jit` equation, so that drawing a hundred parameters traces and lowers the
 function once. The arguments are checked and brought into one form when a combination is first seen.
 """
 
@@ -60,7 +60,7 @@ class Sampler:
             return self.draw(*self._marked(values), *static)
 
         sample.__name__ = name
-        # By checked arguments, and by the arguments as users gave them.
+        # `function` is keyed by checked arguments, the caches by arguments as users gave them.
         self.function = CompiledFunction(sample, _compile)
         self.calls = ExecutableCache()
         self.jaxprs = BoundedCache()
@@ -90,7 +90,7 @@ class Sampler:
         return jit_p.bind(*arrays, jaxpr=jaxpr, name=self.name, donated=())[0]
 
     def _marked(self, values: Arrays) -> Arrays:
-        """The arrays, of which the key is marked as used where that is looked at."""
+        """The arrays, with the key marked as used under `debug_key_reuse`."""
         if not (self.uses_key and _settings().debug_key_reuse):
             return values
         key, *rest = values
@@ -99,9 +99,9 @@ class Sampler:
         return use_key(key, self.name), *rest
 
     def _evaluate(self, arrays: Arrays, static: Static) -> Any:
-        """The call outside of transformations, where none was found by the arguments as given."""
+        """The eager call, where `calls` has no executable for the arguments as given."""
         if _settings().looks_at_results:
-            return self._bind(arrays, static)  # As an equation it is looked at.
+            return self._bind(arrays, static)  # The results of an equation are checked.
         run = None
         if all(type(x) is Array or type(x) in _NUMBERS for x in arrays):
             values = [as_array(x) for x in arrays]
@@ -113,19 +113,17 @@ class Sampler:
             checked, settled = self.check(self.name, arrays, static)
             values = [as_array(x) for x in checked]
             run = self.function.prepared(values, {"static": settled})
-            # What the check changed it has to change again; only what it left alone is remembered.
+            # Arguments that the check changes have to be checked again: they are not cached.
             if _unchanged(arrays, checked):
                 self.calls.remember(static, values, run)
         return run([x._buffer for x in values], values)
 
 
 def _compile(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
-    """The executable of a sampler, compiled fast where the results are the same however it is
-    compiled.
+    """Compiles a sampler, fast if it computes with integers alone.
 
-    They are where it computes with integers alone. What is compiled fast rounds twice where other
-    executables multiply and add at once, and a key must give the same numbers eagerly and under
-    `jit`.
+    A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,
+    and a key must give the same numbers eagerly and under `jit`.
     """
     if _is_exact(jaxpr):
         return eager_program(jaxpr, name, values)

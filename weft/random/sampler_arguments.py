@@ -142,7 +142,7 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
     if isinstance(value, np.generic):
         value = np.asarray(value)  # of default width, as all of NumPy's arrays
     if isinstance(value, (bool, int, float, np.ndarray)):
-        of = type_of(value)  # numbers stay what they are, and so are literals in a traced program
+        of = type_of(value)  # numbers stay Python numbers, and so become literals in a jaxpr
     if of is None or not isinstance(of.dtype, np.dtype):
         fix = None
         if isinstance(value, (list, tuple)):
@@ -159,8 +159,8 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
 def check_shape_of_parameters(
     operation: str, shape: Any, names: tuple[str, ...], values: Arrays
 ) -> Shape:
-    """The shape of the result: the one asked for, to which all parameters have to broadcast; None
-    stands for the one to which they broadcast together."""
+    """The shape of the result: the given one, to which all parameters have to broadcast, or (None)
+    the one to which they broadcast together."""
     shapes = [type_of(value).shape for value in values]
     if shape is not None:
         shape = check_shape(operation, shape)

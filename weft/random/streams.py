@@ -1,8 +1,8 @@
 """Streams: the bits of one key with their generator, and uniform numbers drawn from them.
 
-What distributions are made of, inside traced code: arguments are checked before. A number between
-0 and 1 is made by putting random bits into the mantissa of a number between 1 and 2 and taking 1
-off, so all its values are equally far apart and equally likely.
+Distributions use these in traced code, after arguments are checked. A number between 0 and 1 is
+made by putting random bits into the mantissa of a number between 1 and 2 and subtracting 1, so all
+its values are equally far apart and equally likely.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Stream:
         return sub(bitcast_convert_type(bitwise_or(bits, one), dtype), dtype.type(1))
 
     def uniform(self, shape: Shape, dtype: Any, low: Any, high: Any) -> Any:
-        """Numbers uniform in [low, high); both are of the dtype, of the shape or without
+        """Numbers uniform in [low, high); the bounds have the dtype, and the shape or no
         dimensions."""
         scaled = add(mul(self.unit(shape, dtype), sub(high, low)), low)
-        # Rounding may have led below.
+        # Rounding may lead below `low`.
         return maximum(low, scaled)
 
 
@@ -95,6 +95,6 @@ def repeated(x: Any, shape: Sequence[int]) -> Any:
 
 
 def filled(value: Any, shape: Shape, dtype: Any) -> Any:
-    """A number in every place, as an operation of the program: what a loop carries keeps its dtype,
-    where a bare number of 64 bits would be taken for one of the default width."""
+    """A number broadcast to a shape by an equation, so that a value that a loop carries keeps its
+    dtype, where a bare number of 64 bits would take the default width."""
     return reshape(broadcast_in_dim(dtype.type(value), (1, *shape), ()), shape)

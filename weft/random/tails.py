@@ -47,18 +47,18 @@ _SERIES = (
     -5.651268953104193e-16,
     4.7997690620706526e-17,
 )
-# How many terms leave out less than rounding does, and how many steps follow: from within 0.07 of
+# How many terms make the error less than rounding, and how many steps follow: from within 0.07 of
 # the solution (0.03 where 32 bits are drawn) a step leads to within 1e-7, and the next to rounding.
 _TERMS = {4: 11, 8: 23}
 _STEPS = {4: 1, 8: 2}
-# Beyond it a number plus what is drawn is the number itself, and its square is still finite.
+# Beyond it a bound plus the drawn distance rounds to the bound, and its square is still finite.
 _HUGE = 1e15
-# The other bound matters no more at this distance: exp(-this) is 0.
+# From this distance on the other bound has no effect: exp(-this) is 0.
 _WIDEST = 1000.0
 
 
 def _correction(x: Any) -> Any:
-    """The logarithm that `_SERIES` is of, for x >= 1, by Clenshaw's recurrence."""
+    """The sum of `_SERIES`, for x >= 1, by Clenshaw's recurrence."""
     of = x.dtype.type
     variable = sub(of(1), div(of(8), add(x, of(3))))
     double = mul(variable, of(2))
@@ -71,15 +71,15 @@ def _correction(x: Any) -> Any:
 
 
 def _hazard(x: Any, correction: Any) -> Any:
-    """The density over Q, which is the slope of -log Q."""
+    """The density over Q, which is the derivative of -log Q."""
     return mul(add(x, x.dtype.type(1)), exp(neg(correction)))
 
 
 def tail_number(low: Any, high: Any, chance: Any) -> Any:
     """The normal number between 1 <= low < high at which `chance` of what lies between is below.
 
-    `chance` is at least 0 and below 1. All are of one dtype, of at least 32 bits; the bounds are of
-    one shape, that of `chance` or none.
+    `chance` is at least 0 and below 1. All have one dtype, of at least 32 bits; the bounds have the
+    shape of `chance`, or none.
     """
     of = low.dtype.type
     half, one, two = of(0.5), of(1), of(2)
@@ -94,8 +94,8 @@ def tail_number(low: Any, high: Any, chance: Any) -> Any:
     width = minimum(maximum(sub(high, low), of(0)), of(_WIDEST))
     across = drop_to(width, _correction(add(low, width)))
     drop = neg(log1p(mul(chance, expm1(neg(across)))))
-    # The parabola with the right slope at the bound, whose own slope is between those at the bound
-    # and far away (1).
+    # The parabola with the right slope at the bound, whose second derivative is between those at
+    # the bound and far away (1).
     slope = _hazard(low, nearest)
     bend = mul(half, add(one, mul(slope, sub(slope, low))))
     root = sqrt(add(square(slope), mul(mul(two, bend), drop)))
@@ -105,17 +105,17 @@ def tail_number(low: Any, high: Any, chance: Any) -> Any:
         correction = _correction(point)
         slope = _hazard(point, correction)
         step = div(sub(drop_to(away, correction), drop), slope)
-        # The slope's own slope is slope * (slope - point).
+        # The derivative of the slope is slope * (slope - point).
         bend = sub(one, mul(half, mul(step, sub(slope, point))))
         away = maximum(sub(away, div(step, bend)), of(0))
     return add(low, away)
 
 
 def in_upper_tail(lower: Any) -> Any:
-    """Where an interval from `lower` on is in the upper tail."""
+    """Whether an interval from `lower` on is in the upper tail."""
     return gt(lower, lower.dtype.type(1))
 
 
 def in_lower_tail(upper: Any) -> Any:
-    """Where an interval up to `upper` is in the lower tail."""
+    """Whether an interval up to `upper` is in the lower tail."""
     return lt(upper, upper.dtype.type(-1))

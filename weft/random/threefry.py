@@ -1,8 +1,8 @@
 """The default generator: the counter-based Threefry-2x32 with 20 rounds.
 
 A block cipher of few operations turns a key and a counter into two random 32-bit words, so every
-element of an array is computed from its own position, in any order and on any device, and a program
-that splits the array draws the same numbers. J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel
+element of an array is computed from its own position, in any order and on any device, and sharding
+the array leaves the numbers as they are. J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel
 random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
@@ -54,7 +54,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The two words that Threefry-2x32 with 20 rounds makes of a key and a counter, elementwise.
+    """Enciphers a counter with a key by Threefry-2x32 with 20 rounds, elementwise, to two words.
 
     A key and a counter are pairs of words, which are uint32 arrays of one shape or without
     dimensions; the results have the shape that the others have. (J. Salmon et al., "Parallel random
@@ -79,7 +79,7 @@ def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, 
     return first, second
 
 
-# Operands of so many elements are enciphered by a loop on the CPU.
+# Operands of up to so many elements are enciphered by a loop on the CPU.
 _SMALL = 1 << 9
 
 
@@ -119,8 +119,8 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
 
 
 def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
-    """The cipher as a loop over its five groups of rounds; the words of the key schedule change
-    places from one to the next."""
+    """The cipher as a loop over its five groups of rounds; the words of the key schedule rotate
+    from one to the next."""
     shape = context.out_types[0].shape
     first, second, x, y = (
         word
@@ -134,7 +134,7 @@ def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
 
     def group(state: list[Any]) -> list[Any]:
         i, x, y, a, b, c = state
-        # Chosen by number, not carried: the compiler's time goes with the values that are carried.
+        # Chosen by index, not carried: compile time grows with the number of carried values.
         odd = stablehlo.compare(stablehlo.and_(i, one), one, "EQ")
         for even_amount, odd_amount in zip(*_ROTATIONS, strict=True):
             amounts = (stablehlo.constant(n, (), _uint32) for n in (odd_amount, even_amount))
@@ -192,7 +192,7 @@ def _positions(shape: Shape) -> tuple[Any, Any]:
 
 def row_major_index(shape: Shape, dtype: Any) -> Any:
     """The row-major position of every element."""
-    # One iota per dimension, not one that is reshaped: so each device of a partitioned program
+    # One iota per dimension, not one that is reshaped: so each device of a partitioned executable
     # counts its own part.
     total: Any = None
     stride = 1

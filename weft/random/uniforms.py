@@ -171,7 +171,7 @@ def _remainder(x: Any, span: Any) -> Any:
         return rem(x, span)
     # Processors divide vectors of floating-point numbers and not of integers: six times faster. The
     # quotient is exact: before it is rounded it is no nearer to the next integer than 1 / span,
-    # which 53 bits tell apart. Where the span is 0 it does not count, whatever it is.
+    # which 53 bits tell apart. Where the span is 0 the quotient is not used.
     wide = convert_element_type(x, dtypes.float64)
     quotient = div(wide, convert_element_type(span, dtypes.float64))
     return sub(x, mul(convert_element_type(quotient, dtypes.uint32), span))
@@ -208,7 +208,7 @@ def _above(x: Any, limit: int) -> Any:
 
 
 def _clipped(x: Any, first: int, last: int) -> Any:
-    """Integers brought between two numbers, which may be beyond their dtype."""
+    """Integers clipped to two numbers, which may be beyond their dtype."""
     dtype = type_of(x).dtype
     own = dtypes.iinfo(dtype)
     if first > int(own.min):

@@ -1,6 +1,6 @@
 """Random vectors and matrices: normal ones of a covariance, points of balls, orthogonal matrices.
 
-With them stands the generalized normal distribution, of which points of balls are made: F. Barthe,
+The generalized normal distribution is here, too, since points of balls are drawn by it: F. Barthe,
 O. Guédon, S. Mendelson, A. Naor, "A probabilistic approach to the geometry of the l_p^n-ball",
 Annals of Probability 33 (2005). Orthogonal matrices: F. Mezzadri, "How to generate random matrices
 from the classical compact groups", Notices of the AMS 54 (2007).
@@ -128,7 +128,7 @@ def _draw_ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
     p = repeated(full_operand(p, shape, wide), shape)
     signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, wide)
     radius = log(exponential_of(second, shape, wide))
-    # A sum of exponentials, taken relative to the largest: its terms are anything for other p.
+    # A sum of exponentials relative to the largest: unless p is 2, terms may be of any size.
     parts = concatenate([sizes, expand_dims(radius, [axis])], axis)
     largest = stop_gradient(reduce_max(parts, (axis,)))
     spread = repeated(expand_dims(largest, [axis]), (*shape, d + 1))
@@ -199,7 +199,7 @@ def _factor(cov: Any, method: str) -> Any:
         vectors, values = eigh(cov)
     else:
         vectors, values, _ = svd(cov)
-    # Rounding makes eigenvalues that are 0 negative; the square root of 0 has no derivative.
+    # Rounding may make zero eigenvalues negative; the square root of 0 has no derivative.
     positive = gt(values, type_of(values).dtype.type(0))
     one, nothing = (filled(i, type_of(values).shape, type_of(values).dtype) for i in (1, 0))
     roots = select(positive, sqrt(select(positive, values, one)), nothing)
@@ -303,7 +303,7 @@ def _draw_orthogonal(key: Any, n: int, shape: Shape, dtype: Any, m: int) -> Any:
     long, short = max(n, m), min(n, m)
     drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
     q, r = qr(convert_element_type(drawn, wide), full_matrices=False)
-    # Of the matrices Q R, that with a positive diagonal of R is unique, and its Q is unbiased.
+    # Q R with a positive diagonal of R is unique, and its Q is unbiased.
     q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
     return convert_element_type(swapped(q) if n < m else q, dtype)
 

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when it is first used, so that one part costs nothing to who uses another.
+    # Imported on first use, so that users of one part do not pay for the others.
     if name in __all__:
         return importlib.import_module(f"weft.scipy.{name}")
     raise AttributeError(f"module 'weft.scipy' has no attribute {name!r}")

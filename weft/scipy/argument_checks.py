@@ -23,7 +23,7 @@ __all__ = [
 
 
 def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
-    """Raises WeftValueError unless an argument has one of a few values."""
+    """Raises WeftValueError for a value that is not among `names`."""
     if type(value) is type(names[0]) and value in names:
         return
     name = (close_name(value, names) if isinstance(names[0], str) else None) or names[0]
@@ -45,7 +45,7 @@ def refuse(operation: str, argument: str, value: Any, wanted: Any, instead: str)
 
 
 def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
-    """The error of a function that SciPy has, and that has another way to its result here."""
+    """The error for a function of SciPy that weft replaces by another one."""
     return WeftNotImplementedError(
         f"{operation} is not there",
         operation=operation,
@@ -56,7 +56,7 @@ def not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImp
 
 
 def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
-    """The error of a value that a function cannot take."""
+    """The error for a value that a function does not take."""
     return WeftValueError(
         f"{operation} cannot take these values",
         operation=operation,
@@ -67,7 +67,7 @@ def wrong_value(operation: str, got: str, wanted: str) -> WeftValueError:
 
 
 def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
-    """The error of shapes that do not fit."""
+    """The error for shapes that do not fit."""
     return ShapeError(
         f"{operation}: the shapes do not fit",
         operation=operation,
@@ -78,7 +78,7 @@ def wrong_shape(operation: str, got: str, wanted: str) -> ShapeError:
 
 
 def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
-    """Raises WeftTypeError for what is no array and DTypeError for elements that do not fit."""
+    """Raises WeftTypeError unless x is an array, and DTypeError for other dtypes."""
     check_arrays(operation, x, argument=argument)
     of = type_of(x)
     if of.dtype not in accepted:

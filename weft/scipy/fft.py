@@ -46,7 +46,7 @@ _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _part(x: Any, start: int, stop: int, stride: int = 1) -> Any:
-    """Elements of the last dimension."""
+    """A slice of the last dimension."""
     return slice_in_dim(x, start, stop, stride, type_of(x).ndim - 1)
 
 
@@ -59,13 +59,13 @@ def _reversed(x: Any) -> Any:
 
 
 def _padded(x: Any, low: int, high: int) -> Any:
-    """Zeros added before and behind."""
+    """Pads the last dimension with zeros."""
     padding = [(0, 0, 0)] * (type_of(x).ndim - 1) + [(low, high, 0)]
     return pad(x, scalar(0, x), padding)
 
 
 def _turned(like: Any, step: float, start: float = 0.0) -> tuple[Any, Any]:
-    """Cosine and sine of start + step j, j the place in the last dimension."""
+    """Cosine and sine of start + step j, j the index in the last dimension."""
     of = type_of(like)
     place = convert(broadcasted_iota(np.dtype(np.int32), of.shape, of.ndim - 1), of.dtype)
     angle = add(mul(place, of.dtype.type(step)), of.dtype.type(start))
@@ -80,7 +80,7 @@ def _cosine_1(x: Any) -> Any:
 
 
 def _cosine_2(x: Any) -> Any:
-    """Makhoul's algorithm: even places rising, then odd ones falling, and a turn of the result."""
+    """Makhoul's algorithm: even elements rising, then odd ones falling, and a phase factor."""
     n = type_of(x).shape[-1]
     found = fft(_joined(_part(x, 0, n, 2), _reversed(_part(x, 1, n, 2))), "RFFT", (n,))
     a, b = real(found), imag(found)
@@ -109,7 +109,7 @@ def _cosine_3(x: Any) -> Any:
 
 
 def _cosine_4(x: Any) -> Any:
-    """The real part of a Fourier transform of twice the length, turned before and after."""
+    """The real part of a Fourier transform of twice the length, between phase factors."""
     n = type_of(x).shape[-1]
     c, s = _turned(x, -pi / (2 * n))
     both = complex_of(mul(x, c), mul(x, s))
@@ -123,7 +123,7 @@ _COSINE = {1: _cosine_1, 2: _cosine_2, 3: _cosine_3, 4: _cosine_4}
 
 
 def _weighted(x: Any, factor: float, type: int) -> Any:
-    """The first element multiplied; for type 1 the last one, too."""
+    """Multiplies the first element, for type 1 the last one, too, by a factor."""
     n = type_of(x).shape[-1]
     end = n - 1 if type == 1 else n
     parts = [mul(_part(x, 0, 1), scalar(factor, x)), _part(x, 1, end)]
@@ -243,7 +243,7 @@ def dct(
 ) -> Array:
     """The discrete cosine transform along an axis, of type 1, 2, 3 or 4.
 
-    n: the length, to which x is cut or filled up with zeros. norm: "backward" (or None) divides the
+    n: the length, to which x is cut or padded with zeros. norm: "backward" (or None) divides the
     inverse by the logical length, 2 n (for type 1: 2 (n - 1)), "forward" this, "ortho" both by its
     root. orthogonalize, by default with "ortho": first elements are weighted so that the matrix of
     the transform is orthogonal up to a factor (for type 1 the last ones, too). The result has the

@@ -1,4 +1,4 @@
-"""`weft.scipy.interpolate`: functions known on a grid, read between its points."""
+"""`weft.scipy.interpolate`: interpolation between the points of a grid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _interpolated(values: Any, xi: Any, fill: Any, *grid: Any, method: str, fill
     """values: (n1, …, nd, …); xi: (..., d); each grid (n,)."""
     given = [values, fill] if filled else [values]
     if method == "linear":
-        # Each value is multiplied by weights, which have the dtype of places and points.
+        # Each value is multiplied by weights, which have the dtype of grid and points.
         given += [xi, *grid]
     given = inexact(type_of(promoted("interpolate", *given)[0]).dtype)
     wide = computing_dtype(given)
@@ -99,15 +99,15 @@ def _between(values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dty
 
 
 class RegularGridInterpolator:
-    """A function known at the points of a rectangular grid, read anywhere.
+    """Interpolates a function that is known at the points of a rectangular grid.
 
-    points: for each direction the places of the grid, rising, (n1,), …, (nd,); values: shape
-    (n1, …, nd, …), floating or complex (integers are converted). method: "linear", along straight
-    lines in each direction, or "nearest". fill_value: what stands for a point outside of the grid;
-    None goes on as at the edge. bounds_error: errors for points outside are not raised, as they
+    points: for each dimension the coordinates of the grid, rising, (n1,), …, (nd,); values: shape
+    (n1, …, nd, …), floating or complex (integers are converted). method: "linear" in each
+    dimension, or "nearest". fill_value: the result for a point outside of the grid; None
+    extrapolates. bounds_error: errors for points outside are not raised, as they
     would depend on values. A pytree, so that values may be differentiated and mapped.
 
-    Raises ShapeError, WeftValueError for places that do not rise (where they are known) and another
+    Raises ShapeError, WeftValueError for coordinates that do not rise (if concrete) and another
     method, DTypeError, WeftTypeError, and WeftNotImplementedError for bounds_error=True.
 
     >>> import weft.numpy as jnp
@@ -156,11 +156,11 @@ class RegularGridInterpolator:
 
     @api_boundary
     def __call__(self, xi: Any, method: str | None = None) -> Array:
-        """The function at points: xi of shape (..., d), or a tuple of d arrays that broadcast; of
+        """Interpolates at points: xi of shape (..., d), or a tuple of d arrays that broadcast; of
         one dimension, its elements are taken d at a time.
 
         The result has the shape of the points and of the further dimensions of the values. Its
-        dtype is what values, grid and xi are promoted to, for "nearest" that of the values. NaN
+        dtype is the promoted one of values, grid and xi, for "nearest" that of the values. NaN
         where a coordinate is. Raises ShapeError, WeftValueError, DTypeError and WeftTypeError.
         """
         name = "interpolate.RegularGridInterpolator"
@@ -183,7 +183,7 @@ class RegularGridInterpolator:
 
 
 def _check_rising(operation: str, number: int, row: Any) -> None:
-    """Raises WeftValueError where places are known and do not rise."""
+    """Raises WeftValueError where coordinates are concrete and do not rise."""
     if isinstance(row, Tracer):
         return
     known = np.asarray(as_array(row) if isinstance(row, Array) else row)
@@ -202,7 +202,7 @@ def _taken_apart(x: RegularGridInterpolator) -> tuple[tuple[Any, ...], tuple[Any
 
 
 def _put_together(aux: tuple[Any, ...], children: Sequence[Any]) -> RegularGridInterpolator:
-    # Not by the constructor: what stands in the places of arrays may be anything.
+    # Not by the constructor: leaves of a pytree need not be arrays.
     made = object.__new__(RegularGridInterpolator)
     made.grid, made.values, made.fill_value = children
     (made.method,) = aux

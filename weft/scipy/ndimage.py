@@ -1,7 +1,7 @@
-"""`weft.scipy.ndimage`: arrays read between their elements.
+"""`weft.scipy.ndimage`: interpolation between the elements of arrays.
 
-Order 0 takes the nearest element, order 1 goes along straight lines between neighbours. What lies
-outside is found by moving an index inside, so each rule for the outside is a formula for indices.
+Order 0 takes the nearest element, order 1 is linear between neighbours. An index outside is mapped
+to one inside, so each mode is a formula for indices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 
 
 def _inside(index: Any, size: int, mode: str) -> Any:
-    """Where an index outside of an axis reads."""
+    """Maps an index outside of an axis to one inside."""
     if mode == "wrap":
         return jnp.mod(index, size)
     if mode == "mirror":
@@ -58,11 +58,11 @@ def _neighbours(x: Any, order: int) -> list[tuple[Any, Any]]:
 def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> Any:
     given = type_of(input).dtype
     wide = computing_dtype(given) if order else given
-    # Of an array of NumPy, traced indices would be asked for their values.
+    # A NumPy array would ask traced indices for their values.
     values, cval = jnp.asarray(convert(input, wide)), convert(cval, wide)
     shape = broadcast_shape("ndimage.map_coordinates", *[type_of(c).shape for c in coordinates])
     places = [convert(c, inexact(type_of(c).dtype)) for c in coordinates]
-    # Coordinates of 16 bits do not tell the elements of a large axis apart.
+    # Coordinates of 16 bits cannot distinguish the elements of a large axis.
     small = (dtypes.float16, dtypes.bfloat16)
     places = [convert(c, dtypes.float32) if type_of(c).dtype in small else c for c in places]
     places = [broadcasted(c, shape) for c in places]
@@ -87,11 +87,11 @@ def _mapped(input: Any, cval: Any, *coordinates: Any, order: int, mode: str) -> 
 def map_coordinates(
     input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant", cval: Any = 0.0
 ) -> Array:
-    """The array at coordinates between its elements.
+    """Interpolates an array at coordinates between its elements.
 
     input: shape (n1, …, nd); coordinates: d arrays (or one array of d rows) of shapes that
     broadcast to that of the result, which has the dtype of input (integers are rounded). order: 0,
-    the nearest element; 1, linear in each direction. mode, for what lies outside: "constant", cval,
+    the nearest element; 1, linear in each direction. mode, outside of the array: "constant", cval,
     "nearest", the element at the edge; "wrap", the array again; "mirror", its mirror image, the
     element at the edge once; "reflect", the element at the edge twice. Between an edge and cval,
     too, it is linear, which SciPy calls "grid-constant", and "wrap" is its "grid-wrap".

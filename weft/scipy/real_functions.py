@@ -1,8 +1,8 @@
-"""Functions of real arrays as SciPy has them: operands promoted, broadcast, one program per call.
+"""SciPy's functions of real arrays: promotion, broadcasting, and one executable per call.
 
 A formula is written for arrays of one floating-point dtype. `elementwise` makes a public function
-of it: integers become real numbers, half precision is computed in float32 and given back in its
-own dtype, and called eagerly the whole formula runs as one compiled program.
+of it: integers become real numbers, half precision is computed in float32 and returned in its own
+dtype, and called eagerly the whole formula runs as one executable.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def operand_type(operation: str, name: str, value: Any) -> ArrayType:
 
 
 def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]) -> Any:
-    """The floating-point dtype in which operands meet, and whether it is weak."""
+    """The floating-point dtype that operands promote to, and whether it is weak."""
     for name, of in zip(names, types, strict=True):
         if of.dtype not in dtypes.REAL and of.dtype not in dtypes.BOOLEAN:
             message = f"{operation} takes real numbers as {name}"
@@ -80,7 +80,7 @@ def _real_dtype(operation: str, names: Sequence[str], types: Sequence[ArrayType]
 def real_operands(
     operation: str, names: Sequence[str], values: Sequence[Any], *, broadcast: bool = True
 ) -> tuple[list[Any], Any]:
-    """Arguments as arrays (or literals of a program), and the real dtype in which they meet.
+    """Arguments as arrays (or literals of a jaxpr), and the real dtype that they promote to.
 
     broadcast: whether their shapes have to broadcast together.
 
@@ -123,10 +123,10 @@ def _bound(
 
 
 def elementwise(function: Callable[P, Result], name: str | None = None) -> Callable[P, Result]:
-    """Makes a function of arrays and numbers of a formula of real arrays of one dtype.
+    """Makes a function of arrays and numbers from a formula of real arrays of one dtype.
 
-    The formula gets arrays of one shape, and scalars among them. name: what errors call
-    the function, if not by its own name.
+    The formula gets arrays of one shape, and scalars among them. name: the name
+    in errors, by default that of the function.
     """
     chapter = function.__module__.rpartition(".stats.")
     name = name or function.__name__.strip("_")

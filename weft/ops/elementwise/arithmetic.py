@@ -1,5 +1,4 @@
-"""Arithmetic and comparison of two numbers, and the elementary functions whose derivatives need
-nothing else.
+"""Arithmetic, comparison, and the elementary functions whose derivatives need nothing else.
 
 Where a function has a kink (`abs` at 0, `max` and `min` at a tie) its derivative is the mean of
 those to both sides.
@@ -51,7 +50,7 @@ __all__ = [
 
 
 def scalar(value: complex, like: Any) -> Any:
-    """A number of the dtype of another value, weak where that is."""
+    """Returns a number in the dtype of another value, weak where that is."""
     of = type_of(like)
     if of.weak_type:
         number = of.dtype.type(value).item()
@@ -180,7 +179,7 @@ rem_p = nary(
 
 
 def share(x: Any, ans: Any, y: Any) -> Any:
-    """1 where x is the answer and y is not, 1/2 where both are, 0 elsewhere."""
+    """1 where x is the result and y is not, 1/2 where both are, 0 elsewhere."""
     dtype = type_of(ans).dtype
     mine, other = (convert_element_type(eq(value, ans), dtype) for value in (x, y))
     return mul(mine, sub(scalar(1, ans), mul(other, scalar(0.5, ans))))
@@ -232,7 +231,7 @@ def sign_jvp(t: Any, ans: Any, x: Any) -> Any:
     dtype = type_of(x).dtype
     if dtype not in dtypes.COMPLEX:
         return Zero(type_of(ans).tangent())
-    # What of t points along x changes the size of x only.
+    # The component of t along x changes only the magnitude of x.
     along = mul(ans, convert_element_type(real(mul(t, conj(ans))), dtype))
     size = abs(x)
     size = add(size, convert_element_type(eq(size, scalar(0, size)), type_of(size).dtype))

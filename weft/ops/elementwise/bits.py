@@ -1,4 +1,4 @@
-"""Operations on the bits of integers, which on booleans are those of logic."""
+"""Bitwise operations on integers, which on booleans are the logical ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def bitwise_not(x: ArrayLike) -> Array:
-    """Elementwise complement of all bits; of booleans, the other one.
+    """Elementwise complement of all bits; of booleans, the negation.
 
     >>> lax.bitwise_not(np.array([0, 5]))
     Array([-1, -6], dtype=int32)
@@ -93,7 +93,7 @@ clz_p = unary("clz", accepts=dtypes.INTEGER, lower="stablehlo.count_leading_zero
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x with its bits moved y places up; 0 where y is the width or more.
+    """Elementwise x with its bits shifted up by y; 0 where y is the width or more.
 
     >>> lax.shift_left(np.array([1, 3]), np.array([2, 1]))
     Array([4, 6], dtype=int32)
@@ -105,7 +105,7 @@ shift_left_p = nary("shift_left", arity=2, accepts=dtypes.INTEGER, lower="stable
 
 
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x with its bits moved y places down, filled up with its sign bit.
+    """Elementwise x with its bits shifted down by y, filled up with its sign bit.
 
     >>> lax.shift_right_arithmetic(np.array([-8, 8]), np.array([1, 1]))
     Array([-4,  4], dtype=int32)
@@ -122,7 +122,7 @@ shift_right_arithmetic_p = nary(
 
 
 def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x with its bits moved y places down, filled up with zeros.
+    """Elementwise x with its bits shifted down by y, filled up with zeros.
 
     >>> lax.shift_right_logical(np.array([8, 9]), np.array([1, 1]))
     Array([4, 4], dtype=int32)

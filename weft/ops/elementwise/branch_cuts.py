@@ -3,8 +3,8 @@
 On a cut the sign of a zero says from which side it is reached (Kahan, 1987; C99, annex G). The
 compiler's expansions lose that sign, or take it wrongly at infinity; but where they are given parts
 that are not negative they are right, and the functions here are symmetric: conj(f(z)) is f(conj(z))
-for all of them, and f(-z) is -f(z) for the odd ones. Where a part is NaN and the other says enough,
-as an infinite one does, they answer with NaN throughout; what C asks for there is put in its place.
+for all of them, and f(-z) is -f(z) for the odd ones. Where a part is NaN and the other determines
+the result, as an infinite one does, they return NaN throughout; there it is replaced as C demands.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = [
 
 Emit = Callable[[Any], Any]
 Parts = tuple[Term, Term]
-# From the parts of the operand and of what was found: those of the result.
+# From the real and imaginary parts of operand and emitted value to those of the result.
 Mend = Callable[[Term, Term, Term, Term], Parts]
 
 
 def signed(emit: Emit, parts: str, mend: Mend | None = None) -> Callable[..., Any]:
-    """The lowering of a function of one operand that keeps the signs of some parts.
+    """The lowering of a unary function that keeps the signs of some parts.
 
     `parts` is "imag" for a function with a cut on the real axis, "real" for an odd one with a cut
-    on the imaginary axis, "both" for an odd one that keeps to its quadrant. What is emitted for
-    complex numbers is the function of the parts' sizes; the result's same parts then take the
-    operand's signs.
+    on the imaginary axis, "both" for an odd one that keeps to its quadrant. For complex numbers
+    the function is emitted of the magnitudes of these parts, and the same parts of its result
+    then take the operand's signs.
     """
 
     def lower_complex(z: Any) -> Any:
@@ -58,7 +58,7 @@ def signed(emit: Emit, parts: str, mend: Mend | None = None) -> Callable[..., An
         ]
         value = emit(stablehlo.complex_(*sizes))
         found = [stablehlo.real(value), stablehlo.imag(value)]
-        if parts == "both":  # of parts that are not negative neither is a result's, but for a zero
+        if parts == "both":  # parts >= 0 give parts >= 0, but for the sign of a zero
             found = [stablehlo.abs_(x) for x in found]
         return stablehlo.complex_(
             *(
@@ -71,8 +71,8 @@ def signed(emit: Emit, parts: str, mend: Mend | None = None) -> Callable[..., An
 
 
 def mended(emit: Emit, mend: Mend | None, emit_complex: Emit | None = None) -> Callable[..., Any]:
-    """The lowering of a function of one operand whose results for some complex numbers are put
-    right from the parts of operand and result. `emit_complex` is what is emitted for those."""
+    """The lowering of a unary function whose results for complex numbers `mend` corrects from the
+    parts of operand and result. `emit_complex` emits the function for these, by default `emit`."""
 
     def lower(context: Any, z: Any) -> Any:
         dtype = context.in_types[0].dtype
@@ -84,7 +84,7 @@ def mended(emit: Emit, mend: Mend | None, emit_complex: Emit | None = None) -> C
         shape, part = context.in_types[0].shape, dtypes.to_real(dtype)
         is_real = context.out_types[0].dtype not in dtypes.COMPLEX
         parts = [take(w) for w in (z, value) for take in (stablehlo.real, stablehlo.imag)]
-        if is_real:  # a size
+        if is_real:  # a magnitude, which `mend` gets as both parts
             parts[2:] = value, value
         real, imag = mend(*(Term(ir, shape, part) for ir in parts))
         if is_real:
@@ -117,7 +117,7 @@ def infinite(x: Term) -> Term:
 
 
 def with_sign_of(value: float, like: Term) -> Term:
-    """A number that is not negative, with the sign of each of some others."""
+    """A non-negative number with the signs of `like`."""
     return where(is_negative(like), like.full(-value), value)
 
 
@@ -125,12 +125,12 @@ def with_sign_of(value: float, like: Term) -> Term:
 
 
 def log_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """The size of what has an infinite part is infinite, whatever the other is."""
+    """The magnitude is infinite where either part is, whatever the other is."""
     return where(infinite(x) | infinite(y), math.inf, real), imag
 
 
 def sqrt_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """An infinite imaginary part makes both infinite, an infinite real one the one on its side."""
+    """An infinite y makes both parts infinite; an infinite x, the real (x > 0) or imaginary one."""
     beyond = infinite(y)
     return (
         where(beyond | x.equals(math.inf), math.inf, real),
@@ -139,7 +139,7 @@ def sqrt_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
 
 
 def reciprocal_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """The inverse of the infinite is 0, and zeros are on the side where the conjugate's are."""
+    """The reciprocal of infinity is 0, and zeros take the signs of the conjugate."""
     beyond = infinite(x) | infinite(y)
     no_real = beyond | (x.equals(0.0) & (abs(y) > 0.0))
     no_imag = beyond | (y.equals(0.0) & (abs(x) > 0.0))
@@ -147,8 +147,8 @@ def reciprocal_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
 
 
 def sign_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """One infinite part gives the direction, two do not; zeros of either sign give 0, of which
-    the compiler makes one or the other."""
+    """One infinite part gives the direction, two give NaN; a zero of any signs gives 0, where the
+    compiler's expansion keeps a sign or not."""
     along, across = infinite(x), infinite(y)
     none = x.equals(0.0) & y.equals(0.0)
 
@@ -161,34 +161,34 @@ def sign_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
 
 
 def asin_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """Beside NaN, 0 alone gives a part."""
+    """For y = NaN, the real part is known for x = 0, the imaginary one for infinite x."""
     lost = y.is_nan()
     unknown = lost & ~infinite(x)
     return where(lost & x.equals(0.0), x, real), where(unknown, math.nan, imag)
 
 
 def acos_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """As pi/2 less the arc sine."""
+    """As pi/2 minus the arc sine."""
     lost = y.is_nan()
     unknown = lost & ~infinite(x)
     return where(lost & x.equals(0.0), math.pi / 2, real), where(unknown, math.nan, imag)
 
 
 def asinh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """As the arc sine, turned."""
+    """As the arc sine with real and imaginary parts exchanged."""
     imag, real = asin_mended(y, x, imag, real)
     return real, imag
 
 
 def acosh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """As the arc cosine, turned."""
+    """As the arc cosine with real and imaginary parts of the result exchanged."""
     imag, real = acos_mended(x, y, imag, real)
     return real, imag
 
 
 def atanh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """The real part vanishes at infinity and at 0; the imaginary one is a right angle where the
-    operand's is infinite."""
+    """Beside a NaN, the real part is 0 where a part is infinite or x is 0; the imaginary one is
+    pi/2 where y is infinite."""
     lost, far = x.is_nan() | y.is_nan(), infinite(y)
     flat = where(far | infinite(x) | x.equals(0.0), with_sign_of(0.0, x), math.nan)
     angle = where(far, with_sign_of(math.pi / 2, y), math.nan)
@@ -196,6 +196,6 @@ def atanh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
 
 
 def atan_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """As atanh, turned."""
+    """As atanh with real and imaginary parts exchanged."""
     imag, real = atanh_mended(y, x, imag, real)
     return real, imag

@@ -2,8 +2,8 @@
 
 They are computed from functions of the real parts (DLMF 4.2.18, 4.21.37-39, 4.35.34-36), where
 the compiler's own expansions, differences of exponentials, cancel for small operands. At infinities
-and NaN the results are those of C (C99, annex G), as NumPy's are. The sines and cosines stand in
-for each other under a turn by i, and so do their values at infinity.
+and NaN the results are those of C (C99, annex G), as NumPy's are. A turn by i exchanges
+trigonometric and hyperbolic functions, and so their values at infinity.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Parts = tuple[Term, Term]
 
 
 def by_parts(emit: Callable[[Any], Any], formula: Callable[[Term, Term], Parts]) -> Any:
-    """The lowering of a function of one operand: `emit` for real numbers, for complex ones a
-    formula of the real and the imaginary part that gives those of the result."""
+    """The lowering of a unary function: `emit` for real numbers; for complex ones a formula from
+    the real and the imaginary part to those of the result."""
 
     def lower(context: Any, z: Any) -> Any:
         out = context.out_types[0]
@@ -38,13 +38,13 @@ def by_parts(emit: Callable[[Any], Any], formula: Callable[[Term, Term], Parts])
 
 
 def _limit(like: Term) -> float:
-    """About the logarithm of the largest number of a dtype, and smaller."""
+    """A bound just below the logarithm of the largest number of the dtype."""
     return 709.0 if like.dtype == dtypes.float64 else 88.0
 
 
 def _circle(x: Term, y: Term) -> tuple[Term, Term, Term]:
-    """Cosine and sine of y; where x is infinite and y has no angle, 1 in place of the cosine,
-    since only the size is known then; and where that is so."""
+    """Cosine and sine of y, and where x is infinite and y is not finite: there only the magnitude
+    of the result is known, and the cosine is replaced by 1."""
     lost = infinite(x) & ~_finite(y)
     return where(lost, 1.0, y.apply(stablehlo.cosine)), y.apply(stablehlo.sine), lost
 
@@ -54,8 +54,8 @@ def _finite(x: Term) -> Term:
 
 
 def _split(size: Term) -> tuple[Term, Term, Term]:
-    """A number as what its exponential is the product of, so that times a small number it does not
-    overflow: the exponent less a constant where it is large, the factor, and whether it is."""
+    """Splits exp(size) into exp(e) * factor, so that it does not overflow times a small number.
+    Returns e (less by a constant where the size is large), the factor, and whether it is large."""
     limit = _limit(size)
     large = size > limit
     return where(large, size - limit, size), where(large, size.full(math.exp(limit)), 1.0), large
@@ -83,7 +83,7 @@ def expm1(x: Term, y: Term) -> Parts:
 
 
 def _sizes(x: Term) -> tuple[Term, Term, Term]:
-    """The sizes of sinh x and cosh x over a factor, and the factor."""
+    """The magnitudes of sinh x and cosh x divided by a factor, and the factor."""
     rest, factor, large = _split(abs(x))
     less = rest.apply(stablehlo.exponential_minus_one)
     whole = less + 1.0
@@ -111,7 +111,7 @@ def cosh(x: Term, y: Term) -> Parts:
 
 
 def tanh(x: Term, y: Term) -> Parts:
-    """sinh x cosh x and sin y cos y over sinh(x)^2 + cos(y)^2, of which nothing cancels."""
+    """sinh x cosh x and sin y cos y over sinh(x)^2 + cos(y)^2, in which nothing cancels."""
     size, limit = abs(x), _limit(x)
     less = size.apply(lambda value: stablehlo.minimum(value, x.full(limit).ir))
     less = less.apply(stablehlo.exponential_minus_one)
@@ -121,7 +121,7 @@ def tanh(x: Term, y: Term) -> Parts:
     cosine, sine, lost = _circle(x, y)
     below = sinh_size * sinh_size + cosine * cosine
     turn = where(lost, with_sign_of(1.0, y), sine * cosine)
-    # From where exp(-2 |x|) is nothing beside 1.
+    # From here on exp(-2 |x|) is negligible beside 1.
     large = size > (20.0 if x.dtype == dtypes.float64 else 10.0)
     real = where(large & ~cosine.is_nan(), 1.0, sinh_size * cosh_size / below)
     imag = where(large, 4.0 * turn * inverse * inverse, turn / below)
@@ -130,7 +130,7 @@ def tanh(x: Term, y: Term) -> Parts:
 
 
 def with_sign(value: Term, like: Term) -> Term:
-    """The value, negated where another has its sign bit set."""
+    """The value, negated where the sign bit of `like` is set."""
     return where(is_negative(like), -value, value)
 
 
@@ -146,6 +146,6 @@ def cos(x: Term, y: Term) -> Parts:
 
 
 def tan(x: Term, y: Term) -> Parts:
-    """The turned tanh."""
+    """As tanh, with x and y exchanged: tan(z) = -i tanh(iz)."""
     imag, real = tanh(y, x)
     return real, imag

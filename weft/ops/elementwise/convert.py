@@ -1,4 +1,4 @@
-"""Changing the dtype: by value, by bits, by rounding; and cutting the flow of derivatives."""
+"""Conversions of dtype by value, by bits and by rounding; and `stop_gradient`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _CONVERTIBLE = dtypes.ANY | dtypes.NARROW
 
 
 def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Array:
-    """The same numbers in another dtype, as nearly as it can hold them.
+    """Converts numbers to another dtype, as nearly as it can hold them.
 
     Complex numbers lose their imaginary part in a real dtype; numbers become booleans by comparing
     with zero; floating-point numbers are rounded towards zero in an integer dtype, and to its
-    nearest end where they do not fit. `weak_type` says whether the result yields in promotion.
+    nearest end where they do not fit. `weak_type` says whether the result is of weak type.
     Raises DTypeError for random keys.
 
     >>> import weft.lax as lax

@@ -2,7 +2,7 @@
 
 The binomial and the Poisson probability, the densities of the beta and of the gamma distribution,
 which are the derivatives of the incomplete functions, and the logarithms of all. Values are
-formulas of `deviances`. Slopes in a probability or a place have their limits on the border of the
+formulas of `deviances`. Derivatives in a probability or in x take their limits on the border of the
 support, where they are differences of two such functions.
 """
 
@@ -41,7 +41,7 @@ R = dtypes.FLOATING
 
 
 def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """The elementwise choice of two, one of which may be a number; any may have no dimensions."""
+    """Selects elementwise between two values, one of which may be a number; any may be scalar."""
     like = on_false if type(on_true) is float else on_true
     values = [scalar(v, like) if type(v) is float else v for v in (on_true, on_false)]
     shape = max((type_of(v).shape for v in (pred, *values)), key=len)
@@ -78,13 +78,13 @@ def quotient(x: Any, y: Any) -> Any:
 
 
 def one_less(count: Any, border: Any) -> Any:
-    """The count less 1 on the border of the support; off it, where nobody asks, one whose
-    probability has finite slopes."""
+    """The count minus 1 on the border of the support; 1 off it, where the result is not used but
+    its derivatives must be finite."""
     return choose(border, plus(count, -1.0), 1.0)
 
 
 def times_inner(ans: Any, border: Any, slope: Callable[[Any], Any], place: Any) -> Any:
-    """ans * slope(place) off the border of the support, 0 on it."""
+    """ans * slope(`place`) off the border of the support, 0 on it."""
     return choose(border, 0.0, mul(ans, slope(choose(border, 0.5, place))))
 
 
@@ -96,7 +96,7 @@ _BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12
 
 def log_less_digamma_formula(x: Term) -> Term:
     """log(x) - digamma(x) for x > 0."""
-    # From where the series has all digits.
+    # From here on the series is precise to the last digit.
     least = 10.0 if x.dtype == dtypes.float64 else 3.0
     large = x >= least
     inverse = 1.0 / where(large, x, least)
@@ -125,7 +125,7 @@ def slope_in_count(expected: Any, x: Any) -> Any:
 
 def poisson_formula(x: Term, mean: Term) -> Term:
     found = deviances.poisson(where(x < 0.0, 0.0, x), mean)
-    # Slopes on the border ask for counts below 0: there 1 / x! is 0 or the power infinite.
+    # Derivatives on the border need counts below 0: there 1 / x! is 0 or the power infinite.
     found = where(x < 0.0, where(x <= -1.0, 0.0, x.full(math.inf)), found)
     return where(mean < 0.0, math.nan, found)
 
@@ -166,12 +166,12 @@ log_poisson_p = nary(
 
 
 def as_it_is(a: Term) -> Term:
-    """Where a - 1 is no count, or loses digits: there the power of a density is that of a."""
+    """Whether a - 1 is negative or loses digits: there the density is computed from the power a."""
     return (a < 1.0) | (a * a.eps > 0.5)
 
 
 def at_pole(a: Term, x: Term, infinite: float, otherwise: float, value: Term) -> Term:
-    """What x^(a - 1) is at 0, where the power of x was taken for a."""
+    """The value, replaced by the limit of x^(a - 1) at x = 0 where the power a was taken."""
     limit = where(a < 1.0, x.full(infinite), otherwise)
     return where(x.equals(0.0) & as_it_is(a), limit, value)
 
@@ -257,7 +257,7 @@ def outside_unit(p: Term, value: Term) -> Term:
 def binomial_formula(x: Term, rest: Term, p: Term) -> Term:
     found = deviances.binomial(where(x < 0.0, 0.0, x), where(rest < 0.0, 0.0, rest), p)
     least = x.made(stablehlo.minimum(x.ir, rest.ir))
-    # As of the Poisson probability.
+    # As in `poisson_formula`.
     found = where(least < 0.0, where(least <= -1.0, 0.0, x.full(math.inf)), found)
     return outside_unit(p, found)
 
@@ -267,19 +267,19 @@ def log_binomial_formula(x: Term, rest: Term, p: Term) -> Term:
 
 
 def binomial_slope(x: Any, rest: Any, p: Any) -> Any:
-    """The derivative of log(comb(n, x) p^x (1 - p)^rest) in x: that in rest is of 1 - p."""
+    """The derivative of log(comb(n, x) p^x (1 - p)^rest) in x (in `rest`: with 1 - p)."""
     after = plus(add(x, rest), 1.0)
     return sub(slope_in_count(mul(after, p), x), log_less_digamma_p.bind(after))
 
 
 def power_slope(x: Any, rest: Any, p: Any) -> Any:
-    """The derivative of log(p^x (1 - p)^rest) in p, between 0 and 1."""
+    """The derivative of log(p^x (1 - p)^rest) in p, for 0 < p < 1."""
     distance = distance_from_mean_p.bind(x, rest, p)
     return div(sub(scalar(0, p), distance), mul(p, rest_of(p)))
 
 
 def log_power_slope(x: Any, rest: Any, p: Any) -> Any:
-    """The same, with its limits at 0 and 1."""
+    """`power_slope`, with its limits at 0 and 1."""
     border = on_border(p)
     limit = sub(quotient(x, p), quotient(rest, rest_of(p)))
     return choose(border, limit, power_slope(x, rest, choose(border, 0.5, p)))
@@ -347,7 +347,7 @@ def log_beta_density_formula(a: Term, b: Term, x: Term) -> Term:
 
 
 def beta_slope(a: Any, b: Any, x: Any) -> Any:
-    """The derivative of the logarithm of the beta density in a: that in b is of 1 - x."""
+    """The derivative of the logarithm of the beta density in a (in b: with 1 - x)."""
     total = add(a, b)
     ratio = log(mul(x, div(total, a)))
     return add(ratio, sub(log_less_digamma_p.bind(a), log_less_digamma_p.bind(total)))
@@ -362,13 +362,13 @@ def beta_density_jvp_b(t: Any, ans: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 def beta_limit(ans: Any, a: Any, b: Any, x: Any, at: float) -> Any:
-    """The slope in x at 0 or 1 (`at`), of which the exponent is a - 1."""
+    """The derivative in x at 0 or 1 (`at`), where the exponent of the distance to it is a - 1."""
     power, end = plus(a, -1.0), scalar(math.inf if at else -math.inf, a)
     falls = lt(power, scalar(0, a))
     lower = choose(gt(power, scalar(0, a)), power, 1.0)
     before = beta_density_p.bind(*((b, lower) if at else (lower, b)), x)
     before = choose(equals(power, 0), 0.0, mul(add(lower, b), before))
-    # The distance to the other end is 1, and its slope counts in the second derivative.
+    # The distance to the other end is 1, and its derivative counts in the second derivative.
     distance = choose(equals(x, at), x if at else rest_of(x), 1.0)
     other = mul(plus(b, -1.0), div(ans, distance))
     slope = sub(other, before) if at else sub(before, other)

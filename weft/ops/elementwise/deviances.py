@@ -1,10 +1,10 @@
 """Products of powers and factorials as formulas in which no large logarithms cancel.
 
-log(n!) is n log(n) - n and a remainder that is small; what n log(n) - n and the logarithms of
-powers leave is a sum of deviances, none larger than the result: C. Loader, "Fast and accurate
-computation of binomial probabilities" (2000). A deviance is as precise as the distance of a count
-from its expectation, so that distance is computed with the digits that a product rounds off
-(T. J. Dekker, "A floating-point technique for extending the available precision", 1971).
+log(n!) is n log(n) - n plus a small remainder; n log(n) - n and the logarithms of the powers add up
+to a sum of deviances, none larger than the result: C. Loader, "Fast and accurate computation of
+binomial probabilities" (2000). A deviance is as precise as the distance of a count from its
+expectation, so that distance is computed with the digits that a product rounds off (T. J. Dekker,
+"A floating-point technique for extending the available precision", 1971).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "stirling",
 ]
 
-# Chebyshev coefficients in 2/x - 1, for x >= 1, of x times what Stirling's formula (DLMF 5.11.1)
-# leaves of log gamma(x), from its values in fifty-digit arithmetic.
+# Chebyshev coefficients in 2/x - 1, for x >= 1, of x times the remainder of log gamma(x) after
+# Stirling's formula (DLMF 5.11.1), from values in fifty-digit arithmetic.
 _STIRLING = (
     0.0824391166213758, -0.0011586014333953318, -0.00024206338649436505, 2.3096481805266553e-05,
     2.8126538306420857e-07, -4.271982369179674e-07, 6.753795989800755e-08,
@@ -49,7 +49,7 @@ _CLOSE, _TERMS = 0.25, 13
 
 
 def stirling(x: Term) -> Term:
-    """log gamma(x) beyond (x - 1/2) log x - x + log(2 pi)/2, for x > 0."""
+    """log gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2), for x > 0."""
     small = x < 1.0
     z = where(small, x + 1.0, x)
     inverse = 1.0 / z
@@ -64,7 +64,7 @@ def _factorial(x: Term) -> tuple[Term, Term]:
     z = where(small, x + 1.0, x)
     inverse = 1.0 / z
     rest = inverse * chebyshev(inverse + inverse - 1.0, _STIRLING)
-    # Of x < 1 by the factorial of x + 1; 0 log(0) is 0.
+    # For x < 1 from the factorial of x + 1; 0 log(0) is 0.
     y = where(small, x, 0.0)
     logarithm = where(y > 0.0, y, 1.0).log()
     low = rest + (y + 0.5) * log1p(y) - y * logarithm + (0.5 * math.log(2 * math.pi) - 1.0)
@@ -76,7 +76,7 @@ def _factorial(x: Term) -> tuple[Term, Term]:
 
 
 def _halves(x: Term) -> tuple[Term, Term]:
-    """x as a sum of two numbers of half the digits, of which products are exact.
+    """x as a sum of two numbers of half the digits, whose products are exact.
 
     The digits are cut off the bits: a multiplication that the compiler joins with a subtraction
     would not round as Veltkamp's splitting needs.
@@ -92,7 +92,7 @@ def _halves(x: Term) -> tuple[Term, Term]:
 
 
 def _exact_sum(x: Term, y: Term) -> tuple[Term, Term]:
-    """x + y and what its rounding left (D. E. Knuth, The Art of Computer Programming 2, 4.2.2)."""
+    """x + y and its rounding error (D. E. Knuth, The Art of Computer Programming 2, 4.2.2)."""
     total = x + y
     back = total - x
     return total, (x - (total - back)) + (y - back)
@@ -133,8 +133,8 @@ def distance_from_mean(x: Term, rest: Term, p: Term) -> Term:
 
 
 def binomial_deviance(x: Term, rest: Term, p: Term) -> tuple[Term, Term]:
-    """n p - x, where n = x + rest; and how far the logarithm of p^x (1 - p)^rest is below that of
-    the same with x / n for p, which is the largest."""
+    """n p - x, where n = x + rest; and how far log(p^x (1 - p)^rest) is below its maximum over p,
+    at p = x / n."""
     n, off = x + rest, distance_from_mean(x, rest, p)
     return off, deviance(x, off, n * p) + deviance(rest, -off, n * (1.0 - p))
 

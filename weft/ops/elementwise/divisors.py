@@ -45,7 +45,7 @@ def gcd_lower(context: Any, *values: Any) -> Any:
         large, small = state
         zero, one = constants()
         done = stablehlo.compare(small, zero, "EQ")
-        # Where an element has finished the others go on: it divides by 1 and stays as it is.
+        # A finished element divides by 1 and stays as it is while the others go on.
         rest = stablehlo.remainder(large, stablehlo.select(done, one, small))
         return [
             stablehlo.select(done, large, small),

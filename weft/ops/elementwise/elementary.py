@@ -45,7 +45,7 @@ __all__ = [
 
 
 def emit_with(emit: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering of an operation of one operand by a function of the runtime."""
+    """The lowering of a unary operation by a function that emits it."""
 
     def lower(context: Any, x: Any) -> Any:
         return emit(x)

@@ -29,7 +29,7 @@ __all__ = ["comparison", "elementwise_type", "elementwise_vmap", "nary", "operan
 Rule = Callable[..., Any]
 DTypes = frozenset[np.dtype[Any]]
 _KINDS = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "c"}
-# Python numbers, and the NumPy scalars that are as wide only because nobody chose a width.
+# Python numbers, and NumPy scalars of the default width, which was not chosen.
 _WIDE = {np.int64: "i", np.float64: "f", np.complex128: "c"}
 _NUMBERS = frozenset({*_KINDS, *_WIDE})
 
@@ -37,7 +37,7 @@ _NUMBERS = frozenset({*_KINDS, *_WIDE})
 def operands(name: str, *values: Any) -> Sequence[Any]:
     """Gives Python numbers among the operands the dtype of the others.
 
-    So do NumPy scalars of the default 64-bit dtypes yield to a narrower dtype of their kind. Raises
+    NumPy scalars of the default 64-bit dtypes yield to a narrower dtype of their kind, too. Raises
     DTypeError where that would lose the number's kind (1.5 among integers).
     """
     for value in values:
@@ -94,7 +94,7 @@ def elementwise_type(
 ) -> Rule:
     """The type rule of an elementwise primitive; `result_dtype` maps the operand dtype.
 
-    With `lower`, the parameters are those that the lowering rule names, and no others.
+    With `lower`, only the parameters that the lowering rule names are accepted.
     """
 
     def rule(*types: ArrayType, **params: Any) -> ArrayType:
@@ -181,7 +181,7 @@ def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tu
     types = [type_of(x) for x in args]
     ranks = [t.ndim - (d is not None) for t, d in zip(types, dims, strict=True)]
     rank = max(ranks)
-    # The place of the mapped dimension in the first operand with all dimensions, if any has one.
+    # The index of the mapped dimension in the first operand with all dimensions, if any has one.
     full = [i for i, r in enumerate(ranks) if r == rank]
     target = next((dim for dim in (dims[i] for i in full) if dim is not None), 0)
     shape, dim = types[full[0]].shape, dims[full[0]]
@@ -220,7 +220,7 @@ def elementwise_lower(name: str, **attributes: Any) -> Rule:
 
 
 def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    """The operands with those that have no dimensions broadcast to `shape`."""
+    """The operands, scalars broadcast to `shape`."""
     return [
         value if type.shape == shape else stablehlo.broadcast_in_dim(value, shape, ())
         for value, type in zip(values, context.in_types, strict=True)
@@ -228,7 +228,7 @@ def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) 
 
 
 def repeated(value: Any, shape: tuple[int, ...]) -> Any:
-    """A value without dimensions repeated for every element; any other value itself."""
+    """The value, broadcast to the shape if it has no dimensions."""
     return value if type_of(value).shape == shape else broadcast_in_dim(value, shape, ())
 
 
@@ -242,8 +242,8 @@ def unbroadcast(ct: Any, type: ArrayType) -> Any:
 def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
     """A jvp rule from one rule per operand, `rule(tangent, result, *primals, **params)`.
 
-    None marks an operand in which the result does not vary smoothly. A rule may answer with a
-    tangent without dimensions; it is repeated.
+    None marks an operand in which the result does not vary smoothly. A rule may return a tangent
+    without dimensions; it is repeated.
     """
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """Formulas written with operators, for lowering rules that emit more than one operation.
 
-A `Term` wraps a value of the program being emitted; arithmetic on terms and numbers emits
+A `Term` wraps a value of the module being emitted; arithmetic on terms and numbers emits
 StableHLO. All terms of one formula have one shape and dtype, and numbers take it; comparisons give
-booleans. `lowered` makes the lowering rule of an elementwise operation of a formula, which it
+booleans. `lowered` turns a formula into the lowering rule of an elementwise operation, which
 computes in float32 where the operands are narrower.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Term", "any_of", "chebyshev", "log1p", "lowered", "polynomial", "rep
 
 
 class Term:
-    """A value being emitted, with operators."""
+    """A value of a module being emitted, with operators."""
 
     __slots__ = ("dtype", "ir", "shape")
 
@@ -35,7 +35,7 @@ class Term:
         return Term(ir, self.shape, self.dtype)
 
     def full(self, value: float) -> Term:
-        """A number in every place."""
+        """The number, broadcast to the shape of the term."""
         return self.made(stablehlo.full(value, self.shape, self.dtype))
 
     def lift(self, value: Any) -> Any:
@@ -76,7 +76,7 @@ class Term:
         return self.made(stablehlo.abs_(self.ir))
 
     def compare(self, other: Any, direction: str) -> Term:
-        """A boolean term."""
+        """Compares elementwise; returns a boolean term."""
         found = stablehlo.compare(self.ir, self.lift(other), direction)
         return Term(found, self.shape, dtypes.bool_)
 
@@ -110,7 +110,7 @@ class Term:
         return self.made(stablehlo.not_(self.ir))
 
     def apply(self, emit: Callable[[Any], Any]) -> Term:
-        """An elementwise function of the runtime."""
+        """Applies a function that emits an elementwise operation."""
         return self.made(emit(self.ir))
 
     def exp(self) -> Term:
@@ -127,7 +127,7 @@ class Term:
 
 
 def where(pred: Term, on_true: Any, on_false: Any) -> Term:
-    """The elementwise choice; one of the two may be a number."""
+    """Selects elementwise; one of the two values may be a number."""
     like = on_true if isinstance(on_true, Term) else on_false
     return like.made(stablehlo.select(pred.ir, like.lift(on_true), like.lift(on_false)))
 
@@ -159,7 +159,7 @@ def repeat_while(
 ) -> list[Term]:
     """Applies `body(count, *state)` to each element while `active(*state)` holds for it.
 
-    That is at most `limit` times; the terms of the state at the places `results` are the answer.
+    That is at most `limit` times; returns the terms of the state at the indices `results`.
     `count` is 1 in the first round and is a term of the dtype of the first of the state. The
     results of an element that is done stay as they are while others go on: they do not depend on
     its neighbours, nor gather the rounding of rounds it did not need.
@@ -179,7 +179,7 @@ def repeat_while(
         following = stablehlo.add(values[0], stablehlo.constant(1, (), np.int32))
         now, goes_on = terms(values), like.made(values[1])
         new = list(body(count, *now))
-        # A choice for each result and one flag cost less than a choice for all of the state,
+        # A select for each result and one flag cost less than a select for all of the state,
         # which may run on where an element is done.
         for place in results:
             new[place] = where(goes_on, new[place], now[place])
@@ -212,7 +212,7 @@ def chebyshev(x: Term, coefficients: Sequence[float]) -> Term:
 
 
 def lowered(formula: Callable[..., Term]) -> Callable[..., Any]:
-    """The lowering rule that emits a formula of the operands, all of one floating-point dtype."""
+    """Returns the lowering rule that emits a formula of operands of one floating-point dtype."""
 
     def lower(context: Any, *values: Any) -> Any:
         out = context.out_types[0]

@@ -1,4 +1,4 @@
-"""How the incomplete gamma and beta functions are computed: series and continued fractions.
+"""The incomplete gamma and beta functions by series and continued fractions.
 
 P(a, x) is the series of DLMF 8.7.1 below x = a + 1 and one minus the continued fraction 8.9.2
 above; its complement has a series of its own for small a, and both an expansion for huge a.
@@ -72,7 +72,7 @@ def _series(a: Term, x: Term) -> Term:
 
 
 def _series_in_a(a: Term, x: Term) -> list[Term]:
-    """The same sum, and its derivative in a."""
+    """The sum of `_series`, and its derivative in a."""
 
     def active(*state: Term) -> Term:
         term, slope, total, change = state[:4]
@@ -109,18 +109,18 @@ def _fraction(a: Term, x: Term) -> Term:
 
 
 def _fraction_in_a(a: Term, x: Term) -> list[Term]:
-    """The same h, and its derivative in a."""
+    """The h of `_fraction`, and its derivative in a."""
 
     # c and d are the ratios of Lentz's method; the names with an a are derivatives in a.
     def active(*state: Term) -> Term:
         delta, change, h, ha = state[:4]
-        bound = 4 * a.eps  # what rounding leaves
+        bound = 4 * a.eps  # rounding error
         return (abs(delta - 1.0) > bound) | (abs(change) > (abs(h) + abs(ha)) * bound)
 
     def body(n: Term, *state: Term) -> tuple[Term, ...]:
         _, _, h, ha, c, ca, d, da, a, x = state
         numerator, b = n * (a - n), x + 2.0 * n + 1.0 - a
-        slope = numerator * da + n * d - 1.0  # of the next denominator; b has slope -1
+        slope = numerator * da + n * d - 1.0  # derivative of the next denominator; that of b is -1
         d = 1.0 / (numerator * d + b)
         da = -(d * d * slope)
         ca = n / c - numerator * ca / (c * c) - 1.0
@@ -138,9 +138,9 @@ def _fraction_in_a(a: Term, x: Term) -> list[Term]:
 
 
 class _Gamma:
-    """What the functions share: where the series serves, and each method's arguments.
+    """The method of each element, and the arguments of each method.
 
-    expansion: whether huge a, where both need too many terms, are left to `_uniform`.
+    expansion: whether huge a, for which both need too many terms, are left to `_uniform`.
     """
 
     def __init__(self, a: Term, x: Term, expansion: bool) -> None:
@@ -149,7 +149,7 @@ class _Gamma:
         self.by_series = x < a + 1.0
         self.huge = inside & (a > (_ASYMPTOTIC if expansion else math.inf))
         inside = inside & ~self.huge
-        # Elements of another method, or outside the domain, take values that converge at once.
+        # Elements of another method, or outside the domain, get arguments that converge at once.
         low = inside & self.by_series
         high = inside & ~self.by_series
         self.a = where(inside, a, 1.0)
@@ -178,7 +178,7 @@ def _uniform(a: Term, x: Term, upper: bool) -> Term:
 def _upper_of_small(a: Term, x: Term) -> Term:
     """Q(a, x) for small a and x <= a + 1, where 1 - P(a, x) would cancel.
 
-    P is x^a / gamma(1 + a) times 1 + a sum (-x)^n / ((a + n) n!); Q is a times what remains.
+    P is x^a / gamma(1 + a) times 1 + a sum (-x)^n / ((a + n) n!); 1 less that power is an expm1.
     """
     logarithm = a * (x.log() - polynomial(a, _LOG_GAMMA))
     total, power = a.full(0.0), a.full(1.0)
@@ -317,7 +317,7 @@ def beta(a: Term, b: Term, x: Term) -> Term:
     uniform = _beta_uniform(where(large, a, least), where(large, b, least), where(large, x, 0.5))
     inside = inside & ~large
     p, q, z = (where(inside, v, w) for v, w in ((a, 1.0), (b, 1.0), (x, 0.25)))
-    # On the other side of the mean the fraction of 1 - I converges faster.
+    # Above the mean the fraction of 1 - I converges faster.
     above, _ = binomial_deviance(p, q, z)
     swap = above > 1.0 - 2.0 * z
     first, second = where(swap, q, p), where(swap, p, q)

@@ -1,8 +1,8 @@
 """Logarithms to base 2 and 10 of real numbers, exact for whole powers of the base.
 
-A natural logarithm times a constant misses whole numbers by a unit in the last place, which
-`floor(log10(x))` turns into a whole one. Where the operand is a power of the base, the nearest
-whole number takes its place: to see that costs less than to split the operand.
+A natural logarithm times a constant misses whole numbers by a unit in the last place, by which
+`floor(log10(x))` is off by one. Where the operand is a power of the base, the result is rounded to
+the nearest whole number: that test costs less than splitting the operand.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_power_of_ten(x: Term, exponent: Term) -> Term:
     low, high = (math.trunc(math.log10(float(end))) for end in (limits.tiny, limits.max))
     powers = np.array([float(f"1e{k}") for k in range(low, high + 1)]).astype(x.dtype)
     table = stablehlo.constant(powers, powers.shape, x.dtype)
-    # What is not in the table takes the nearest end of it.
+    # Exponents outside of the table take its nearest end.
     place = stablehlo.convert((exponent - low).ir, dtypes.int32)
     place = stablehlo.reshape(place, (*x.shape, 1))
     dimensions = stablehlo.GatherDimensions(

@@ -211,7 +211,7 @@ def _where(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 def pow_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:
     zero, one = scalar(0, y), scalar(1, y)
-    # Where y is 0 the factor is, and the slope has only to stay finite.
+    # Where y is 0 the factor is 0, and the power has only to stay finite.
     flat = eq(y, zero)
     if type_of(y).dtype == type_of(x).dtype:
         factor = y
@@ -236,7 +236,7 @@ def pow_lower(context: Any, x: Any, y: Any) -> Any:
     if out.dtype not in dtypes.COMPLEX:
         return value
     # The compiler's expansion has the logarithm of 0 in it. As in C and NumPy, 0 to a power is 0
-    # where that has a positive real part, 1 where it is 0, and nothing elsewhere.
+    # where that has a positive real part, 1 where it is 0, and NaN elsewhere.
     zero, one = (stablehlo.full(number, out.shape, out.dtype) for number in (0, 1))
     real_zero = stablehlo.full(0, out.shape, dtypes.to_real(out.dtype))
     vanishes = stablehlo.and_(

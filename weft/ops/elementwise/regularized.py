@@ -91,7 +91,7 @@ igamma_grad_a_p = nary(
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Elementwise derivative in a of a sample x of the gamma distribution with parameter a.
 
-    What makes gamma samples differentiable: dx/da at a fixed quantile.
+    It is dx/da at a fixed quantile, which makes gamma samples differentiable.
 
     >>> chance = lax.igamma(2.0, 1.5)  # of a smaller sample, which stays as a and x move together
     >>> moved = lax.igamma(2.01, 1.5 + 0.01 * lax.random_gamma_grad(2.0, 1.5))

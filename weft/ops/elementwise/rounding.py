@@ -1,4 +1,4 @@
-"""Rounding to whole numbers and to neighbours, and what is finite."""
+"""Rounding, neighbouring numbers, and the test for finite ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RoundingMethod", "ceil", "floor", "is_finite", "nextafter", "round"]
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes what lies halfway between two whole numbers."""
+    """The ways in which `round` treats numbers halfway between two whole ones."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

@@ -1,4 +1,4 @@
-"""Choosing between values elementwise: by a boolean, by a number, by bounds."""
+"""Elementwise selection between values: by a boolean, by a number, by bounds."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def select_transpose(ct: Any, pred: Any, on_true: Any, on_false: Any) -> list[An
 def select_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     (pred, on_true, on_false), dim = align(axis, args, dims)
     shape = max((type_of(x).shape for x in (on_true, on_false)), key=len)
-    # A value without dimensions that is not mapped is repeated: only the predicate may have none.
+    # An unmapped scalar value is repeated: only the predicate may have no dimensions.
     on_true, on_false = (
         x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
         for x in (on_true, on_false)
@@ -127,7 +127,7 @@ select_p = primitive(
 
 
 def select_n(which: Any, *cases: Any) -> Array:
-    """Elementwise the case whose number `which` holds.
+    """Selects elementwise the case whose index `which` holds.
 
     `which` is boolean with two cases (False picks the first), or int32 with any number; it has the
     shape of the cases, or no dimensions. Numbers out of range pick the nearest case. Raises
@@ -157,7 +157,7 @@ def select_n(which: Any, *cases: Any) -> Array:
         return select(_same(which), cases[0], cases[0])
     if dtype == dtypes.bool_:
         return select(which, cases[1], cases[0])
-    # Halving the cases makes the depth logarithmic in their number.
+    # Halving the cases keeps the depth logarithmic in their number.
     return _select_between(which, cases, 0)
 
 
@@ -191,7 +191,7 @@ def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
 
 
 def where(pred: Any, t: Any, ans: Any) -> Any:
-    """t where `pred` holds, zero elsewhere; both repeated to the shape of the answer."""
+    """t where `pred` holds, zero elsewhere; both broadcast to the shape of `ans`."""
     of = type_of(ans)
     pred, t = (
         v if type_of(v).shape == of.shape else broadcast_in_dim(v, of.shape, ()) for v in (pred, t)

@@ -1,4 +1,4 @@
-"""Special functions: the error function, the gamma function and its kin, Bessel functions.
+"""Special functions: the error function, the gamma function and its relatives, Bessel functions.
 
 The compiler expands most of them (CHLO); the incomplete gamma and beta functions are in
 `regularized`. Where no formula for a derivative exists in terms of these functions, taking it is an
@@ -58,7 +58,7 @@ def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
 
 
 def two_operands(emit: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The lowering of an operation of two operands by a function of the runtime."""
+    """The lowering of a binary operation by a function that emits it."""
 
     def lower(context: Any, *values: Any) -> Any:
         return emit(*repeat_scalars(context, values, context.out_types[0].shape))

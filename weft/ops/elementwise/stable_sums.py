@@ -1,4 +1,4 @@
-"""Two operands added under a nonlinear scale, without overflow: logaddexp, logaddexp2, hypot.
+"""logaddexp, logaddexp2 and hypot: sums under a nonlinear scale, without overflow.
 
 Each is the larger operand times (or plus) a correction that depends on their difference or ratio
 only. They are primitives rather than such a formula because the formula has kinks where the
@@ -27,7 +27,7 @@ __all__ = ["hypot", "logaddexp", "logaddexp2"]
 
 
 def replaced(places: Any, value: float, x: Any) -> Any:
-    """`x`, with a number in some places."""
+    """`x`, with a number where the boolean `places` holds."""
     return select(places, broadcast_in_dim(scalar(value, x), type_of(x).shape, ()), x)
 
 
@@ -35,7 +35,7 @@ def replaced(places: Any, value: float, x: Any) -> Any:
 
 
 def share(x: Any, y: Any, scale: float) -> Any:
-    """Which part of the sum of exponentials is due to x: the derivative of its logarithm in x.
+    """The share of x in the sum of exponentials: the derivative of its logarithm in x.
 
     Two infinities of one sign share equally.
     """
@@ -47,7 +47,7 @@ def share(x: Any, y: Any, scale: float) -> Any:
 
 
 def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
-    """log(exp(scale x) + exp(scale y)) / scale, from the larger one and the distance."""
+    """log(exp(scale x) + exp(scale y)) / scale, from the larger operand and the difference."""
 
     def formula(x: Term, y: Term) -> Term:
         larger = x.made(stablehlo.maximum(x.ir, y.ir))

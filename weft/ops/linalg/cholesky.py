@@ -97,7 +97,7 @@ def cholesky_lower(context: Any, x: Any) -> Any:
         factor = of_failed(info, factor)
     else:
         factor = stablehlo.cholesky(x, lower=True)
-    # The other triangle holds what was there before.
+    # The other triangle still holds elements of x.
     rows, columns = (stablehlo.iota(of.shape, dtypes.int32, of.ndim + dim) for dim in (-2, -1))
     kept = stablehlo.compare(columns, rows, "LE")
     return stablehlo.select(kept, factor, stablehlo.full(0, of.shape, of.dtype))

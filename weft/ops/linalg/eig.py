@@ -70,7 +70,7 @@ def eig(
 
     Eigenvalues have derivatives where they are distinct. Those of eigenvectors are taken with
     `enable_eigvec_derivs` (otherwise they raise WeftNotImplementedError), since they exist only
-    where also no vector has two largest elements of one size, which nobody checks. Both are those
+    where also no vector has two largest elements of one size, which is not checked. Both are those
     of M. B. Giles, An extended collection of matrix derivative results (2008), with the length and
     the phase of the vectors held as above; not finite where eigenvalues are equal. A matrix for
     which the iteration fails gives NaN.
@@ -124,13 +124,13 @@ def eig_jvp(
                 {"enable_eigvec_derivs": True},
             ),
         )
-    # The second derivative of eigenvalues needs those of vectors, however these are scaled.
+    # The second derivative of eigenvalues needs that of vectors, however these are scaled.
     w, *vectors = eig_p.bind(primals[0], left=left, right=True, vector_derivatives=True)
     vr = vectors[-1]
     dx = convert_element_type(tangents[0], type_of(w).dtype)
     turned = solve(vr, matmul(dx, vr))
     outs, changes = [w], [diagonal(turned)]
-    if left:  # These are the right ones of the adjoint, whose eigenvalues are the conjugates.
+    if left:  # the right eigenvectors of the adjoint, whose eigenvalues are the conjugates
         vl = vectors[0]
         turned_back = solve(vl, matmul(adjoint(dx), vl))
         outs.append(vl)
@@ -144,8 +144,8 @@ def eig_jvp(
 def vector_tangents(v: Any, w: Any, turned: Any) -> Any:
     """The tangents of eigenvectors, from that of the matrix in their basis.
 
-    What is free, a multiple of each vector, is so chosen that the norm stays one and the largest
-    element real.
+    The free multiple of each vector is chosen so that the norm stays one and the largest element
+    real.
     """
     moved = matmul(v, mul(turned, inverse_differences(w)))
     longer = real(column_sums(mul(conjugate(v), moved)))

@@ -48,8 +48,8 @@ __all__ = [
 
 
 class EighImplementation(enum.Enum):
-    """Ways to compute eigenvalues of a Hermitian matrix. On CPUs there is QR, LAPACK's; the others
-    belong to other hardware and are refused."""
+    """Algorithms for the eigenvalues of a Hermitian matrix. On CPUs there is LAPACK's QR; the
+    others are for other hardware and are refused."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -71,8 +71,8 @@ def eigh(
     of shape (..., n), in increasing order. With `symmetrize_input` x is replaced by (x + its
     adjoint) / 2; without it, only the triangle that `lower` names is read. With `subset_by_index`,
     a start and a stop, only those eigenvalues and eigenvectors are given; all are computed.
-    Eigenvalues are sorted also where `sort_eigenvalues` does not ask for it. Of the ways to
-    compute them, only EighImplementation.QR (or None) is taken.
+    Eigenvalues are sorted also without `sort_eigenvalues`. Of the algorithms, only
+    EighImplementation.QR (or None) is taken.
 
     The derivative (M. B. Giles, An extended collection of matrix derivative results for forward and
     reverse mode algorithmic differentiation, 2008) keeps v^H dv free of a diagonal. Where two
@@ -102,7 +102,7 @@ def eigh(
 
 
 def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | None:
-    """A range of indices as a start and a stop. Raises WeftValueError where it is none."""
+    """A range of indices as (start, stop). Raises WeftValueError for an invalid one."""
     if given is None:
         return None
     found = tuple(given) if isinstance(given, (tuple, list)) else ()
@@ -157,11 +157,11 @@ eigh_p = matrix_primitive(
 )
 
 
-# ---- what rules about spectra share ------------------------------------------------------------
+# ---- shared by rules about spectra -------------------------------------------------------------
 
 
 def hermitian_of_triangle(x: Any, lower: bool) -> Any:
-    """The Hermitian matrix of which x has one triangle; its diagonal is the real part of that."""
+    """The Hermitian matrix with one triangle of x and the real part of its diagonal."""
     own = triangle(x, lower, -1 if lower else 1)
     middle = convert_element_type(real(x), type_of(x).dtype) if is_complex(x) else x
     return select(on_diagonal(type_of(x)), middle, add(own, adjoint(own)))
@@ -187,7 +187,7 @@ def inverse_differences(w: Any) -> Any:
     """The matrices of 1 / (w[j] - w[i]), with zeros on the diagonal."""
     columns, rows = both_ways(w)
     on = on_diagonal(type_of(rows))
-    # A value to divide by that is not zero keeps the derivatives of the diagonal finite.
+    # A non-zero divisor keeps the derivatives of the diagonal finite.
     apart = select(on, full_like(rows, 1), sub(columns, rows))
     return select(on, zeros_like_array(rows), div(scalar(1, apart), apart))
 

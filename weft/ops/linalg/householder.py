@@ -1,7 +1,7 @@
 """Orthogonal matrices as LAPACK keeps them: products of Householder reflections.
 
-A reflection is I - tau v v^H, where v is zero above its place, one at it, and its rest stands below
-the diagonal of a matrix. A product of several is I - V W with W = T V^H, where the inverse of the
+Reflection j is I - tau v v^H, where v is 0 above element j, 1 at it, and stored below the diagonal
+of a matrix for the rest. A product of several is I - V W with W = T V^H, where the inverse of the
 upper triangular T has 1 / tau on its diagonal and V^H V above it (T. Joffrain and others,
 Accumulating Householder transformations, revisited, ACM TOMS 32, 2006): derivatives are taken of
 that form, in which nothing is divided by a tau that may be zero.
@@ -64,7 +64,7 @@ class Reflections:
         return triangular_solve(self.unit, b, left_side=True, lower=False, unit_diagonal=True)
 
     def tangents(self, da: Any, dtaus: Any) -> tuple[Any, Any]:
-        """The tangents of V and W, or None for that of V where it is zero."""
+        """The tangents of V (None where it is zero) and W."""
         dv, change = None, None
         if type(dtaus) is not Zero:
             change = scaled_rows(sub(self.vh, matmul(self.inner, self.w)), dtaus)
@@ -142,7 +142,7 @@ def householder_product_jvp(primals: Values, tangents: Values) -> tuple[Any, Any
     product = householder_product_p.bind(a, taus)
     of = Reflections(a, taus)
     dv, dw = of.tangents(*tangents)
-    # Only the first n columns of W reach into the result.
+    # Only the first n columns of W are in the result.
     columns = (0, n)
     found = matmul(of.v, part(dw, None, columns))
     if dv is not None:
@@ -155,7 +155,7 @@ def householder_product_lower(context: Any, a: Any, taus: Any) -> Any:
 
 
 def householder_product_lowered(context: Any, a: Any, taus: Any) -> Any:
-    """The product of reflections as a value of MLIR, from such values."""
+    """Emits the product of reflections, from MLIR values."""
     shape = tuple(a.type.shape)
     dtype = stablehlo.dtype_of(a.type.element_type)
     if 0 in shape or 0 in taus.type.shape:
@@ -185,11 +185,11 @@ householder_product_p = matrix_primitive(
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
-    """Multiplies by a product Q of Householder reflections that is never written down.
+    """Multiplies by a product Q of Householder reflections without forming it.
 
     a: shape (..., m, n), the reflections below its diagonal; taus: (..., k), their factors, with k
     at most m and n; c: (..., m, p) with `left`, otherwise (..., p, m). The result, of the type of
-    c, is Q c with `left` and c Q without; `transpose` stands for the adjoint of Q, which for real
+    c, is Q c with `left` and c Q without; `transpose` takes the adjoint of Q, which for real
     numbers is its transpose. float32, float64, complex64 or complex128, all the same.
 
     Raises DTypeError and ShapeError. By LAPACK's ormqr and unmqr.
@@ -241,7 +241,7 @@ def ormqr_jvp(primals: Values, tangents: Values, *, left: bool, transpose: bool)
     if type(da) is not Zero or type(dtaus) is not Zero:
         of = Reflections(a, taus)
         dv, dw = of.tangents(da, dtaus)
-        # Each a pair of matrices whose product, with a minus, is a tangent of Q.
+        # Each is a pair of matrices; minus their product is a term of the tangent of Q.
         pairs = [(of.v, dw)] if dv is None else [(of.v, dw), (dv, of.w)]
         for first, second in pairs:
             if transpose:

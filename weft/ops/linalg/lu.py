@@ -1,4 +1,4 @@
-"""The LU factorization with partial pivoting, and what its row swaps amount to."""
+"""The LU factorization with partial pivoting, and the permutation of its row swaps."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def lu_lower(context: Any, x: Any) -> list[Any]:
     if 0 in of.shape:
         order = stablehlo.iota(permutation.shape, dtypes.int32, of.ndim - 2)
         return [x, stablehlo.full(0, pivots.shape, dtypes.int32), order]
-    # Its report tells of a zero on the diagonal of U, which is a result like any other.
+    # Its info reports a zero on the diagonal of U, which is a result like any other.
     packed, swaps, _ = lapack_call(
         context,
         "getrf",
@@ -120,7 +120,7 @@ lu_p = matrix_primitive("lu", type_rule=lu_type, jvp=lu_jvp, lower=lu_lower, mul
 
 
 def solve(a: Any, b: Any) -> Any:
-    """The matrices x for which a x = b, a square, with equal batch dimensions."""
+    """Solves a x = b for square matrices a, with equal batch dimensions."""
     packed, _, permutation = lu(a)
     b = reordered(b, permutation, -2)
     x = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
@@ -178,7 +178,7 @@ def pivots_lower(context: Any, pivots: Any, *, permutation_size: int) -> Any:
 
 
 def order_after(pivots: Any, size: int) -> Any:
-    """The rows 0, 1, … in their order after all exchanges, in the terms of MLIR: a loop."""
+    """Emits a loop for the order of the rows 0, 1, … after all exchanges."""
     *batch, count = pivots.type.shape
     axis, shape = len(batch), (*batch, size)
     order = stablehlo.iota(shape, dtypes.int32, axis)
@@ -194,8 +194,8 @@ def order_after(pivots: Any, size: int) -> Any:
     def body(state: list[Any]) -> list[Any]:
         i, order, pivots = state
         place = [*(number(0) for _ in batch), i]
-        # Every element of a row is looked at, which costs less than reading one of each row of a
-        # batch at places of their own.
+        # Every element of a row is compared, which costs less than gathering one element of each
+        # row of a batch at its own index.
         here = stablehlo.dynamic_slice(order, place, (*batch, 1))
         there = stablehlo.dynamic_slice(pivots, place, (*batch, 1))
         here, there = (

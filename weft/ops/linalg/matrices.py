@@ -1,9 +1,8 @@
-"""What the operations on matrices share: types, batching, calls of LAPACK, and products.
+"""Shared parts of the operations on matrices: types, batching, LAPACK calls and products.
 
 The last two dimensions of an operand are a matrix's; all before are batch dimensions, which the
-operands of an operation have in common. So every operation maps itself: `vmap` puts one more batch
-dimension in front. On CPUs factorizations are LAPACK's (https://netlib.org/lapack); where LAPACK
-says that there is none, the result is NaN.
+operands of an operation have in common, so `vmap` puts one more batch dimension in front. On CPUs
+factorizations are LAPACK's (https://netlib.org/lapack); where LAPACK fails, the result is NaN.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ ACCEPTED = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.c
 
 
 def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
-    """Raises DTypeError and ShapeError unless a type is of matrices that LAPACK takes."""
+    """Raises DTypeError and ShapeError for a type that is not of matrices that LAPACK takes."""
     if x.dtype not in ACCEPTED:
         raise DTypeError(
             f"{operation} does not take {x.dtype}",
@@ -113,7 +112,7 @@ def matrix_primitive(
 def batch_in_front(
     made: Primitive, axis: AxisData, args: Values, dims: Dims, **params: Any
 ) -> tuple[Any, Any]:
-    """The vmap rule: mapped dimensions go to the front; what is not mapped is repeated."""
+    """The vmap rule: mapped dimensions go to the front, unmapped operands are repeated."""
     values = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
     outs = made.bind(*values, **params)
     return (outs, [0] * len(outs)) if made.multiple_results else (outs, 0)
@@ -161,7 +160,7 @@ def lapack_call(
 
 
 def of_failed(info: Any, value: Any) -> Any:
-    """A result of LAPACK, NaN for those matrices of which `info` says that it failed."""
+    """A result of LAPACK, replaced by NaN for matrices whose `info` reports failure."""
     dtype = stablehlo.dtype_of(value.type.element_type)
     if dtype not in dtypes.INEXACT:
         return value
@@ -187,7 +186,7 @@ def kept_triangle(x: Any, lower: bool) -> Any:
 
 
 def _places_compared(shape: tuple[int, ...], direction: str) -> Any:
-    """How the column of every element compares with its row."""
+    """Compares the column of every element with its row."""
     rows, columns = (stablehlo.iota(shape, dtypes.int32, len(shape) + dim) for dim in (-2, -1))
     return stablehlo.compare(columns, rows, direction)
 
@@ -196,14 +195,14 @@ def _places_compared(shape: tuple[int, ...], direction: str) -> Any:
 
 
 def no_derivative(operation: str, got: str, wanted: str, fix: Fix) -> WeftNotImplementedError:
-    """The error of a derivative that does not exist, or that nothing here computes."""
+    """The error for a derivative that does not exist or is not implemented."""
     return WeftNotImplementedError(
         f"{operation} has no derivative here", operation=operation, got=got, wanted=wanted, fix=fix
     )
 
 
 def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
-    """The error of an algorithm that is not there."""
+    """The error for an algorithm that is not implemented."""
     return WeftNotImplementedError(
         f"{operation} is not computed that way here",
         operation=operation,
@@ -235,7 +234,7 @@ def adjoint(x: Any) -> Any:
 
 
 def part(x: Any, rows: tuple[int, int] | None, columns: tuple[int, int] | None = None) -> Any:
-    """Those rows and columns of each matrix that a start and a stop name; None for all."""
+    """The rows and columns of each matrix between a start and a stop; None for all."""
     shape = type_of(x).shape
     (top, bottom), (left, right) = rows or (0, shape[-2]), columns or (0, shape[-1])
     start = (*(0 for _ in shape[:-2]), top, left)
@@ -245,7 +244,7 @@ def part(x: Any, rows: tuple[int, int] | None, columns: tuple[int, int] | None =
 def reordered(x: Any, order: Any, axis: int) -> Any:
     """The rows (axis -2) or columns (axis -1) of each matrix in the order of a permutation."""
     of, count = type_of(x), type_of(order).shape[-1]
-    if 0 in of.shape:  # a gather would read a row that is not there
+    if 0 in of.shape:  # a gather would read a row that does not exist
         return x
     batch = tuple(range(of.ndim - 2))
     moved, whole = (of.ndim - 2, of.ndim - 1) if axis == -2 else (of.ndim - 1, of.ndim - 2)
@@ -264,7 +263,7 @@ def reordered(x: Any, order: Any, axis: int) -> Any:
 def triangle(x: Any, lower: bool = True, offset: int = 0) -> Any:
     """The part of each matrix on and below (or above) a diagonal, zero elsewhere.
 
-    The diagonal is `offset` places above the main one.
+    The diagonal is `offset` above the main one.
     """
     rows, columns = _places(type_of(x))
     bound = dtypes.int32.type(offset)

@@ -53,7 +53,7 @@ def qr(
     x: shape (..., m, n), float32, float64, complex64 or complex128. Q has shape (..., m, k) and R
     (..., k, n), with k = m, or without `full_matrices` the smaller of m and n. With `pivoting` Q R
     is x with its columns in the order of a third result, int32 of shape (..., n), in which the
-    diagonal of R falls in magnitude. The diagonal of R is real, of either sign. `use_magma` stands
+    diagonal of R falls in magnitude. The diagonal of R is real, of either sign. `use_magma` asks
     for a library for GPUs: only None and False are taken.
 
     The derivative is that of S. F. Walter and L. Lehmann, Algorithmic differentiation of linear
@@ -76,7 +76,7 @@ def qr(
 
 
 def refuse_magma(operation: str, use_magma: bool | None) -> None:
-    """Raises WeftNotImplementedError where that library is asked for."""
+    """Raises WeftNotImplementedError where `use_magma` is true."""
     check_flag(use_magma, operation, "use_magma", none=True)
     if use_magma:
         raise no_such_way(operation, f"use_magma={use_magma!r}", "use_magma=None or False")
@@ -174,7 +174,7 @@ def geqrf(x: Any) -> tuple[Any, Any]:
 
     x: shape (..., m, n), float32, float64, complex64 or complex128. Gives an array of its type, R
     on and above the diagonal and the reflections below, and their factors, of shape (..., k), k the
-    smaller of m and n: what `householder_product` and `ormqr` take.
+    smaller of m and n, as `householder_product` and `ormqr` take them.
 
     Raises DTypeError and ShapeError. The derivative follows from that of `qr`: Q without further
     columns is I - V U, with the reflections as V and an upper triangular U whose diagonal are their

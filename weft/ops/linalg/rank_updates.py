@@ -1,4 +1,4 @@
-"""Products of a matrix with its own transpose, added to something: updates of low rank."""
+"""Low-rank updates: a matrix times its own transpose, added to another matrix or factor."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
             wanted=f"w_vector of shape {r.shape[:-1]}",
         )
     row = conjugate(expand_dims(w_vector, (w.ndim - 1,)))
-    # What stands below the diagonal is not read.
+    # The part below the diagonal is not read.
     stacked = concatenate([triangle(r_matrix, False), row], r.ndim - 2)
     factor = qr(stacked, full_matrices=False)[1]
     signs = real_diagonal(factor)

@@ -69,7 +69,7 @@ def schur_jvp(primals: Values, tangents: Values, *, vectors: bool) -> Any:
 
 
 def without_derivative(operation: str, x: Any) -> WeftNotImplementedError:
-    """The error of a decomposition that is not differentiated."""
+    """The error for the derivative of a decomposition that has none."""
     return no_derivative(
         operation,
         f"a derivative by an operand {type_of(x)}",

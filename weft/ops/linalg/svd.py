@@ -44,7 +44,7 @@ __all__ = ["SvdAlgorithm", "svd"]
 
 
 class SvdAlgorithm(enum.Enum):
-    """Ways to compute a singular value decomposition.
+    """Algorithms for the singular value decomposition.
 
     On CPUs there are LAPACK's two: DIVIDE_AND_CONQUER (gesdd), which is the DEFAULT, and the slower
     QR (gesvd), which may be more accurate for tiny singular values. The others are refused.
@@ -122,8 +122,8 @@ def svd(
     The further vectors that `full_matrices` gives can be any that complete a basis: a derivative of
     them raises WeftNotImplementedError. A matrix for which the iteration fails gives NaN.
 
-    Raises DTypeError, ShapeError, WeftValueError for a range that is not there, and
-    WeftNotImplementedError for an algorithm that is not. By LAPACK's gesdd or gesvd.
+    Raises DTypeError, ShapeError, WeftValueError for a range out of bounds, and
+    WeftNotImplementedError for another algorithm. By LAPACK's gesdd or gesvd.
 
     >>> import numpy as np
     >>> print(svd(np.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False))
@@ -171,7 +171,7 @@ def svd_type(
 def svd_jvp(
     primals: Values, tangents: Values, *, full_matrices: bool, compute_uv: bool, routine: str
 ) -> tuple[Any, Any]:
-    """In the bases of the singular vectors the real part of the diagonal of dx are the tangents of
+    """In the bases of the singular vectors the real part of the diagonal of dx is the tangent of
     s. Off it, its Hermitian part over s[j] - s[i] and its skew-Hermitian part over s[j] + s[i] are
     half the sum and half the difference of u^H du and v^H dv."""
     of, dx = type_of(primals[0]), tangents[0]
@@ -205,7 +205,7 @@ def svd_jvp(
 
 
 def inverse_sums(s: Any, with_diagonal: bool) -> Any:
-    """The matrices of 1 / (s[i] + s[j]), with zeros on the diagonal if it is not wanted."""
+    """The matrices of 1 / (s[i] + s[j]), with zeros on the diagonal unless `with_diagonal`."""
     columns, rows = both_ways(s)
     total = add(columns, rows)
     if with_diagonal:

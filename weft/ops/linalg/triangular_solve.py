@@ -1,4 +1,4 @@
-"""Solving systems of equations whose matrix is triangular."""
+"""Solves systems of equations whose matrix is triangular."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def triangular_solve_vmap(
     (a, b), (of_a, of_b) = args, dims
     if of_a is not None or type_of(a).ndim > 2:
         return batch_in_front(triangular_solve_p, axis, args, dims, **params)
-    # One matrix for all: the mapped right-hand sides stand beside one another.
+    # One matrix for all: mapped right-hand sides become columns.
     own = 1 if params["left_side"] else 0
     b = move_dim(b, of_b, own, axis.size)
     shape = type_of(b).shape

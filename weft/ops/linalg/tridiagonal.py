@@ -1,4 +1,4 @@
-"""Tridiagonal matrices: reducing Hermitian ones to them, and solving systems of equations."""
+"""Tridiagonal matrices: reduction of Hermitian matrices to them, and linear systems."""
 
 from __future__ import annotations
 
@@ -148,12 +148,12 @@ def tridiagonal_solve_type(
 
 
 def down(x: Any, axis: int) -> Any:
-    """The elements moved one place on along an axis, zero at the first."""
+    """Shifts the elements up by one index along an axis, with zero as the first."""
     return _moved(x, axis, 1)
 
 
 def up(x: Any, axis: int) -> Any:
-    """The elements moved one place back along an axis, zero at the last."""
+    """Shifts the elements down by one index along an axis, with zero as the last."""
     return _moved(x, axis, -1)
 
 
@@ -195,7 +195,7 @@ def tridiagonal_solve_vmap(
 ) -> tuple[Any, int]:
     if any(dim is not None for dim in dims[:3]) or type_of(args[1]).ndim > 1:
         return batch_in_front(tridiagonal_solve_p, axis, args, dims, **params)
-    # One matrix for all: the mapped right-hand sides stand beside one another.
+    # One matrix for all: mapped right-hand sides become columns.
     b = move_dim(args[3], dims[3], 1, axis.size)
     shape = type_of(b).shape
     b = reshape(b, (shape[0], shape[1] * shape[2]))

@@ -48,7 +48,7 @@ Ints = tuple[int, ...]
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Which dimension of each array of a convolution is what.
+    """The roles of the dimensions of each array of a convolution.
 
     lhs_spec: (batch, feature, spatial …) of the array; rhs_spec: (output feature, input feature,
     spatial …) of the kernel; out_spec: (batch, feature, spatial …) of the result.
@@ -190,7 +190,7 @@ def conv_general_dilated(
 def named_padding(
     padding: str, sizes: Sequence[int], reach: Sequence[int], strides: Ints, lhs_dilation: Ints
 ) -> Pads:
-    """The padding of a name. Raises WeftValueError for a stretched array: there it has none."""
+    """The padding that a name stands for. Raises WeftValueError for a dilated array."""
     if padding.upper() != "VALID" and any(d != 1 for d in lhs_dilation):
         raise WeftValueError(
             "the padding of a convolution with a dilated array has no name",
@@ -408,7 +408,7 @@ def transpose_rhs(
     preferred_element_type: Any,
 ) -> Any:
     """The cotangent of the kernel: the array slid over by the cotangent of the result, with batch
-    and features exchanged; groups of one are groups of the other."""
+    and features exchanged; groups of the batch become groups of features and the reverse."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     sizes = spatial_sizes(type_of(lhs).shape, lhs_spec, lhs_dilation)
     kernel = spatial_sizes(wanted.shape, rhs_spec, rhs_dilation)
@@ -478,7 +478,7 @@ def merged_within(x: Any, dim: int, target: int, groups: int) -> Any:
 
 
 def unmerged(x: Any, source: int, size: int) -> tuple[Any, int]:
-    """Splits the front off dimension `source`: the array and where the split part is."""
+    """Splits the front off dimension `source`: the array and the index of the split part."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:source], size, shape[source] // size, *shape[source + 1 :])), source
 
@@ -511,7 +511,7 @@ def conv_vmap(
         "feature_group_count": feature_group_count,
         "batch_group_count": batch_group_count,
     }
-    if not axis.size:  # Dimensions of which it became a part could not be taken apart again.
+    if not axis.size:  # Dimensions that it was merged into could not be split again.
         elements = [
             t if dim is None else t.update(shape=(*t.shape[:dim], *t.shape[dim + 1 :]))
             for t, dim in zip(map(type_of, args), dims, strict=True)
@@ -580,7 +580,7 @@ def conv_lower(
     if dtypes.is_complex(summed):
         found = complex_product(lhs, rhs, dtypes.to_real(summed), emit)
     elif summed == dtypes.bool_:
-        # There is no convolution of booleans: whether any product is true is counted.
+        # There is no convolution of booleans: true products are counted.
         integer = dtypes.int32
         counted = emit(stablehlo.convert(lhs, integer), stablehlo.convert(rhs, integer), integer)
         found = stablehlo.compare(counted, stablehlo.full(0, out.shape, integer), "NE")
@@ -592,7 +592,7 @@ def conv_lower(
 def unsplit_dimensions(
     numbers: ConvDimensionNumbers, *, feature_group_count: int, batch_group_count: int, **_: Any
 ) -> ConvDimensionNumbers:
-    """The dimensions of operands and result that are not to be split over devices.
+    """The dimensions of operands and result that must not be split over devices.
 
     XLA may split a convolution wrongly. Along space, and along batches in groups, it adds up over
     devices that have copies, too, so that results are that many times too large; with features in
@@ -637,7 +637,7 @@ def emit_convolution(
 
 
 def complex_product(x: Any, y: Any, real: Any, emit: Callable[[Any, Any, Any], Any]) -> Any:
-    """A bilinear operation on complex numbers by four on real ones: three would cancel digits."""
+    """A bilinear complex operation by four real ones; three would cancel digits."""
     a, b, c, d = stablehlo.real(x), stablehlo.imag(x), stablehlo.real(y), stablehlo.imag(y)
     return stablehlo.complex_(
         stablehlo.subtract(emit(a, c, real), emit(b, d, real)),

@@ -2,7 +2,7 @@
 
 `conv_transpose` is the transpose of a strided convolution used as an operation of its own (a
 "deconvolution"); `conv_general_dilated_patches` collects the windows themselves, by a convolution
-with an identity kernel; `conv_general_dilated_local` has a kernel of its own at every place.
+with an identity kernel; `conv_general_dilated_local` has a kernel of its own at every position.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def conv_with_general_padding(
 
 
 def transposed_pads(reach: int, stride: int, padding: str) -> tuple[int, int]:
-    """The padding of the stretched array, so that n elements give n * stride ("SAME") or as many
+    """The padding of the dilated array, so that n elements give n * stride ("SAME") or as many
     as a "VALID" convolution would have needed to give n."""
     name = padding.upper()
     if name == "SAME":
@@ -116,9 +116,9 @@ def conv_transpose(
     preferred_element_type: Any = None,
     use_consistent_padding: bool = False,
 ) -> Array:
-    """The convolution of an array stretched by `strides`: the transpose of a strided convolution.
+    """Convolves an array dilated by `strides`: the transpose of a strided convolution.
 
-    padding: "SAME", "VALID", or (low, high) per spatial dimension, of the stretched array; with
+    padding: "SAME", "VALID", or (low, high) per spatial dimension, of the dilated array; with
     `use_consistent_padding`, of the convolution that this is the transpose of.
     dimension_numbers: by default channels last, ("NHWC", "HWIO", "NHWC").
     transpose_kernel: reverses the kernel and exchanges its features, so that the result is the
@@ -221,7 +221,7 @@ def conv_general_dilated_local(
     dimension_numbers: Any = None,
     precision: Any = None,
 ) -> Array:
-    """A convolution whose kernel differs from place to place.
+    """A convolution whose kernel differs from position to position.
 
     The kernel's spatial dimensions are those of the result, and its input feature dimension has
     features * prod(filter_shape) elements, ordered as `conv_general_dilated_patches` orders them.
@@ -250,7 +250,7 @@ def conv_general_dilated_local(
         (((out_spec[1],), (rhs_spec[1],)), (out_spec[2:], rhs_spec[2:])),
         precision,
     )
-    # What comes out has the spatial dimensions, then batch, then output feature.
+    # The product has the spatial dimensions, then batch, then output feature.
     ndim = len(shape)
     order = [0] * ndim
     order[out_spec[0]], order[out_spec[1]] = ndim - 2, ndim - 1

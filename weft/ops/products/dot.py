@@ -1,8 +1,8 @@
 """Products of arrays that sum over shared dimensions.
 
 `dot_general` is the one primitive: its dimension numbers say which dimensions of the two operands
-are contracted (summed over) and which are batch dimensions (go together, pair by pair). The result
-has the batch dimensions, then what remains of the left operand, then what remains of the right.
+are contracted (summed over) and which are batch dimensions (paired with one another). The result
+has the batch dimensions, then the remaining ones of the left operand, then those of the right.
 Its transpose and its vmap are again `dot_general`.
 """
 
@@ -38,7 +38,7 @@ DotDimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 
 
 class Precision(enum.Enum):
-    """How exactly a product uses its operands on hardware that multiplies narrower numbers.
+    """The precision of a product on hardware that multiplies narrower numbers.
 
     DEFAULT is the fastest, HIGHEST uses all bits. On the CPU all are the same.
     """
@@ -105,7 +105,7 @@ def canonical_element_type(dtype: Any) -> Any:
 
 
 def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) -> Any:
-    """The dtype of a product: that in which the operands meet, or the preferred one.
+    """The dtype of a product: the preferred one, or the promoted dtype of the operands.
 
     Raises DTypeError where the preferred one would lose the kind or the range of the operands.
     """
@@ -140,10 +140,10 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
 
 
 def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
-    """The operands of a product as the compiler takes them, and the dtype in which it sums.
+    """The operands of a product as passed to XLA, and the dtype in which it sums.
 
     Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
-    bits on the CPU, and so are products that are to come out in another kind of number.
+    bits on the CPU, and so are products whose result is of another kind of number.
     """
     left, right = context.in_types[0].dtype, context.in_types[1].dtype
     met = dtypes.promote_types(left, right) if left != right else left
@@ -178,8 +178,8 @@ def dot_general(
 
     dimension_numbers: ((contracted of lhs, of rhs), (batch of lhs, of rhs)), each a sequence of
     dimensions; paired dimensions have equal lengths. The result's shape is that of the batch
-    dimensions, then the rest of lhs, then the rest of rhs; its dtype is the one in which those of
-    the operands meet, or `preferred_element_type`. Of booleans it is "or" of "and".
+    dimensions, then the rest of lhs, then the rest of rhs; its dtype is the promoted one
+    of the operands, or `preferred_element_type`. Of booleans it is "or" of "and".
     Raises ShapeError, AxisError and DTypeError.
 
     >>> import numpy as np
@@ -206,7 +206,7 @@ def dot_general(
 
 
 def no_out_sharding(operation: str, out_sharding: Any) -> WeftValueError:
-    """The error for the sharding of a result as an argument."""
+    """The error for an `out_sharding`, which is not taken."""
     return WeftValueError(
         f"{operation}: the sharding of the result is not an argument here",
         operation=operation,
@@ -222,7 +222,7 @@ def from_front(axes: Sequence[int], ndim: int) -> Axes:
 
 
 def rest(ndim: int, *taken: Axes) -> Axes:
-    """The dimensions that are in none of the given ones, in order."""
+    """The dimensions not among the given ones, in order."""
     used = {d for axes in taken for d in axes}
     return tuple(d for d in range(ndim) if d not in used)
 
@@ -265,7 +265,7 @@ def dot_general_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[A
     of = type_of(out)
     if of.dtype not in dtypes.INEXACT:
         return out, Zero(of.tangent())
-    # Said explicitly, so that a term whose operands meet in a narrower dtype has that of the sum.
+    # Explicit, so that a term whose operands promote to a narrower dtype has the dtype of the sum.
     params["preferred_element_type"] = of.dtype
     total: Any = Zero(of.tangent())
     if type(t_lhs) is not Zero:
@@ -288,7 +288,7 @@ def dot_general_transpose(
     if type(lhs) is LinearOperand:
         numbers = ((contract_l, contract_r), (batch_l, batch_r))
         return [transpose_one(ct, lhs.type, rhs, numbers, precision, right=False), None]
-    # The cotangent stands on the left now, with the precision that the right operand had.
+    # The cotangent is the left operand now, with the precision that the right one had.
     pair = None if precision is None else precision[::-1]
     numbers = ((contract_r, contract_l), (batch_r, batch_l))
     return [None, transpose_one(ct, rhs.type, lhs, numbers, pair, right=True)]
@@ -305,8 +305,8 @@ def transpose_one(
 ) -> Any:
     """The cotangent of one operand; `numbers` has that operand's dimensions first.
 
-    The cotangent is multiplied with the other operand over what the result has of the latter; what
-    comes out has batch, kept and contracted dimensions of the wanted operand, and is put in order.
+    The cotangent is contracted with the other operand over the dimensions that the result has from
+    it; the product has batch, kept and contracted dimensions of the wanted operand, reordered.
     """
     (contract, contract_other), (batch, batch_other) = numbers
     of_other = type_of(other)
@@ -314,7 +314,7 @@ def transpose_one(
     kept_other = rest(of_other.ndim, contract_other, batch_other)
     places = tuple(range(len(batch)))
     ndim = type_of(ct).ndim
-    # In the result, what is kept of the right operand comes after what is kept of the left.
+    # In the result, kept dimensions of the right operand come after those of the left.
     start = len(batch) if right else ndim - len(kept_other)
     summed = tuple(range(start, start + len(kept_other)))
     found = dot_general_p.bind(
@@ -369,7 +369,7 @@ def dot_general_vmap(
 
 
 def past(axes: Axes, dim: int | None) -> Axes:
-    """Dimensions of an element as dimensions of the whole, which has one more."""
+    """Dimensions of an element as dimensions of the mapped array, which has one more."""
     return axes if dim is None else tuple(d + (d >= dim) for d in axes)
 
 
@@ -392,8 +392,8 @@ def dot_general_lower(
 def dot_general_access_pattern(
     eqn: Equation, demands: Sequence[Reads], inner: Inner
 ) -> list[Reads]:
-    """XLA takes a product apart row by row. Beside a vector a transposed matrix is one that is
-    stored by columns; beside a matrix it is no slower as it was."""
+    """XLA computes a product row by row. Times a vector, a transposed matrix is one stored by
+    columns; times a matrix, it is no slower as it was."""
     (contracting, batch) = eqn.params["dimension_numbers"]
     found: list[Reads] = []
     for i, x in enumerate(eqn.inputs):

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms over the last dimensions.
 
 One primitive for the four kinds that StableHLO has. The inverse kinds divide by the number of
-elements; other normalizations are left to who calls it.
+elements; other normalizations are left to the caller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["FftType", "fft", "fft_p"]
 
 
 class FftType(enum.IntEnum):
-    """The kinds of transforms: complex, its inverse, of real numbers, and the inverse of that."""
+    """The kinds of transforms: complex, inverse complex, real, and inverse real."""
 
     FFT = 0
     IFFT = 1
@@ -49,8 +49,8 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     """The Fourier transform over the last dimensions, one for each of `fft_lengths`: 1, 2 or 3.
 
     fft_type: an `FftType` or its name. "FFT" and "IFFT" take complex64 or complex128 and keep type
-    and shape; "RFFT" takes float32 or float64, and of the last dimension, which is n long, the
-    n // 2 + 1 first frequencies are given; "IRFFT" undoes that, for a last dimension of
+    and shape; "RFFT" takes float32 or float64, and gives the n // 2 + 1 first frequencies
+    of a last dimension of length n; "IRFFT" undoes that, for a last dimension of
     fft_lengths[-1] // 2 + 1. The inverse kinds divide by the product of the lengths. In XLA's
     transforms errors grow with the logarithm of the lengths (J. W. Cooley and J. W. Tukey, 1965).
 
@@ -135,7 +135,7 @@ def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
 def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> list[Any]:
     """The transposed matrix: for the complex kinds the matrix itself, which is symmetric."""
     if kind == "RFFT":
-        # Of a real operand the frequencies that are not given contribute nothing.
+        # The frequencies that a real transform does not give contribute nothing.
         missing = lengths[-1] - (lengths[-1] // 2 + 1)
         padding = [(0, 0, 0)] * (type_of(ct).ndim - 1) + [(0, missing, 0)]
         full = pad(ct, scalar(0, ct), padding)
@@ -147,8 +147,8 @@ def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> li
 
 
 def _times_read(frequencies: ArrayType, lengths: tuple[int, ...]) -> Any:
-    """How often IRFFT uses a frequency, over the number of elements: twice, as itself and as its
-    conjugate, but for those that are their own."""
+    """The number of times that IRFFT uses a frequency, over the number of elements: twice, as
+    itself and its conjugate, or once if it is its own conjugate."""
     column = broadcasted_iota(dtypes.int32, frequencies.shape, frequencies.ndim - 1)
     own = eq(column, dtypes.int32.type(0))
     if lengths[-1] % 2 == 0:
@@ -171,7 +171,7 @@ def fft_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[A
 
 def fft_lower(context: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> Any:
     of = context.out_types[0]
-    if 0 in of.shape:  # No transform: the compiler's own refuses batches of nothing.
+    if 0 in of.shape:  # XLA's transform refuses empty batches.
         return stablehlo.full(0, of.shape, of.dtype)
     return stablehlo.fft(x, kind, lengths)
 

@@ -1,7 +1,7 @@
 """The position of the largest or smallest element along an axis.
 
-On the CPU the extremum is found first and then the first place that holds it, two passes that the
-compiler vectorizes; elsewhere one reduction carries value and position together.
+On the CPU the extremum is found first and then the first position that holds it, two passes that
+the compiler vectorizes; elsewhere one reduction carries value and position together.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 
 
 def bind_arg(made: Primitive, x: Any, axis: int, index_dtype: Any) -> Any:
-    """Applies one of the two, with the axis counted from the front."""
+    """Applies argmax or argmin, with the axis counted from the front."""
     axis = canonical_axis(axis, type_of(x).ndim, made.name)
     return made.bind(x, axis=axis, index_dtype=dtypes.parse(index_dtype))
 
@@ -81,7 +81,7 @@ def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
 
 
 def arg_reduction(name: str, direction: str) -> Primitive:
-    """The primitive that finds the element before which no other goes in the given direction."""
+    """Makes the primitive for the position of the extremum in the given direction."""
     made = Primitive(name)
 
     def type_rule(x: ArrayType, *, axis: int, index_dtype: Any) -> ArrayType:
@@ -139,7 +139,7 @@ def first_place(x: Any, best: Any, positions: Any, end: Any, type: ArrayType, ax
 
 
 def earlier(left: list[Any], right: list[Any], direction: str) -> list[Any]:
-    """Of two (value, position) pairs the one that goes first; the combination commutes."""
+    """Selects the (value, position) pair that goes first; the combination commutes."""
     (x, i), (y, j) = left, right
     x_nan, y_nan = stablehlo.compare(x, x, "NE"), stablehlo.compare(y, y, "NE")
     better = stablehlo.or_(

@@ -45,11 +45,11 @@ Rule = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-    """An associative combination of rows of values, in terms of StableHLO values of any shape.
+    """An associative combination of rows of StableHLO values of any shape.
 
-    lift: from the elements of the operands to what is combined; combine: of an earlier and a later
-    one; emit: from a combination to the element of the result. A sequential loop may need less of
-    what came before than a tree does: it keeps `start(lifted)` of the first, and takes
+    lift: from the elements of the operands to the values combined; combine: of an earlier and a
+    later one; emit: from a combination to the element of the result. A sequential loop may need
+    less of the earlier elements than a tree does: it keeps `start(lifted)` of the first, and takes
     `step(kept, lifted)` for each further one.
     """
 
@@ -72,8 +72,8 @@ WIDER = {
 def lower_scan(context: Any, operands: Elements, scan: Scan, axis: int, reverse: bool) -> Any:
     """The combinations of all elements up to each one along an axis, as one StableHLO value.
 
-    What rounds is combined in a wider dtype: on the CPU whenever there is one, elsewhere where the
-    dtype has 16 bits.
+    A combination that rounds is computed in a wider dtype: on the CPU whenever there is one,
+    elsewhere where the dtype has 16 bits.
     """
     type = context.out_types[0]
     dtype = wide = type.dtype
@@ -107,7 +107,7 @@ def scan_by_loop(
     axis: int,
     reverse: bool,
 ) -> Any:
-    """One row after the other; the results are written in place."""
+    """Combines one row after the other; the results are written in place."""
     shape = list(operands[0].type.shape)
     length = shape[axis]
     size = [*shape[:axis], 1, *shape[axis + 1 :]]
@@ -167,7 +167,7 @@ def scan_by_tree(
 
 
 def interleave(even: Any, odd: Any, axis: int) -> Any:
-    """Two arrays as the elements at even and at odd places along an axis."""
+    """Interleaves two arrays, as the elements at even and odd positions along an axis."""
     shape = list(odd.type.shape)
     pairs = shape[axis]
     wide = [*shape[: axis + 1], 1, *shape[axis + 1 :]]
@@ -195,7 +195,7 @@ def linear_recurrence(a: Any, b: Any, axis: int, reverse: bool = False) -> Any:
 
 
 def shifted(x: Any, axis: int, reverse: bool, first: Any = 0) -> Any:
-    """The element that comes before each one in the order of the scan; `first` has none before."""
+    """The predecessor of each element in the order of the scan; `first` for the first one."""
     type = type_of(x)
     if not type.shape[axis]:
         return x
@@ -353,7 +353,7 @@ def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def of_values(combine: Callable[[Any, Any], Any], rounds: bool) -> Scan:
-    """The scan of an operation of two values, which may round or answer with one of the two."""
+    """The scan of a binary operation, which rounds or returns one of its operands."""
     return Scan(
         lift=lambda rows, dtype: rows,
         combine=lambda left, right: [combine(left[0], right[0])],
@@ -462,7 +462,7 @@ def scaled_sum(left: Elements, right: Elements) -> Elements:
 
 
 def rescaled(total: Any, old: Any, new: Any) -> Any:
-    # Equal infinities have no difference, but nothing to rescale either.
+    # Equal infinities have no difference, and need no rescaling.
     zero = stablehlo.full(0, old.type.shape, stablehlo.dtype_of(old.type.element_type))
     apart = stablehlo.select(stablehlo.compare(old, new, "EQ"), zero, stablehlo.subtract(old, new))
     return stablehlo.multiply(total, stablehlo.exponential(apart))
@@ -486,7 +486,7 @@ def cumlogsumexp_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) -> Any:
 
 
 def fraction(part: Any, whole: Any) -> Any:
-    """exp(part - whole), where nothing is a whole fraction of nothing."""
+    """exp(part - whole); 1 where both are minus infinity."""
     type = type_of(whole)
     nothing = eq(whole, lowest(type.dtype))
     return exp(select(nothing, zeros(type), sub(part, select(nothing, zeros(type), whole))))

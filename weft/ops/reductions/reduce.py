@@ -1,6 +1,6 @@
 """Reductions over whole axes: maximum, minimum, product, and the bitwise ones.
 
-`reduce_sum` lies in `shape`, since it undoes a broadcast. Each reduction here is one StableHLO
+`reduce_sum` is in `shape`, since it undoes a broadcast. Each reduction here is one StableHLO
 reduction with the identity of its operation as initial value. The derivative of an extremum is
 shared equally among the elements that attain it; that of a product is computed by a tree of
 pairwise products, so that it is right (and again differentiable) where elements are zero.
@@ -95,7 +95,7 @@ def _extremum(x: Any, y: Any, direction: str, real: Callable[[Any, Any], Any]) -
     a, b = stablehlo.real(x), stablehlo.real(y)
     tie = stablehlo.compare(stablehlo.imag(x), stablehlo.imag(y), direction)
     first = stablehlo.select(stablehlo.compare(a, b, "EQ"), tie, stablehlo.compare(a, b, direction))
-    # A number that is not one goes first, so that it propagates.
+    # NaN goes first, so that it propagates.
     first = stablehlo.or_(first, stablehlo.compare(x, x, "NE"))
     return stablehlo.select(first, x, y)
 
@@ -162,7 +162,7 @@ def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
 
 
 def bind_axes(made: Primitive, x: Any, axes: Sequence[int]) -> Any:
-    """Applies a reduction, which over no axes is the identity."""
+    """Applies a reduction; over no axes it is the identity."""
     axes = tuple(axes)
     return made.bind(x, axes=axes) if axes else x
 
@@ -173,7 +173,7 @@ def bind_axes(made: Primitive, x: Any, axes: Sequence[int]) -> Any:
 def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The maximum over the given axes, which are dropped; NaN where an element is NaN.
 
-    Of no elements it is the lowest value of the dtype. Raises AxisError and DTypeError.
+    Over no elements it is the lowest value of the dtype. Raises AxisError and DTypeError.
 
     >>> import numpy as np
     >>> print(reduce_max(np.array([[1, 5], [4, 2]]), (1,)))
@@ -185,7 +185,7 @@ def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
 def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """The minimum over the given axes, which are dropped; NaN where an element is NaN.
 
-    Of no elements it is the highest value of the dtype. Raises AxisError and DTypeError.
+    Over no elements it is the highest value of the dtype. Raises AxisError and DTypeError.
 
     >>> lax.reduce_min(np.array([[1, 2], [3, 0]]), (1,))
     Array([1, 0], dtype=int32)
@@ -229,7 +229,7 @@ def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def axes_to_front(x: Any, axes: Sequence[int]) -> Any:
-    """The reduced axes as one leading dimension."""
+    """Merges the reduced axes into one leading dimension."""
     shape = type_of(x).shape
     kept = [d for d in range(len(shape)) if d not in axes]
     moved = transpose(x, (*axes, *kept))
@@ -237,7 +237,7 @@ def axes_to_front(x: Any, axes: Sequence[int]) -> Any:
 
 
 def halves(x: Any, fill: Any) -> tuple[Any, Any]:
-    """The two halves along the leading dimension; an odd one is filled up at the end."""
+    """The two halves along the leading dimension, padded at the end if its length is odd."""
     shape = type_of(x).shape
     if shape[0] % 2:
         x = pad(x, fill, ((0, 1, 0), *((0, 0, 0),) * (len(shape) - 1)))

@@ -1,4 +1,4 @@
-"""Sorting along an axis, and the largest elements of one.
+"""Sorting along an axis, and the largest elements along one.
 
 Numbers are ordered as NumPy orders them: NaN last, zeros of both signs equal, complex numbers by
 real and then imaginary part. Several operands are sorted together by the first `num_keys` of them.
@@ -94,7 +94,7 @@ def positions(type: ArrayType, axis: int) -> Any:
 
 
 def take_along(x: Any, indices: Any, axis: int, unique: bool) -> Any:
-    """The elements of x at the given positions along an axis; other dimensions go together."""
+    """The elements of x at the given positions along an axis; the others are batch dimensions."""
     of = type_of(indices)
     others = tuple(d for d in range(of.ndim) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
@@ -111,7 +111,7 @@ def take_along(x: Any, indices: Any, axis: int, unique: bool) -> Any:
 def sort_random_keys(
     operands: Sequence[Any], axis: int, is_stable: bool, num_keys: int
 ) -> list[Any]:
-    """Sorts operands of which some are arrays of random keys: these have no order but follow."""
+    """Sorts operands that include random keys: these have no order and only follow the others."""
     if any(extended_dtypes.is_key(x) for x in operands[:num_keys]):
         raise DTypeError(
             "sort: random keys have no order",
@@ -204,12 +204,12 @@ def sort_lower(
 
 
 def either(less: Any, equal: Any, rest: Any) -> Any:
-    """Whether one goes first by one key, or is equal in it and goes first by the rest."""
+    """Lexicographic order: `less`, or `equal` and first by the rest of the keys."""
     return stablehlo.or_(less, stablehlo.and_(equal, rest))
 
 
 def parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
-    """What two elements are compared by: of complex numbers, the real and the imaginary parts."""
+    """The pairs by which two elements are compared: for complex numbers, the two parts."""
     if stablehlo.dtype_of(x.type.element_type) in dtypes.COMPLEX:
         return [
             (stablehlo.real(x), stablehlo.real(y)),
@@ -235,7 +235,7 @@ def first_below(left: list[Any], right: list[Any]) -> list[Any]:
 
 def as_ordered_integers(x: Any, dtype: Any) -> Any:
     """Signed integers that order as floating-point numbers do: those below zero have all bits but
-    the sign flipped. The map undoes itself (see `from_ordered_integers`)."""
+    the sign flipped. The map undoes itself (see `flipped`)."""
     bits = dtypes.itemsize_bits(dtype)
     integer = np.dtype(f"int{bits}")
     shape = x.type.shape
@@ -272,7 +272,7 @@ def sort_packed(values: Sequence[Any], types: Sequence[ArrayType], dimension: in
         first = as_ordered_integers(without_signs(first, key), key)
     wide = dtypes.int64
     first = stablehlo.convert(first, wide)
-    if key == dtypes.uint32:  # moved into the range of a signed upper half
+    if key == dtypes.uint32:  # moved into the range of the signed upper half
         first = stablehlo.subtract(first, stablehlo.full(2**31, shape, wide))
     high = stablehlo.shift_left(first, stablehlo.full(32, shape, wide))
     packed = stablehlo.or_(high, stablehlo.iota(shape, wide, dimension))
@@ -297,7 +297,7 @@ def gathered(x: Any, places: Any, axis: int) -> Any:
 
 
 def without_signs(x: Any, dtype: Any) -> Any:
-    """One NaN for all NaN, and one zero for both: what is equal then has equal bits."""
+    """Makes all NaN one NaN and both zeros one zero, so that equal values have equal bits."""
     shape = x.type.shape
     nan, zero = stablehlo.full(np.nan, shape, dtype), stablehlo.full(0, shape, dtype)
     x = stablehlo.select(stablehlo.compare(x, zero, "EQ"), zero, x)
@@ -396,8 +396,8 @@ def approx_max_k(
 ) -> tuple[Array, Array]:
     """The `k` largest elements along a dimension and their positions, exactly.
 
-    The arguments after `reduction_dimension` are those by which an accelerator may trade exactness
-    for speed; here every element counts, whatever they say.
+    By the arguments after `reduction_dimension` an accelerator may trade exactness for speed; here
+    they have no effect.
 
     >>> lax.approx_max_k(np.array([1.0, 3.0, 2.0]), 2)
     (Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32))
@@ -425,7 +425,7 @@ def approx_min_k(
 
 
 def check_recall(recall_target: float) -> None:
-    """Raises WeftValueError where the wanted share of true results is no share."""
+    """Raises WeftValueError for a share of true results that is not between 0 and 1."""
     if not 0 < recall_target <= 1:
         raise WeftValueError(
             "the recall target is the wanted share of true results",

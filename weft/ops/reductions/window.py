@@ -1,10 +1,10 @@
-"""Reductions over windows that slide over an array: sums, extrema, and what derives from them.
+"""Reductions over windows that slide over an array: sums, extrema and their derivatives.
 
 A sum over windows is linear; its transpose is again a sum over windows. The derivative of a maximum
-picks, from each window of the tangent, the element at the place of the maximum
-(`select_and_gather_add`), and its transpose puts each cotangent back there
-(`select_and_scatter_add`): the forward and backward pass of max-pooling. Both are linear in what
-they move, and transpose to each other. Of equal elements the first of the window is picked.
+picks, from each window of the tangent, the element at the position of the maximum
+(`select_and_gather_add`), and its transpose adds each cotangent there (`select_and_scatter_add`):
+the forward and backward pass of max-pooling. Both are linear in the values that they move, and
+transpose to each other. Of equal elements the first of the window is picked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def window_params(
     base_dilation: Sequence[int] | None,
     window_dilation: Sequence[int] | None,
 ) -> dict[str, Any]:
-    """The parameters of a windowed reduction, all given for each dimension.
+    """The parameters of a windowed reduction, completed for each dimension.
 
     Raises ShapeError and WeftValueError where they do not fit the shape.
     """
@@ -162,7 +162,7 @@ def windowed(
     jvp: Callable[..., Any],
     transpose: Callable[..., Any] | None = None,
 ) -> Primitive:
-    """A primitive that combines the elements of each window; padding counts for nothing."""
+    """A primitive that combines the elements of each window; padding is the identity."""
     made = name if isinstance(name, Primitive) else Primitive(name)
 
     def type_rule(x: ArrayType, **params: Any) -> ArrayType:
@@ -309,7 +309,7 @@ def reduce_window_min(
 
 
 def extremum_jvp(made: Primitive, direction: str) -> Callable[..., Any]:
-    """The jvp rule of an extremum: the tangents at the places of the elements picked."""
+    """The jvp rule of an extremum: the tangents at the positions of the elements picked."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         out = made.bind(*primals, **params)
@@ -353,7 +353,7 @@ def select_and_gather_add(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """From each window of `tangents` the element at the place where `operand` is largest.
+    """From each window of `tangents` the element at the position where `operand` is largest.
 
     direction: "GE" for the largest, "LE" for the smallest. Zero where a window holds only padding.
     See `reduce_window_sum` for the windows.
@@ -370,7 +370,7 @@ def select_and_gather_add(
 
 
 def check_direction(direction: str) -> None:
-    """Raises WeftValueError for another direction than the two."""
+    """Raises WeftValueError for a direction other than "GE" and "LE"."""
     if direction not in ("GE", "LE"):
         raise WeftValueError(
             "the element of a window is selected by GE or LE",
@@ -412,7 +412,7 @@ def select_and_gather_add_transpose(
 
 
 def select_vmap(made: Callable[[], Primitive]) -> Callable[..., Any]:
-    """The vmap rule of the two: no window reaches over the mapped dimension."""
+    """The vmap rule of both primitives: no window reaches over the mapped dimension."""
 
     def vmap(
         axis: AxisData, args: Values, dims: Dims, *, direction: str, **params: Any
@@ -424,7 +424,7 @@ def select_vmap(made: Callable[[], Primitive]) -> Callable[..., Any]:
 
 
 def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
-    """Of two (value, position, payload …) rows the one that goes first.
+    """Selects the (value, position, payload …) row that goes first.
 
     Negative positions mark padding, which loses against every element; ties go to the lower
     position, so that the order in which a window is combined does not matter.
@@ -436,7 +436,7 @@ def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
     tie = stablehlo.and_(stablehlo.compare(x, y, "EQ"), stablehlo.compare(i, j, "LT"))
     nan = stablehlo.and_(stablehlo.compare(x, x, "NE"), stablehlo.compare(y, y, "EQ"))
     first = stablehlo.or_(stablehlo.or_(better, tie), nan)
-    # y that is NaN loses to no number; padding loses to all.
+    # A NaN loses to no number; padding loses to all.
     first = stablehlo.or_(first, stablehlo.compare(j, zero, "LT"))
     first = stablehlo.and_(first, stablehlo.compare(i, zero, "GE"))
     pairs = zip([x, i, *rest], [y, j, *others_rest], strict=True)
@@ -496,7 +496,7 @@ def select_and_scatter_add(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Zeros of the shape of `operand`, with each element of `source` added at the place where
+    """Zeros of the shape of `operand`, with each element of `source` added at the position where
     `operand` is largest in the window that the element belongs to.
 
     direction: "GE" for the largest, "LE" for the smallest. See `reduce_window_sum` for the windows.
@@ -549,7 +549,7 @@ def select_and_scatter_add_lower(
     type, of = context.in_types[1], context.in_types[0]
     ones = (1,) * type.ndim
     zero = stablehlo.constant(0, (), of.dtype)
-    # The operation made for this is naive on the CPU: positions and a scatter take half the time.
+    # StableHLO's select_and_scatter is slow on the CPU: positions and a scatter take half the time.
     plain = params["base_dilation"] == params["window_dilation"] == ones
     if plain and type.dtype == of.dtype and context.platform != "cpu":
         return stablehlo.select_and_scatter(

@@ -1,4 +1,4 @@
-"""`weft.scipy.cluster.vq`: which of a few vectors is nearest."""
+"""`weft.scipy.cluster.vq`: vector quantization."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _nearest(observations: Any, book: Any) -> Any:
     squares = jnp.sum(jnp.square(a[:, None, :] - b[None, :, :]), axis=-1)
     found = jnp.argmin(squares, axis=-1)
     least = jnp.min(squares, axis=-1)
-    # The root has no derivative at 0, where an observation is a code.
+    # The square root has no derivative at 0, where an observation equals a code.
     safe = jnp.where(least > 0, least, 1)
     distance = jnp.where(least > 0, jnp.sqrt(safe), 0)
     return convert(found, dtypes.int32), convert(distance, given)
@@ -36,10 +36,10 @@ def _nearest(observations: Any, book: Any) -> Any:
 
 @api_boundary
 def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Array, Array]:
-    """For each observation the number of the nearest code, int32, and its distance, floating.
+    """For each observation the index of the nearest code, int32, and its distance, floating.
 
     obs: shape (m, n); code_book: (k, n); or (m,) and (k,) for numbers. Both results are (m,); of
-    equal distances the first counts. `check_finite` means nothing. Raises ShapeError where shapes
+    equal distances the first counts. `check_finite` has no effect. Raises ShapeError where shapes
     do not fit or there is no code, DTypeError for complex numbers, WeftTypeError.
 
     >>> import weft.numpy as jnp

@@ -1,4 +1,4 @@
-"""Eigenvalues of Hermitian matrices, of pairs of them, and of matrices with three diagonals."""
+"""Eigenvalues of Hermitian matrices, of pairs of them, and of tridiagonal matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
 
 
 def mirrored(x: Any, lower: bool) -> Any:
-    """The Hermitian matrices of which one triangle is given; their diagonal is real."""
+    """The Hermitian matrices with the given triangle and a real diagonal."""
     strict = triangle(x, lower, -1 if lower else 1)
     diagonal = convert(jnp.real(x), type_of(x).dtype)
     return jnp.where(on_diagonal(type_of(x)), diagonal, strict + adjoint(strict))
@@ -129,7 +129,7 @@ def eigh(
     shape, Hermitian and positive definite, of which the same triangle is read, those of a pair:
     type 1 a v = w b v, type 2 a b v = w v, type 3 b a v = w v, scaled so that the adjoint of v
     times b v is one (type 3: times the inverse of b). eigvals_only: the eigenvalues alone.
-    `overwrite_a`, `overwrite_b`, `turbo` and `check_finite` mean nothing; `eigvals`, a selection,
+    `overwrite_a`, `overwrite_b`, `turbo` and `check_finite` have no effect; `eigvals`, a selection,
     is not taken. Derivatives are those of `weft.numpy.linalg.eigh`.
 
     Raises ShapeError, WeftValueError for another type, DTypeError, WeftTypeError, and
@@ -167,7 +167,7 @@ def _tridiagonal(d: Any, e: Any, *, values_only: bool, first: int, stop: int) ->
 
 
 def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
-    """The first of the eigenvalues that are asked for and the end of them."""
+    """The selected range of eigenvalues as (start, stop)."""
     name = "linalg.eigh_tridiagonal"
     one_of(name, "select", select, ("a", "i", "v"))
     if select == "a":
@@ -235,12 +235,12 @@ def eigh_tridiagonal(
     tol: float | None = None,
     key: Any = None,
 ) -> Any:
-    """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian matrices of three diagonals.
+    """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian tridiagonal matrices.
 
     d: shape (n,), the diagonal, real; e: (n - 1,), the one below it, real or complex. select: "a"
     all, "i" those from select_range[0] to select_range[1], counted from 0, "v" those in the
     half-open interval above select_range[0] up to select_range[1], as many as there are, so not
-    inside `jit`. eigvals_only: the eigenvalues alone. The matrix is written out, so that
+    inside `jit`. eigvals_only: the eigenvalues alone. The full matrix is formed, so that
     derivatives are those of `eigh`; `tol` and `key` belong to other algorithms and are not taken.
 
     Raises ShapeError, WeftValueError for a wrong selection, DTypeError, WeftTypeError, and

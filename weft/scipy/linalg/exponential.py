@@ -3,7 +3,7 @@
 A is divided by a power of two, the exponential of the quotient approximated by a rational function
 (Padé), and the result squared as often: N. J. Higham, The scaling and squaring method for the
 matrix exponential revisited (2005). One order serves all matrices of a dtype, so that a batch is
-one program: 13 in double precision, 7 in single.
+one computation: 13 in double precision, 7 in single.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ def _rational(a: Any, given: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
-    """The exponential of matrices in a dtype of LAPACK's."""
+    """The exponential of matrices in a dtype that LAPACK takes."""
     if not a.size:
         return a
     double = type_of(a).dtype in (dtypes.float64, dtypes.complex128)
     coefficients, bound = _DOUBLE if double else _SINGLE
     size = jnp.max(jnp.sum(abs(stop_gradient(a)), axis=-2), axis=-1)
-    # The least power of two that brings the norm down to the bound, from the number's own exponent.
+    # The least power of two that brings the norm down to the bound, from the exponent of the norm.
     mantissa, exponent = jnp.frexp(size / bound)
     needed = jnp.where(mantissa == 0.5, exponent - 1, exponent)
     times = jnp.clip(needed, 0, squarings)

@@ -1,4 +1,4 @@
-"""Factorizations of matrices with SciPy's arguments: they say which of several forms is given."""
+"""Factorizations of matrices with SciPy's arguments, which select the form of the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 # `overwrite_a` and `check_finite` are advice to a library that works in place; arrays here do not
-# change, and no error depends on values, so both are taken and mean nothing.
+# change, and no error depends on values, so both are accepted and have no effect.
 
 
 # ---- cholesky ------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def cholesky(
 
     a: shape (..., n, n), Hermitian and positive definite; one that is not gives NaN. lower: the
     adjoint of R instead. a is replaced by (a + its adjoint) / 2. `overwrite_a` and `check_finite`
-    mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
+    have no effect. Raises ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
@@ -93,7 +93,7 @@ def _lu(a: Any, *, permuted: bool) -> Any:
     k = min(m, n)
     lower = triangle(part(packed, None, (0, k)), True, -1) + jnp.eye(m, k, dtype=packed.dtype)
     upper = triangle(part(packed, (0, k)), False)
-    # Column j of the permutation has its one in row order[j].
+    # Column j of the permutation has its 1 in row order[j].
     places = jnp.arange(m, dtype=order.dtype)
     p = convert(order[..., None, :] == places[:, None], packed.dtype)
     if permuted:
@@ -128,7 +128,7 @@ def lu(
 
     a: shape (..., m, n), k the smaller of both. P: (..., m, m), real; L: (..., m, k); U:
     (..., k, n). permute_l: P L and U instead. By LAPACK's getrf; `overwrite_a` and `check_finite`
-    mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
+    have no effect. Raises ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> p, l, u = lu(jnp.array([[0.0, 2.0], [1.0, 3.0]]))
@@ -189,10 +189,10 @@ def qr(
     """The factors of a = Q R, where Q has orthonormal columns and R is upper triangular.
 
     a: shape (..., m, n), k the smaller of both. mode: "full" gives Q (..., m, m) and R (..., m, n);
-    "economic" Q (..., m, k) and R (..., k, n); "r" a tuple with the full R; "raw" a pair of what
-    LAPACK's geqrf leaves and the factors of its reflections, and R. With `pivoting` the columns of
-    a are taken in the order of one more result, int32 of shape (..., n), in which the diagonal of R
-    falls in magnitude. `overwrite_a`, `lwork` and `check_finite` mean nothing. A full Q of a tall
+    "economic" Q (..., m, k) and R (..., k, n); "r" a tuple with the full R; "raw" a pair of the
+    array of LAPACK's geqrf and the factors of its reflections, and R. With `pivoting` the columns
+    of a are in the order of one more result, int32 of shape (..., n), in which the diagonal of R
+    falls in magnitude. `overwrite_a`, `lwork` and `check_finite` have no effect. A full Q of a tall
     matrix has no derivative.
 
     Raises WeftValueError for another mode, ShapeError, DTypeError and WeftTypeError.
@@ -218,7 +218,7 @@ def _qr_multiply(a: Any, c: Any, *, left: bool, pivoting: bool, conjugate: bool)
     m, k = packed.shape[0], min(packed.shape)
     c = jnp.conj(c) if conjugate else c
     if left:
-        # Q has k columns: those that c does not have would be multiplied by zeros.
+        # Q has k columns: further ones would be multiplied by zeros.
         c = jnp.pad(c, ((0, m - c.shape[0]), (0, 0)))
     product = ormqr(part(packed, None, (0, k)), taus, c, left=left)
     product = product if left else product[:, :k]
@@ -237,11 +237,11 @@ def qr_multiply(
     overwrite_a: bool = False,
     overwrite_c: bool = False,
 ) -> tuple[Array, ...]:
-    """The product of c with the Q of a = Q R, which is never written down, and R.
+    """The product of c with the Q of a = Q R, which is not formed, and R.
 
     a: shape (m, n), k the smaller of both, Q (m, k). mode: "right" gives c Q, c of shape (p, m) or
-    (m,); "left" Q c, c of shape (k, p) or (k,). conjugate: the conjugate of Q in place of Q.
-    pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` mean nothing.
+    (m,); "left" Q c, c of shape (k, p) or (k,). conjugate: the conjugate of Q instead of Q.
+    pivoting: as for `qr`, with one more result. `overwrite_a` and `overwrite_c` have no effect.
 
     Raises WeftValueError for another mode, ShapeError, DTypeError and WeftTypeError.
 
@@ -338,7 +338,7 @@ def svd(
     a: shape (..., m, n), k the smaller of both. U: (..., m, m), Vh: (..., n, n), or without
     `full_matrices` (..., m, k) and (..., k, n); S: (..., k), real and falling. Without
     `compute_uv`, S alone. lapack_driver: "gesdd", or the slower "gesvd". `overwrite_a` and
-    `check_finite` mean nothing. Derivatives are those of `weft.numpy.linalg.svd`.
+    `check_finite` have no effect. Derivatives are those of `weft.numpy.linalg.svd`.
 
     Raises WeftValueError for another driver, ShapeError, DTypeError and WeftTypeError.
 
@@ -400,7 +400,7 @@ def hessenberg(
     """The H of a = Q H adjoint(Q), zero below the first diagonal below the main one.
 
     a: shape (..., n, n). With `calc_q` H and Q, which is unitary. There is no derivative. By
-    LAPACK's gehrd; `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and
+    LAPACK's gehrd; `overwrite_a` and `check_finite` have no effect. Raises ShapeError, DTypeError,
     WeftTypeError.
 
     >>> import weft.numpy as jnp

@@ -1,4 +1,4 @@
-"""Functions of matrices by the Schur factorization: the square root, and any function.
+"""Functions of matrices by the Schur factorization: the square root, and functions of the user.
 
 A function of a triangular matrix is found column by column, since it commutes with the matrix: each
 column is a triangular system.
@@ -40,10 +40,10 @@ def _triangular_root(t: Any) -> Any:
     values = jnp.sqrt(jnp.diagonal(t))
 
     def step(j: Any, root: Any) -> Any:
-        # Columns from j on have their diagonal only, rows from j on are not to be changed.
+        # Columns from j on only have their diagonal, and rows from j on must not change.
         above = rows < j
         system = jnp.where(above[:, None] & above[None, :], root, 0) + values[j] * one
-        # A singular matrix may have a root nevertheless, where its zeros are the right ones.
+        # A singular matrix may have a root, too, if the right elements are zero.
         empty = (jnp.diagonal(system) == 0) | ~above
         system = jnp.where(empty[:, None], one, system)
         right = jnp.where(empty, 0, t[:, j])
@@ -102,7 +102,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
 
 
 def _parlett(t: Any, values: Any) -> tuple[Any, Any]:
-    """The function of an upper triangular matrix, and the least distance of two eigenvalues."""
+    """The function of an upper triangular matrix, and the least distance between eigenvalues."""
     n = t.shape[-1]
     one, rows = jnp.eye(n, dtype=t.dtype), jnp.arange(n)
     diagonal = jnp.diagonal(t)
@@ -147,7 +147,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = ...) -> Any: ...
 
 @api_boundary
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
-    """A function of a square matrix, by what it does to numbers.
+    """Applies a function of numbers to a square matrix.
 
     A: shape (n, n); func: maps n complex eigenvalues to as many values. The result is complex. With
     disp=False it comes with an estimate of its relative error, which is large where eigenvalues are

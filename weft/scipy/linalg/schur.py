@@ -21,9 +21,9 @@ __all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
 
 
 def complex_schur(a: Any) -> tuple[Any, Any]:
-    """T and Z of a = Z T adjoint(Z), T upper triangular and both complex; a in a dtype of LAPACK's.
+    """T and Z of a = Z T adjoint(Z), T upper triangular, both complex; a of a dtype of LAPACK.
 
-    A real matrix is made complex first: its complex form is then found at once.
+    A real matrix is converted first, so that LAPACK returns the complex form.
     """
     wide = convert(a, dtypes.to_complex(type_of(a).dtype))
     t, z = schur_operation.schur(wide)
@@ -79,12 +79,12 @@ def _triangular(t: Any, z: Any) -> Any:
     n = t.shape[-1]
 
     def step(number: Any, state: Any) -> Any:
-        # From the last row to the second; what is below the diagonal there is rotated away.
+        # From the last row to the second: a rotation removes the element below the diagonal.
         t, z = state
         m = n - 1 - number
         lower = t[m, m - 1]
         a, b, c, d = t[m - 1, m - 1], t[m - 1, m], lower, t[m, m]
-        # The eigenvalue of the block that is nearer to d, less d.
+        # The eigenvalue of the block nearer to d, minus d.
         half = (a - d) / 2
         root = jnp.sqrt(half * half + b * c)
         root = jnp.where((half.real * root.real + half.imag * root.imag) > 0, -root, root)
@@ -103,7 +103,7 @@ def _triangular(t: Any, z: Any) -> Any:
         columns = jnp.matmul(jnp.stack([z[:, m - 1], z[:, m]], axis=1), back, precision="highest")
         return t, z.at[:, m - 1].set(columns[:, 0]).at[:, m].set(columns[:, 1])
 
-    # The loop's body is traced even where it does not run, and 0 rows have none to take.
+    # The body of a loop is traced even if it does not run, and fails for 0 rows.
     if n > 1:
         t, z = fori_loop(0, n - 1, step, (t, z))
     return triangle(t, False), z
@@ -113,7 +113,7 @@ def _triangular(t: Any, z: Any) -> Any:
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex Schur form of a real one: an upper triangular T, and its Z.
 
-    T and Z: shape (n, n), as `schur` gives them. `check_finite` means nothing. Each block of two
+    T and Z: shape (n, n), as `schur` gives them. `check_finite` has no effect. Each block of two
     rows is made triangular by a rotation (G. H. Golub and C. F. Van Loan, Matrix Computations,
     7.4). Raises ShapeError, DTypeError and WeftTypeError.
 

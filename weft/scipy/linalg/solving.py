@@ -26,17 +26,17 @@ from weft.scipy.linalg.eigenvalues import mirrored
 
 __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
 
-# `overwrite_*` and `check_finite` are advice to a library that works in place; `debug` is nothing
-# in SciPy either. All are taken and mean nothing.
+# `overwrite_*` and `check_finite` are advice to a library that works in place; `debug` does nothing
+# in SciPy either. All are accepted and have no effect.
 
 
-# ---- what all of them do with a right-hand side --------------------------------------------------
+# ---- shared: the right-hand side -----------------------------------------------------------------
 
 
 def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> None:
     """Raises ShapeError, DTypeError or WeftTypeError unless a x = b is a system.
 
-    maker: the function that gives the factor of a matrix that stands in the place of a.
+    maker: the function that makes the factor given instead of a.
     """
     if maker:
         check_square(operation, argument, a, f"pass what {maker} gives for a square matrix")
@@ -53,7 +53,7 @@ def _checked(operation: str, argument: str, a: Any, b: Any, maker: str = "") -> 
 
 
 def _prepared(a: Any, b: Any) -> tuple[Any, Any, Any]:
-    """Both in the dtype that is computed in, with the same batch dimensions, b of columns; and the
+    """Both in the dtype of the computation, with the same batch dimensions, b of columns; and the
     dtype of the result."""
     given = jnp.result_type(a, b)
     a, b = (convert(x, computing_dtype(given)) for x in (a, b))
@@ -67,7 +67,7 @@ def _prepared(a: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 def _answer(x: Any, b: Any, given: Any) -> Any:
-    """The solution in the dtype of the operands, and without the column that a vector got."""
+    """The solution in the dtype of the operands, without the dimension added to a vector."""
     return returned(x[..., 0] if b.ndim == 1 else x, given)
 
 
@@ -93,7 +93,7 @@ def _solve_hermitian(a: Any, b: Any, *, lower: bool, positive: bool) -> Any:
         lambda y: matmul(x, y),
         columns,
         lambda _, y: _substituted(factor, y),
-        # The transposed matrix is the conjugate.
+        # For a Hermitian matrix the transpose is the conjugate.
         lambda _, y: conjugate(_substituted(factor, conjugate(y))),
     )
     return _answer(found, b, given)
@@ -127,7 +127,7 @@ def solve(
     a. assume_a: "gen", any matrix, by its LU factors; "pos", Hermitian and positive definite, by
     Cholesky's factor (NaN where it is not); "sym" and "her", symmetric and Hermitian, by LU factors
     too. For these, only the upper triangle is read, or the `lower` one. `overwrite_a`,
-    `overwrite_b`, `debug` and `check_finite` mean nothing. Derivatives are those of a solution.
+    `overwrite_b`, `debug` and `check_finite` have no effect. Derivatives are those of a solution.
 
     Raises WeftValueError for another assume_a, ShapeError, DTypeError and WeftTypeError.
 
@@ -193,7 +193,7 @@ def solve_triangular(
 
     a and b: shapes as for `solve`. trans: 1 or "T" solves with the transposed a, 2 or "C" with its
     adjoint. unit_diagonal: the diagonal counts as ones. `overwrite_b`, `debug` and `check_finite`
-    mean nothing. By LAPACK's trsm.
+    have no effect. By LAPACK's trsm.
 
     Raises WeftValueError for another trans, ShapeError, DTypeError and WeftTypeError.
 
@@ -215,7 +215,7 @@ def solve_triangular(
 
 
 def _pair(operation: str, argument: str, given: Any, maker: str) -> tuple[Any, Any]:
-    """Raises WeftTypeError unless an argument is the pair that another function gives."""
+    """Raises WeftTypeError unless an argument is a pair, as another function returns it."""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         return given[0], given[1]
     message = f"{operation}: {argument} is the pair that {maker} gives"
@@ -234,10 +234,10 @@ def _cho_solve(c: Any, b: Any, *, lower: bool) -> Any:
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
-    """The x for which a x = b, from what `cho_factor` gave for a.
+    """The x for which a x = b, from the result of `cho_factor` for a.
 
-    b: shape (n,) or (..., n, k). Only the triangle of the factor that counts is read; derivatives
-    by it are derivatives by that triangle. `overwrite_b` and `check_finite` mean nothing. Raises
+    b: shape (n,) or (..., n, k). Only one triangle of the factor is read; derivatives
+    by it are derivatives by that triangle. `overwrite_b` and `check_finite` have no effect. Raises
     ShapeError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
@@ -286,10 +286,10 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """The x for which a x = b, from what `lu_factor` gave for a.
+    """The x for which a x = b, from the result of `lu_factor` for a.
 
     b: shape (n,) or (..., n, k). trans: 1 solves with the transposed a, 2 with its adjoint.
-    `overwrite_b` and `check_finite` mean nothing.
+    `overwrite_b` and `check_finite` have no effect.
 
     Raises WeftValueError for another trans, ShapeError, DTypeError and WeftTypeError.
 
@@ -327,7 +327,7 @@ def lu_solve(
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverses of square matrices; `weft.numpy.linalg.inv`.
 
-    `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
+    `overwrite_a` and `check_finite` have no effect. Raises ShapeError, DTypeError, WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
@@ -341,7 +341,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinants of square matrices; `weft.numpy.linalg.det`.
 
-    `overwrite_a` and `check_finite` mean nothing. Raises ShapeError, DTypeError and WeftTypeError.
+    `overwrite_a` and `check_finite` have no effect. Raises ShapeError, DTypeError, WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> det(jnp.array([[2.0, 0.0], [0.0, 4.0]]))

@@ -1,7 +1,7 @@
-"""Matrices with a structure: of an array's elements (toeplitz, circulant…) or of a size alone.
+"""Structured matrices: from the elements of an array (toeplitz, circulant …) or from a size.
 
-Those of a size alone are written by NumPy, with integers where the numbers are such, so that each
-element is rounded once.
+Those from a size are computed by NumPy, with integers where possible, so that each element is
+rounded once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _block_diag(*blocks: Any) -> Any:
 
 @api_boundary
 def block_diag(*arrs: Any) -> Array:
-    """A matrix with the given ones on its diagonal, zero elsewhere.
+    """A block-diagonal matrix of the given matrices.
 
     arrs: matrices, vectors (rows) and numbers, promoted to one dtype; without any, the result has
     one row and no column. Raises ShapeError for more dimensions, WeftTypeError, DTypeError.
@@ -92,7 +92,7 @@ def _first(operation: str, argument: str, x: Any, least: int = 0) -> int:
 
 
 def _taken(x: Any, places: Any) -> Any:
-    """Elements of the last dimension at the given places."""
+    """Elements of the last dimension at the given indices."""
     return jnp.take(x, places, axis=-1, mode="clip")
 
 
@@ -195,7 +195,7 @@ def circulant(c: Any) -> Array:
 
 
 def _below(first_row: Any, ones: Any) -> Any:
-    """A first row, and below it a diagonal."""
+    """A matrix of a first row and, below it, a diagonal."""
     *batch, n = first_row.shape
     lower = jnp.eye(n - 1, n, dtype=first_row.dtype) * ones[..., None]
     lower = jnp.broadcast_to(lower, (*batch, n - 1, n))
@@ -326,7 +326,7 @@ def _convolution_matrix(a: Any, *, n: int, mode: str) -> Any:
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
     """The matrix that convolves a vector of n elements with a.
 
-    a: (..., m); the result is (..., k, n), with k as `weft.numpy.convolve` has it for the mode:
+    a: (..., m); the result is (..., k, n), with k by the mode as in `weft.numpy.convolve`:
     m + n - 1 for "full", the larger of m and n for "same", that less the smaller plus 1 for
     "valid". Raises ShapeError for an empty a, WeftValueError for n below 1 and another mode,
     WeftTypeError, DTypeError.

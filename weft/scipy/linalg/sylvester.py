@@ -36,7 +36,7 @@ def _triangular_columns(r: Any, s: Any, f: Any) -> Any:
     one = jnp.eye(n, dtype=r.dtype)
 
     def step(k: Any, y: Any) -> Any:
-        # Columns from k on are zeros still.
+        # Columns from k on are still zeros.
         right = f[:, k] - jnp.matmul(y, s[:, k], precision="highest")
         column = triangular_solve(r + s[k, k] * one, right[:, None], left_side=True)
         return y.at[:, k].set(column[:, 0])
@@ -45,7 +45,7 @@ def _triangular_columns(r: Any, s: Any, f: Any) -> Any:
 
 
 def _by_schur(a: Any, b: Any) -> Any:
-    """The eigenvalues of both, and a function that solves the equation for a C."""
+    """The eigenvalues of a and b, and a function that solves the equation for a given C."""
     (r, u), (s, v) = complex_schur(a), complex_schur(b)
 
     def solve(c: Any) -> Any:
@@ -67,7 +67,7 @@ def _by_eigenvectors(a: Any, b: Any) -> Any:
 
 
 def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0) -> Any:
-    """The X for which a X + X b = c, all in one dtype that LAPACK takes.
+    """Solves a X + X b = c for X, all in one dtype that LAPACK takes.
 
     NaN where the sum of an eigenvalue of each has a magnitude of at most `tol`.
     """
@@ -86,7 +86,7 @@ def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0
         return narrowed(solve(convert(right, wide)))
 
     def backward(_: Any, right: Any) -> Any:
-        # Factored anew: the factors of a transposed matrix are not upper triangular.
+        # Factored again: transposed factors are not upper triangular.
         _, _, other = method(*(convert(stop_gradient(swapped(m)), wide) for m in (a, b)))
         return narrowed(other(convert(right, wide)))
 

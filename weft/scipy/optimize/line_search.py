@@ -4,7 +4,7 @@ Of a step a along a line on which the function has the values f(a) and slopes f'
 the value falls enough, f(a) <= f(0) + c1 a f'(0), and that the slope has become flat enough,
 |f'(a)| <= c2 |f'(0)|. J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithms 3.5
 and 3.6: steps grow until an interval holds such a step, and the interval is then made smaller.
-Both are one loop here, so that one evaluation of the function stands in the program.
+Both are one loop here, so that the function is traced and compiled once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Point(NamedTuple):
 
 
 class LineSearch(NamedTuple):
-    """What is known during a search, and in the end its result.
+    """The state of a search, and in the end its result.
 
     last: the point before the current step while steps grow. low, high: the ends of the interval,
     low the one with the smaller value. best: the point of the result. zooming: an interval is
@@ -53,7 +53,7 @@ def _chosen(condition: Any, x: _Point, y: _Point) -> _Point:
 
 
 def _between(low: _Point, high: _Point) -> Any:
-    """The least point of the cubic through both ends, or the middle where that is near an end."""
+    """The minimum of the cubic through both ends, or the middle where that is near an end."""
     width = high.step - low.step
     safe = jnp.where(width == 0, 1, width)
     first = low.slope + high.slope - 3 * (high.value - low.value) / safe
@@ -94,7 +94,7 @@ def line_search(
         # The value rose, or did not fall enough: the step is between this point and the one below.
         high = bad | ~enough | (compared & (point.value >= reference))
         below = _chosen(state.zooming, state.low, state.last)
-        # Otherwise this point is the lower end; the other one lies where the slope leads to.
+        # Otherwise this point is the lower end; the slope says on which side the other one is.
         turned = jnp.where(
             state.zooming, point.slope * (state.high.step - state.low.step) >= 0, point.slope >= 0
         )

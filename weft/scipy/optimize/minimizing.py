@@ -1,8 +1,8 @@
-"""Minima of smooth functions by BFGS, a method that learns the inverse of the Hessian.
+"""Minimization of smooth functions by BFGS, which estimates the inverse of the Hessian.
 
 J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1, with the line search of
-algorithms 3.5 and 3.6. The method is one loop in a compiled program, so it runs under `jit` and
-`vmap`. Its result has forward derivatives of its steps; for the derivatives of a minimum, see
+algorithms 3.5 and 3.6. The method is one compiled loop, so it runs under `jit` and `vmap`. Its
+result has forward derivatives of its steps; for the derivatives of a minimum, see
 `weft.lax.custom_root`.
 """
 
@@ -35,9 +35,9 @@ __all__ = ["OptimizeResults", "minimize"]
 
 
 class OptimizeResults(NamedTuple):
-    """What `minimize` found, a pytree.
+    """The result of `minimize`, a pytree.
 
-    x: where; fun, jac: value and gradient there; hess_inv: the estimate of the inverse Hessian;
+    x: the minimum; fun, jac: value and gradient there; hess_inv: the estimated inverse Hessian;
     nit: iterations; nfev, njev: how often the function and its gradient were evaluated. success:
     whether the gradient has become small enough; status: 0 if it has, 1 after the largest number of
     iterations, 2 where the function has no finite value, 3 where the line search found no step, 5
@@ -141,7 +141,7 @@ _OPTIONS = ("norm", "gtol", "maxiter", "line_search_maxiter")
 
 
 def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, Any]:
-    """The options, checked and completed."""
+    """Checks the options and adds defaults."""
     name = "optimize.minimize"
     if given is not None and not isinstance(given, Mapping):
         message = f"{name}: options is a dict"
@@ -186,17 +186,17 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """Looks for a minimum of a smooth function, from a first guess.
+    """Searches for a minimum of a smooth function, from a first guess.
 
     fun(x, *args): gives a real number for x of shape (n,), and is differentiated by weft. x0: the
     guess, (n,), real. method: "BFGS". tol: the size of the gradient that is small enough, unless
     options say it. options: "gtol", the same (1e-5); "norm", of the gradient (infinity: the largest
     element); "maxiter", the number of iterations (200 n); "line_search_maxiter", of evaluations for
-    one step (20). Gives `OptimizeResults`; that a minimum was not found is said there and is no
-    error. By J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1.
+    one step (20). Returns `OptimizeResults`; failure is no error, but shows in `success`.
+    By J. Nocedal and S. J. Wright, Numerical Optimization (2006), algorithm 6.1.
 
-    Raises WeftValueError for another method or option, ShapeError for what is no vector or a fun
-    that gives no number, DTypeError for complex numbers, WeftTypeError.
+    Raises WeftValueError for another method or option, ShapeError where x0 is no vector or fun
+    returns no number, DTypeError for complex numbers, WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> minimize(lambda x: jnp.sum((x - 2) ** 2), jnp.zeros(2), method="BFGS").x
@@ -217,7 +217,7 @@ def minimize(
         return found
 
     if mesh_axes():
-        # Devices with functions of their own have minima of their own: were x equal on all, its
+        # A function that varies over devices has its own minimum on each: for an invariant x the
         # gradient would be that of the sum.
         differs = type_of(valued(x)).varying - type_of(x).varying
         x = pbroadcast(x, tuple(sorted(differs))) if differs else x

@@ -34,7 +34,7 @@ _MODES = ("full", "same", "valid")
 
 
 def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
-    """The sums of products of a kernel, not reversed, with the parts of an array."""
+    """Slides a kernel, not reversed, over an array and sums products."""
     out = conv_general_dilated(
         x[None, None],
         kernel[None, None],
@@ -46,7 +46,7 @@ def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: An
 
 
 def _cut(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
-    """The middle of an array along some axes."""
+    """Cuts the middle out of an array along some axes."""
     index: list[Any] = [slice(None)] * x.ndim
     for axis, size in zip(axes, shape, strict=True):
         start = (x.shape[axis] - size) // 2
@@ -82,7 +82,7 @@ def _direct(x: Any, y: Any, *, mode: str, precision: Any) -> Any:
 
 
 def _checked(operation: str, x: Any, y: Any, mode: Any) -> bool:
-    """Raises unless two arrays can be convolved; whether the first fits inside the second."""
+    """Raises unless arrays can be convolved; returns whether the first fits inside the second."""
     for argument, value in (("in1", x), ("in2", y)):
         check_dimensions(operation, argument, value, 0)
     one_of(operation, "mode", mode, _MODES)
@@ -113,7 +113,7 @@ def convolve(
     """The convolution of two arrays of as many dimensions: sums of in1[i] in2[k - i].
 
     mode: "full", all k for which there is a product; "same", the middle of it of the shape of in1;
-    "valid", where one array lies inside the other. method: "direct", "fft" by Fourier transforms
+    "valid", where one array is inside the other. method: "direct", "fft" by Fourier transforms
     (`fftconvolve`), or "auto", which is "direct". precision: that of the products on hardware that
     has several. Operands are promoted to the dtype of the result; "fft" of integers is floating.
 
@@ -134,7 +134,7 @@ def convolve(
 
 @compiled
 def _turned(x: Any) -> Any:
-    """The other way round."""
+    """Reverses an array along all dimensions."""
     return jnp.conj(jnp.flip(x))
 
 
@@ -144,8 +144,8 @@ def correlate(
 ) -> Array:
     """The correlation of two arrays: sums of in1[i] conj(in2[i - k]).
 
-    Arguments, results and errors are those of `convolve`, which gives the same for the in2 that is
-    conjugated and reversed.
+    Arguments, results and errors are those of `convolve`, which returns the same for the conjugated
+    and reversed in2.
 
     >>> import weft.numpy as jnp
     >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0, 3.0]))
@@ -173,14 +173,14 @@ def _bounded(
     y = jnp.conj(y) if correlation else jnp.flip(y)
     around = [(n - 1, n - 1) for n in y.shape]
     if boundary == "fill":
-        # What is added is a constant array around the zeros: padded here, so that it is one.
+        # The fill value is padded here, since a convolution pads with zeros.
         x = jnp.pad(x, around, constant_values=convert(fill, dtype))
     else:
         x = jnp.pad(x, around, mode={"wrap": "wrap", "symm": "symmetric"}[boundary])
     out = _slid(x, y, [(0, 0), (0, 0)], precision)
     if mode == "same":
-        # Of two middles the one is SciPy's for a kernel that is reversed, the other for one that
-        # is not.
+        # With two middles, SciPy takes one for a reversed kernel and the other for one that is
+        # not.
         i, j = ((n if correlation else n - 1) // 2 for n in y.shape)
         out = out[i : i + first[0], j : j + first[1]]
     elif mode == "valid":
@@ -199,7 +199,7 @@ def _in_two_dimensions(
     swapped = _checked(operation, x, y, mode)
     correlation = "correlate" in operation
     if swapped and correlation:
-        # The correlation the other way round is this one, reversed and conjugated.
+        # Exchanging the operands reverses and conjugates the correlation.
         return _turned(_in_two_dimensions(operation, y, x, mode, boundary, fill, precision))
     x, y = (y, x) if swapped else (x, y)
     return _bounded(
@@ -222,7 +222,7 @@ def convolve2d(
     fillvalue: Any = 0,
     precision: Any = None,
 ) -> Array:
-    """`convolve` of two matrices, with a choice of what lies around the first.
+    """`convolve` of two matrices, with a choice of the boundary of the first.
 
     boundary: "fill" puts `fillvalue` there, "wrap" repeats the matrix, "symm" its mirror image.
     Raises as `convolve`, and WeftValueError for another boundary.
@@ -285,9 +285,9 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Arr
     """`convolve` by Fourier transforms, along some axes, by default all.
 
     Along the others, lengths are equal or 1, and arrays are multiplied element by element. With
-    mode "same" the result has the shape of in1 there, too, as in SciPy. The
-    result is floating or complex; errors are relative to its largest elements. For long arrays
-    this is faster than products. Raises as `convolve`, and AxisError.
+    mode "same" the result has the shape of in1 there, too, as in SciPy. The result is floating or
+    complex; errors are relative to its largest elements. For long arrays this is faster than
+    products. Raises as `convolve`, and AxisError.
 
     >>> import weft.numpy as jnp
     >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(5)

@@ -2,8 +2,8 @@
 
 Power spectra by P. D. Welch, The use of fast Fourier transform for the estimation of power spectra
 (1967); the inverse of the short-time transform by D. W. Griffin and J. S. Lim, Signal estimation
-from modified short-time Fourier transform (1984). Which parts a signal is cut into, the window and
-the frequencies depend on sizes only; the rest is one program.
+from modified short-time Fourier transform (1984). The parts of a signal, the window and the
+frequencies depend on sizes only; the rest is one executable.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["csd", "istft", "stft", "welch"]
 
 # ---- windows -------------------------------------------------------------------------------------
 
-# Sums of cosines, periodic: what repeats is the window, so its last element is left out.
+# Sums of cosines, periodic: the window repeats, so its last element is left out.
 _COSINES = {
     "hann": (0.5, 0.5),
     "boxcar": (1.0,),
@@ -68,7 +68,7 @@ _OTHER_NAMES = {
 
 
 def _named_window(operation: str, name: Any, n: int) -> Any:
-    """A window by its name, of double precision."""
+    """A window by its name, in double precision."""
     found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
     place = np.arange(n)
     if found == "bartlett":
@@ -84,7 +84,7 @@ def _named_window(operation: str, name: Any, n: int) -> Any:
 
 
 def _no_window(operation: str, given: Any, n: int | None = None) -> WeftValueError:
-    """The error of a name that is not there, with the one that comes nearest to it."""
+    """The error for an unknown name, with the one nearest to it."""
     names = (*_COSINES, "bartlett", "cosine")
     near = close_name(given.lower(), names) if isinstance(given, str) else None
     made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
@@ -128,12 +128,12 @@ def _positive(operation: str, nperseg: Any) -> int:
     return n
 
 
-# ---- what is to be computed ----------------------------------------------------------------------
+# ---- plans ---------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """Lengths and options of a transform of parts; equal ones share a program."""
+    """Lengths and options of a transform of parts; equal plans share an executable."""
 
     nperseg: int
     noverlap: int
@@ -158,7 +158,7 @@ def _lengths(operation: str, nperseg: int, noverlap: Any, nfft: Any) -> tuple[in
 
 
 def _trend(operation: str, detrend: Any) -> str:
-    """What is taken from each part: "", "constant" or "linear"."""
+    """The trend subtracted from each part: "", "constant" or "linear"."""
     if detrend is False or detrend is None:
         return ""
     one_of(operation, "detrend", detrend, ("constant", "linear", "c", "l"))
@@ -169,7 +169,7 @@ _BOUNDARIES = ("zeros", "even", "odd", "constant")
 
 
 def _extended(x: Any, plan: _Plan) -> Any:
-    """x, along the last dimension, with what is put around it."""
+    """x with its boundary added along the last dimension."""
     half = plan.nperseg // 2
     if plan.around == "even":
         x = jnp.concatenate([x[..., half:0:-1], x, x[..., -2 : -half - 2 : -1]], axis=-1)
@@ -208,12 +208,12 @@ def _scale(window: Any, fs: Any, scaling: str) -> Any:
 
 @compiled
 def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
-    """Frequencies at the place of the axis, times at the end."""
+    """The transforms, with frequencies at `axis` and times last."""
     x = jnp.moveaxis(widened(x), axis, -1)
     window = convert(window, x.real.dtype)
     found = _transforms(_extended(x, plan), window, plan)
     found = found * jnp.sqrt(_scale(window, 1, "spectrum"))
-    # Times stand last while the frequencies go to the place that they have among the others.
+    # Times stay last while the frequencies go to their index among the others.
     found = jnp.swapaxes(found, -1, -2)
     return jnp.moveaxis(found, -2, axis)
 
@@ -230,7 +230,7 @@ def _densities(
     second = first if same else _transforms(y, window, plan)
     found = jnp.conj(first) * second * _scale(window, fs, plan.scaling)
     if plan.onesided:
-        # All frequencies but 0 and the last of an even number stand for two.
+        # All frequencies but 0 and, for an even length, the last count twice.
         count = found.shape[-1]
         place = jnp.arange(count)
         single = (place == 0) | ((place == count - 1) if plan.nfft % 2 == 0 else False)
@@ -251,7 +251,7 @@ def _median(x: Any) -> Any:
 
 
 def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
-    """Cycles per unit of time of each part of a transform."""
+    """The frequencies of a transform, in cycles per unit of time."""
     real = dtypes.to_real(dtype) if dtype in dtypes.COMPLEX else dtype
     f = (fft.rfftfreq if plan.onesided else fft.fftfreq)(plan.nfft, dtype=real)
     return f * convert(fs, real)
@@ -284,12 +284,12 @@ def stft(
 
     fs: samples per unit of time. window: a name ("hann", "hamming", "blackman", "boxcar",
     "bartlett", "cosine", "nuttall", "blackmanharris", "flattop") or an array of nperseg elements.
-    nperseg: the length of a part, at most that of x; noverlap: what neighbours share, by default
+    nperseg: the length of a part, at most that of x; noverlap: the overlap of parts, by default
     half; nfft: the length of the transforms, by default nperseg. detrend: False, "constant" or
-    "linear". return_onesided: for a real x, frequencies from 0 only. boundary: what is put around
-    x, half a part on both sides: "zeros", "even", "odd", "constant" or None. padded: zeros are
-    added so that the parts reach the end. The transforms stand along the axis, the parts last;
-    they are divided by the sum of the window.
+    "linear". return_onesided: for a real x, frequencies from 0 only. boundary: the extension of
+    x by half a part on both sides: "zeros", "even", "odd", "constant" or None. padded: zeros are
+    added so that the parts reach the end. Frequencies are along the axis, the parts last;
+    transforms are divided by the sum of the window.
 
     Raises WeftValueError for lengths and names that are not as described, ShapeError, AxisError,
     DTypeError and WeftTypeError.
@@ -343,7 +343,7 @@ def _inverse(z: Any, window: Any, *, axes: tuple[int, int], cut: bool, plan: _Pl
 
 
 def _added(parts: Any, plan: _Plan) -> Any:
-    """The sum of overlapping parts, each at its place."""
+    """The sum of overlapping parts, each at its position."""
     step = plan.nperseg - plan.noverlap
     count = parts.shape[-2]
     start = jnp.arange(count, dtype=jnp.int32)[:, None] * step
@@ -366,11 +366,11 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
 ) -> tuple[Array, Array]:
-    """Times and the signal of which `stft` gives these transforms, or comes nearest to it.
+    """Times and the signal whose `stft` is, or comes nearest to, these transforms.
 
     Zxx: transforms along freq_axis, parts along time_axis. boundary: half a part was put on both
     sides. Where no window covers a sample, it is not divided by anything. The other arguments are
-    those of `stft`, nperseg by default what the number of frequencies says.
+    those of `stft`, nperseg by default from the number of frequencies.
 
     Raises WeftValueError for lengths and names that are not as described and equal axes,
     ShapeError, AxisError, DTypeError and WeftTypeError.
@@ -439,7 +439,7 @@ def _spectrum(operation: str, x: Any, y: Any, fs: Any, options: dict[str, Any]) 
 
 
 def _paired(operation: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int, Any]:
-    """Two signals as one dtype and one shape, the shorter one with zeros at its end."""
+    """Brings two signals to one dtype and shape, the shorter one padded with zeros."""
     a, b = type_of(x), type_of(y)
     x, y = promoted(operation, x, y)
     dtype = inexact(type_of(x).dtype)
@@ -482,7 +482,7 @@ def csd(
 
     y: None for the power of x itself, real. nperseg: by default 256, at most the length of x.
     scaling: "density", power per frequency, or "spectrum", power. average: over the parts, "mean"
-    or "median". A shorter signal is filled up with zeros; other dimensions broadcast. The rest is
+    or "median". A shorter signal is padded with zeros; other dimensions broadcast. The rest is
     as for `stft`. Raises WeftValueError, ShapeError, AxisError, DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp

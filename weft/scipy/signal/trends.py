@@ -21,7 +21,7 @@ __all__ = ["detrend", "without_trend"]
 def without_trend(x: Any, linear: bool) -> Any:
     """Floating or complex x, less its mean or its line of least squares, along the last dimension.
 
-    The line is written in a variable of mean zero, so its two parts are found by themselves.
+    The line is written in a variable of mean zero, so its two coefficients are independent.
     """
     x = x - jnp.mean(x, axis=-1, keepdims=True)
     n = x.shape[-1]
@@ -44,7 +44,7 @@ def _detrended(x: Any, *, axis: int, linear: bool, breaks: tuple[int, ...]) -> A
 
 
 def _breaks(bp: Any, n: int) -> tuple[int, ...]:
-    """Where the parts of a signal start, and the end of the last one."""
+    """The starts of the parts of a signal, and the end of the last one."""
     given = np.atleast_1d(np.asarray(bp)) if isinstance(bp, (int, Sequence, np.ndarray)) else None
     if given is None or given.ndim != 1 or given.dtype.kind not in "iu":
         raise wrong_value("signal.detrend", f"bp={bp!r:.80}", "an integer or several as bp")
@@ -59,10 +59,10 @@ def detrend(
 ) -> Array:
     """The data less its line of least squares along an axis, or ("constant") less its mean.
 
-    bp: where other lines begin, an integer or several, known while tracing. The result is floating
-    or complex, of the shape of data. `overwrite_data` is not taken.
+    bp: indices where lines begin, one or several integers, known while tracing. The result is
+    floating or complex, of the shape of data. `overwrite_data` is not taken.
 
-    Raises AxisError, WeftValueError for another type and places outside the data, DTypeError,
+    Raises AxisError, WeftValueError for another type and indices outside the data, DTypeError,
     WeftTypeError, and WeftNotImplementedError.
 
     >>> import weft.numpy as jnp
@@ -78,6 +78,6 @@ def detrend(
     if not of.size:
         raise wrong_value(name, f"data: {of}", "data with elements")
     linear = type[0] == "l"
-    # A mean is that of all: breaks belong to lines.
+    # The mean is that of the whole axis: breaks are for lines.
     breaks = _breaks(bp, of.shape[found]) if linear else (0, of.shape[found])
     return _detrended(data, axis=found, linear=linear, breaks=breaks)

@@ -1,4 +1,4 @@
-"""`weft.scipy.sparse`: what works on matrices that are known as functions only."""
+"""`weft.scipy.sparse`: solvers for matrices given as functions."""
 
 from weft.scipy.sparse import linalg
 

@@ -2,7 +2,7 @@
 
 The space is spanned by b, A b, A A b …, of which Arnoldi's iteration makes an orthonormal basis; in
 it A is a small Hessenberg matrix H, and the least residual a least squares problem with H. After
-`restart` vectors the method starts anew from what it found.
+`restart` vectors the method starts again from the solution so far.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _back_substituted(r: Any, y: Any) -> Any:
 
 
 def _batched(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int) -> Any:
-    """The combination of least residual of all `count` vectors, found at the end."""
+    """The combination of all `count` vectors with least residual, computed at the end."""
 
     def more(k: Any, state: Any) -> Any:
         basis, h = state
@@ -105,7 +105,7 @@ def _rotated(column: Any, rotations: Any, k: Any) -> Any:
 
 
 def _rotation(upper: Any, lower: Any) -> tuple[Any, Any]:
-    """The cosine and the sine that turn (upper, lower) into (something, 0)."""
+    """The cosine and the sine of the rotation that makes `lower` 0."""
     size = jnp.hypot(abs(upper), abs(lower))
     fine = size > 0
     safe = convert(jnp.where(fine, size, 1), upper.dtype)
@@ -117,7 +117,7 @@ def _rotation(upper: Any, lower: Any) -> tuple[Any, Any]:
 
 
 def _incremental(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int) -> Any:
-    """The same, with H made triangular column by column, until the residual is at most `bound`."""
+    """As `_batched`, with H made triangular column by column, until the residual is <= `bound`."""
     dtype = _dtype(basis)
 
     def unfinished(state: Any) -> Any:
@@ -160,7 +160,7 @@ def _restarted(
 
     def unfinished(state: Any) -> Any:
         _, length, last, k = state
-        # What a round leaves as it was, another one would.
+        # A round that changes nothing is followed by others that change nothing.
         return (length > bound) & (k < maxiter) & (length < last)
 
     def round(state: Any) -> Any:
@@ -221,7 +221,7 @@ def gmres(
     Hermitian. restart: how many vectors are kept (all in memory); `maxiter` counts the starts.
     solve_method: "batched" makes all vectors and solves one least squares problem, "incremental"
     one rotation for each, and stops as soon as the residual is small enough. The method also ends
-    where a start brings nothing more. By Y. Saad and M. H. Schultz, GMRES (1986).
+    where a start brings no progress. By Y. Saad and M. H. Schultz, GMRES (1986).
 
     >>> import weft.numpy as jnp
     >>> x, _ = gmres(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))

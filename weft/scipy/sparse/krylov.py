@@ -1,6 +1,6 @@
-"""Conjugate gradients and its relative for matrices that are not Hermitian.
+"""Conjugate gradients, and stabilized biconjugate gradients for non-Hermitian matrices.
 
-Both keep a few vectors and multiply by the matrix, so a matrix that is known as a function serves.
+Both keep a few vectors and multiply by the matrix, which may be given as a function.
 Vectors may be pytrees. Derivatives are those of a solution: no step of an iteration is
 differentiated, and a derivative costs one more system.
 """
@@ -89,7 +89,7 @@ def cg(
     the first guess, by default zeros. The iteration ends where the norm of b - A x is at most the
     larger of tol times the norm of b and atol, or after `maxiter` steps, by default ten times the
     number of unknowns. M: a function or a matrix that multiplies approximately by the inverse of A,
-    itself Hermitian and positive definite. Gives x and None, where SciPy says how it went.
+    itself Hermitian and positive definite. Returns x and None, where SciPy returns a status.
 
     Derivatives, in both modes, are those of a solution; x0 and M have none. By M. R. Hestenes and
     E. Stiefel, Methods of conjugate gradients for solving linear systems (1952).

@@ -1,4 +1,4 @@
-"""`weft.scipy.sparse.linalg`: linear systems whose matrix is known as a function only."""
+"""`weft.scipy.sparse.linalg`: linear systems whose matrix is given as a function."""
 
 from weft.scipy.sparse.gmres import gmres
 from weft.scipy.sparse.krylov import bicgstab, cg

@@ -1,4 +1,4 @@
-"""Vectors that are pytrees: sums, products, norms, and the checks of a linear system's parts."""
+"""Pytrees as vectors: sums, products and norms, and the checks of a linear system."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _operator(given: Any) -> Operator:
 
 
 def _vector(operation: str, argument: str, given: Any) -> Any:
-    """A tree of arrays of floating or complex numbers."""
+    """Converts an argument to a tree of floating or complex arrays."""
     leaves, structure = tree.flatten(given)
     if not leaves:
         message = f"{operation}: {argument} has no arrays"
@@ -165,10 +165,10 @@ def solution(
     hermitian: bool = False,
     **options: Any,
 ) -> Any:
-    """The solution by a method, with the derivatives of a solution.
+    """Solves a system by a method, with the derivatives of a solution.
 
-    method(operator, b, x0, bound, preconditioner, maxiter, **options) runs until the norm of what
-    is left is at most `bound`. hermitian: A is.
+    method(operator, b, x0, bound, preconditioner, maxiter, **options) runs until the norm of
+    the residual is at most `bound`. hermitian: A is.
     """
     b = _vector(operation, "b", b)
     for argument, given in (("A", a), ("M", m)):
@@ -182,7 +182,7 @@ def solution(
         maxiter = integer_of(maxiter, operation, "maxiter")
     options = {**options, "method": method, "hermitian": hermitian}
     if _is_matrix(a) and _is_matrix(m):
-        # Matrices are operands: one program serves all of a shape.
+        # Matrices are operands: one executable serves all of a shape.
         extra = [x for x in (guess, m) if x is not None]
         given = (guess is not None, m is not None)
         return _of_matrices(a, b, tol, atol, maxiter, *extra, given=given, **options)
@@ -193,7 +193,7 @@ def solution(
 def _of_matrices(
     a: Any, b: Any, tol: Any, atol: Any, maxiter: Any, *extra: Any, given: Any, **options: Any
 ) -> Any:
-    """The operands behind maxiter are a guess and a preconditioner, as far as they are given."""
+    """The operands after maxiter are a guess and a preconditioner, as far as they are given."""
     rest = list(extra)
     guess, m = [rest.pop(0) if there else None for there in given]
     return _solved(a, b, guess, m, tol, atol, maxiter, **options)
@@ -215,7 +215,7 @@ def _solved(
 
     def backward(vecmat: Operator, right: Any) -> Any:
         scale = None if preconditioner is None else _transposed(preconditioner, right)
-        # The guess belongs to the other system.
+        # The guess is for the other system.
         return run(vecmat, right, None, scale)
 
     real = all(type_of(leaf).dtype not in dtypes.COMPLEX for leaf in tree.leaves(b))

@@ -1,8 +1,8 @@
 """Rotations as unit quaternions (x, y, z, w), and their other forms, along the last dimension.
 
 Formulas with an angle in a denominator are written so that values and derivatives are right for an
-angle of 0 too: the quotient is a power series there, chosen with operands that are fine on both
-sides.
+angle of 0 too: the quotient is a power series there, selected with operands that are finite in
+both branches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _parts(q: Any) -> tuple[Any, Any, Any, Any]:
 
 @compiled
 def unit(q: Any) -> Any:
-    """The quaternion divided by its norm."""
+    """Divides a quaternion by its norm."""
     return q / jnp.sqrt(jnp.sum(q * q, axis=-1, keepdims=True))
 
 
@@ -50,13 +50,13 @@ def canonical(q: Any) -> Any:
 
 @compiled
 def conjugated(q: Any) -> Any:
-    """The rotation back."""
+    """The inverse rotation."""
     return jnp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
 
 
 @compiled
 def composed(p: Any, q: Any) -> Any:
-    """The rotation q, and then p."""
+    """The rotation by q and then by p."""
     p, q = jnp.broadcast_arrays(p, q)
     u, v = p[..., :3], q[..., :3]
     a, b = p[..., 3:], q[..., 3:]
@@ -87,7 +87,7 @@ def matrix(q: Any) -> Any:
 
 @compiled
 def from_matrix(m: Any) -> Any:
-    """By the largest of the four components (S. W. Shepperd, 1978)."""
+    """From rotation matrices, by the largest of the four components (S. W. Shepperd, 1978)."""
     trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
     candidates = []
     for i in range(3):
@@ -167,7 +167,7 @@ def from_mrp(p: Any) -> Any:
 
 @compiled
 def euler_quaternion(angles: Any, *, axes: str) -> Any:
-    """Rotations about axes in turn: those that turn along (capital letters), or that stand."""
+    """Rotations about one axis after the other: body axes (capital letters) or fixed ones."""
     found = None
     for i, letter in enumerate(axes):
         half = angles[..., i] / 2
@@ -214,6 +214,6 @@ def euler(q: Any, *, axes: str) -> Any:
         middle = middle - jnp.pi / 2
     angles = [third, middle, first] if intrinsic else [first, middle, third]
     out = jnp.stack(angles, axis=-1)
-    # By a turn, and only where one is needed: a remainder would round small angles away.
+    # By adding a turn where needed: a remainder would round small angles away.
     out = jnp.where(out < -jnp.pi, out + 2 * jnp.pi, out)
     return jnp.where(out > jnp.pi, out - 2 * jnp.pi, out)

@@ -28,7 +28,7 @@ __all__ = ["Rotation", "check_rotation"]
 
 
 def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
-    """Floating vectors of n elements, one or a row of them."""
+    """Checks floating vectors of n elements, one or a row of them."""
     check_dimensions(operation, argument, x, 1, 2)
     check_numbers(operation, argument, x, dtypes.ORDERED)
     of = type_of(x)
@@ -82,7 +82,7 @@ class Rotation(NamedTuple):
 
     quat: Any
 
-    # ---- made from other forms ----
+    # ---- from other forms ----
 
     @classmethod
     @api_boundary
@@ -121,7 +121,7 @@ class Rotation(NamedTuple):
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
         """From one to three angles about axes, one after the other.
 
-        seq: letters of "xyz", axes that stand still, or of "XYZ", axes that turn along. angles: for
+        seq: letters of "xyz", fixed axes, or of "XYZ", axes of the body. angles: for
         one letter a number, (n,) or (n, 1), otherwise (letters,) or (n, letters).
         """
         name = "Rotation.from_euler"
@@ -142,7 +142,7 @@ class Rotation(NamedTuple):
     @classmethod
     @api_boundary
     def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
-        """The rotation by nothing, or `num` of it."""
+        """The identity, or `num` of it."""
         name = "Rotation.identity"
         q = jnp.asarray([0.0, 0.0, 0.0, 1.0], dtype=_floating(name, dtype))
         return cls(q if num is None else jnp.tile(q, (length_of(num, name, "num"), 1)))
@@ -200,7 +200,7 @@ class Rotation(NamedTuple):
         """Three angles about axes, as `from_euler` takes them; shape (3,) or (n, 3).
 
         Where the middle angle leaves only the sum or the difference of the others, the last one is
-        0; derivatives are not there then.
+        0; there are no derivatives then.
         """
         check_flag(degrees, "Rotation.as_euler", "degrees")
         axes = _axes("Rotation.as_euler", seq)
@@ -209,7 +209,7 @@ class Rotation(NamedTuple):
         angles = quaternions.euler(self.quat, axes=axes)
         return jnp.rad2deg(angles) if degrees else angles
 
-    # ---- what is done with them ----
+    # ---- operations ----
 
     @api_boundary
     def apply(self, vectors: Any, inverse: bool = False) -> Array:
@@ -223,7 +223,7 @@ class Rotation(NamedTuple):
 
     @api_boundary
     def inv(self) -> Rotation:
-        """The rotations back."""
+        """The inverse rotations."""
         return Rotation(quaternions.conjugated(self.quat))
 
     @api_boundary
@@ -234,7 +234,7 @@ class Rotation(NamedTuple):
     @api_boundary
     def mean(self, weights: Any = None) -> Rotation:
         """The rotation nearest to all of them (F. L. Markley and others, Averaging quaternions,
-        2007); weights: (n,), numbers that are not negative."""
+        2007); weights: (n,), non-negative."""
         q = jnp.atleast_2d(self.quat)
         if weights is None:
             moment = jnp.matmul(q.T, q, precision="highest")
@@ -245,12 +245,12 @@ class Rotation(NamedTuple):
 
     @property
     def single(self) -> bool:
-        """Whether this is one rotation and no row of them."""
+        """Whether this is one rotation, not a row of them."""
         return type_of(self.quat).ndim == 1
 
     @api_boundary
     def __getitem__(self, indexer: Any) -> Rotation:
-        """Some of the rotations."""
+        """Selects some of the rotations."""
         if self.single:
             raise WeftTypeError(
                 "a Rotation that is one rotation has no elements",

@@ -1,4 +1,4 @@
-"""The way from one rotation to the next at constant speed."""
+"""Spherical linear interpolation between rotations."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Slerp"]
 
 
 class Slerp(NamedTuple):
-    """Rotations between rotations that are known at some times: a pytree, made by `init`.
+    """Interpolates between rotations at given times: a pytree, made by `init`.
 
-    From each to the next the way is the shortest one, at constant speed (K. Shoemake, Animating
+    From each to the next the path is the shortest, at constant speed (K. Shoemake, Animating
     rotation with quaternion curves, 1985). Called with times, (), or (n,), it gives a `Rotation`;
-    a time outside goes on along the first or the last way.
+    a time outside extrapolates the first or the last path.
 
     >>> import weft.numpy as jnp
     >>> turns = Rotation.from_euler("z", jnp.array([0.0, 90.0]), degrees=True)

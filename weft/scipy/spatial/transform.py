@@ -1,4 +1,4 @@
-"""`weft.scipy.spatial.transform`: rotations in three dimensions, and ways between them."""
+"""`weft.scipy.spatial.transform`: rotations in three dimensions, and interpolation between them."""
 
 from weft.scipy.spatial.rotation import Rotation
 from weft.scipy.spatial.slerp import Slerp

@@ -1,7 +1,7 @@
 """Bessel functions of the first kind and modified ones, and spherical harmonics.
 
-Sequences of orders go by three-term recurrences: Bessel functions downwards (J. C. P. Miller, 1952;
-DLMF 3.6), Legendre functions upwards. DLMF is https://dlmf.nist.gov.
+Sequences of orders follow three-term recurrences: Bessel functions downwards (J. C. P. Miller,
+1952; DLMF 3.6), Legendre functions upwards. DLMF is https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def _recurrence(z: Any, highest: int, start: int) -> Any:
 
     def body(step: Any, state: Any) -> Any:
         above, here, total, kept = state
-        k = start - step  # `here` is of this order; the next one is below
+        k = start - step  # the order of `here`; the next one is lower
         below = (2.0 * convert_element_type(k, of.dtype)) / safe * here - above
-        # Numbers that grow are all scaled at once; the sum at the end divides the scale out.
+        # Growing numbers are all scaled together; dividing by the sum at the end cancels the scale.
         size = jnp.abs(below)
         scale = jnp.where(size > 1e15, 1.0 / jnp.where(size > 1e15, size, 1.0), 1.0)
         below, here, total, kept = (x * scale for x in (below, here, total, kept))
@@ -148,7 +148,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
 
 
 def _natural(operation: str, name: str, value: Any) -> int:
-    """A static integer from 0 on."""
+    """Checks a static integer >= 0."""
     found = integer_of(value, operation, name)
     if found < 0:
         message = f"{operation} takes {name} from 0 on"
@@ -201,7 +201,7 @@ def _harmonic(n: Any, m: Any, theta: Any, phi: Any, *, highest: int, dtype: Any)
 
 
 def _whole(name: str, value: Any) -> Any:
-    """An argument as integers."""
+    """Converts an argument to integers."""
     of = operand_type("sph_harm_y", name, value)
     if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
         message = f"sph_harm_y takes integers as {name}"

@@ -1,6 +1,6 @@
 """Chebyshev coefficients of special functions, by interpolation in arithmetic of forty digits.
 
-Each table says of which function, on which part of the line and in which variable. Terms below
+The comment of each table says the function, its domain and the variable. Terms below
 1e-18 of the largest are left out.
 """
 

@@ -1,6 +1,6 @@
 """Logarithms of products, quotients and probabilities: xlogy, entropies, logit, Box-Cox, logsumexp.
 
-Each has the limit that continuity gives it where a factor is 0, and derivatives that follow.
+Where a factor is 0 each takes its limit, and derivatives take theirs.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def kl_div_formula(p: Term, q: Term) -> Term:
 
 
 def _inside(p: Any, q: Any, slope: Any) -> Any:
-    """A slope where both are positive; outside it is 0."""
+    """The slope where both are positive, 0 elsewhere."""
     return jnp.where((p >= 0) & (q >= 0), slope, 0.0)
 
 

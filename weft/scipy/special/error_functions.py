@@ -1,4 +1,4 @@
-"""The error function and its kin: scaled, imaginary and complex ones, the normal distribution.
+"""The error function, its scaled, imaginary and complex variants, and the normal distribution.
 
 Real functions are Chebyshev series on parts of the line (`coefficients`); the complex one is
 Weideman's rational expansion. DLMF is https://dlmf.nist.gov.
@@ -150,7 +150,7 @@ def normal_density(x: Any) -> Any:
 
 def ndtr_formula(x: Term) -> Term:
     size = abs(x) * _ROOT_HALF
-    # Below 1 the compiler's series for erf, above it the tail, which erf would round away.
+    # Below 1 by the compiler's erf, above by the tail, which erf would round away.
     tail = 0.5 * (-(size * size)).exp() * _scaled(where(size < 1e8, size, 1e8))
     inner = 0.5 + 0.5 * (x * _ROOT_HALF).apply(stablehlo.erf)
     outer = where(x < 0.0, tail, 1.0 - tail)
@@ -289,12 +289,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 def owens_t_formula(h: Term, a: Term) -> Term:
     height, slope = abs(h), abs(a)
     # For a > 1 by the reflection of D. B. Owen, Annals of Mathematical Statistics 27 (1956); there
-    # h and a h change places.
+    # h and a h are exchanged.
     steep = slope > 1.0
     product = where(height.equals(0.0), 0.0, height * slope)
     first = where(steep, product, height)
     ratio = where(steep, 1.0 / slope, slope)
-    # Beyond nine standard deviations the integrand counts no more.
+    # Beyond nine standard deviations the integrand is negligible.
     reach = 9.0 / where(first > 1e-300 if h.eps < 1e-10 else first > 1e-30, first, 1e-30)
     end = where(ratio < reach, ratio, reach)
     half = where(first < 1e15, first, 1e15)
@@ -375,7 +375,7 @@ def _faddeeva(z: Any) -> Any:
     on_axis = complex_of(jnp.exp(-(x * x)), dawsn_p.bind(x) * _TWO_OVER_ROOT_PI)
     up = jnp.where(y == 0, on_axis, up)
     square = jnp.where(lower, z, 0)
-    # By parts: a complex product would make a NaN of an infinity.
+    # By parts: a complex product would turn infinity into NaN.
     exponent = -(square * square)
     size, angle = 2.0 * jnp.exp(real(exponent)), imag(exponent)
     twice = complex_of(size * jnp.cos(angle), size * jnp.sin(angle))

@@ -1,6 +1,6 @@
-"""The gamma function and what is made of it: beta, factorial, binomials, polygamma, zeta.
+"""The gamma function and functions of it: beta, factorial, binomials, polygamma, zeta.
 
-Gamma is Lanczos' approximation; quotients of gamma functions of large numbers go by Stirling's
+Gamma is Lanczos' approximation; quotients of gamma functions of large numbers use Stirling's
 series, whose logarithms do not cancel. DLMF is https://dlmf.nist.gov.
 """
 
@@ -56,7 +56,7 @@ def is_whole(x: Term) -> Term:
 
 
 def lgamma(x: Term) -> Term:
-    """log |gamma(x)|: the compiler's, but between 1/2 and 5/2, where that loses the two zeros."""
+    """log |gamma(x)|: the compiler's, but for 1/2 <= x <= 5/2, where it loses the zeros."""
     center = (x >= 0.5) & (x <= 2.5)
     near = where(center, x, 1.5)
     value = (near - 1.0) * (near - 2.0) * chebyshev(near - 1.5, LGAMMA)
@@ -65,7 +65,7 @@ def lgamma(x: Term) -> Term:
 
 
 def sine_pi(x: Term) -> Term:
-    """sin(pi x) of a size that float arithmetic keeps: the distance to the nearest integer."""
+    """sin(pi x), precise near integers: from the distance to the nearest one."""
     nearest = x.apply(stablehlo.round_nearest_even)
     odd = abs(nearest - 2.0 * floor(nearest * 0.5))
     value = ((x - nearest) * math.pi).apply(stablehlo.sine)
@@ -95,7 +95,7 @@ def _positive_gamma(x: Term) -> Term:
     z = where(x < limit, x, limit)
     total = polynomial(z, _ABOVE) / polynomial(z, _BELOW)
     base = z + (_LANCZOS - 0.5)
-    # Half the power at a time: the whole one overflows before the result does.
+    # The power in two halves: the whole one overflows before the result does.
     half = z.made(stablehlo.power(base.ir, (z * 0.5 - 0.25).ir))
     return where(x < limit, half * (half * (-base).exp() * total), math.inf)
 
@@ -207,7 +207,7 @@ def polygamma(n: Any, x: Any) -> Array:
     pole = (x <= 0) & (jnp.floor(x) == x) & (x > -jnp.inf)
     limit = x == jnp.inf
     found = special.polygamma_p.bind(n, jnp.where(pole | limit, 1.0, x))
-    # Even derivatives change their sign at a pole, and are given as of its left side, but for 0.
+    # Even derivatives change their sign at a pole: the limit from the left is taken, except at 0.
     digamma_pole = jnp.where(x == 0, -jnp.copysign(jnp.inf, x), jnp.nan)
     higher = jnp.where(n % 2 == 1, jnp.inf, -jnp.inf)
     found = jnp.where(pole, jnp.where(n == 0, digamma_pole, higher), found)
@@ -254,7 +254,7 @@ _LARGE = 10.0
 
 
 def _stirling(x: Term) -> Term:
-    """log gamma(x) beyond (x - 1/2) log x - x + log(2 pi) / 2, for x >= 10."""
+    """log gamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2), for x >= 10."""
     inverse = 1.0 / x
     return inverse * polynomial(inverse * inverse, _STIRLING)
 
@@ -267,7 +267,7 @@ def log_quotient(a: Term, b: Term) -> Term:
 
 
 def _regular_betaln(a: Term, b: Term) -> Term:
-    """The logarithm of |beta| where no sum or operand is a pole that another cancels."""
+    """The logarithm of |beta| where no poles of the gamma functions cancel."""
     low = a.made(stablehlo.minimum(a.ir, b.ir))
     high = a.made(stablehlo.maximum(a.ir, b.ir))
     small = lgamma(low) + (lgamma(high) - lgamma(low + high))
@@ -285,8 +285,8 @@ def _regular_betaln(a: Term, b: Term) -> Term:
 
 
 def _poles(a: Term, b: Term) -> tuple[Term, Term, Term, Term]:
-    """Where an operand is an integer -n <= 0; where the other is one of 1 … n, so that the function
-    is finite; and positive operands of which the function is then as large."""
+    """Whether an operand is an integer -n <= 0; whether the other is one of 1 … n, so the function
+    is finite; and positive operands for which the function is of that magnitude."""
     whole_a, whole_b = is_whole(a) & (a <= 0.0), is_whole(b) & (b <= 0.0)
     n, m = where(whole_a, a, b), where(whole_a, b, a)
     pole = whole_a | whole_b
@@ -372,7 +372,7 @@ def _factorial(n: Any) -> Any:
 def factorial(n: Any, exact: bool = False) -> Array:
     """gamma(n + 1); 0 for negative numbers.
 
-    Raises NotImplementedError for exact=True: arrays hold no integers of any size.
+    Raises NotImplementedError for exact=True: arrays hold no integers of arbitrary size.
 
     >>> factorial(np.array([0, 5, -1]))
     Array([  0.9999998, 119.99998  ,   0.       ], dtype=float32)
@@ -388,7 +388,7 @@ def comb_formula(n: Term, k: Term) -> Term:
     other = n - k
     least = where((other < k) & is_whole(other), other, k)
     product = n.full(1.0)
-    # Few factors are multiplied, smallest first: so small coefficients are whole numbers.
+    # A few factors are multiplied, smallest first, so that small coefficients are whole numbers.
     for i in range(1, _STEPS + 1):
         factor = product * (n - least + float(i))
         product = where(least >= float(i), factor / float(i), product)
@@ -425,7 +425,7 @@ def _comb_repeated(N: Any, k: Any) -> Any:
 
 @api_boundary
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:
-    """In how many ways k of N things can be taken; 0 where k < 0, N < 0 or k > N.
+    """The number of ways to take k of N things; 0 where k < 0, N < 0 or k > N.
 
     repetition: whether a thing may be taken again.
 
@@ -552,7 +552,7 @@ def bernoulli(n: int) -> Array:
         raise invalid_value(message, "bernoulli", "n", n, "an integer from 0 on", fix=fix)
     values = np.zeros(count + 1)
     values[:2] = [1.0, -0.5][: count + 1]
-    # From B(260) on their size is beyond float64.
+    # From B(260) on they overflow float64.
     for i, number in enumerate(even_bernoulli_numbers(min(count, 258) // 2), 1):
         values[2 * i] = float(number)
     for i in range(260, count + 1, 2):
@@ -614,7 +614,7 @@ def hurwitz_formula(x: Term, q: Term) -> Term:
     pole = (q <= 0.0) & floor(q).equals(q)
     unknown = (x < 1.0) | x.is_nan() | q.is_nan() | ((q < 0.0) & ~pole & ~floor(x).equals(x))
     found = hurwitz(where(x > 1.0, x, 2.0), where(pole, 1.0, q))
-    # The sum's terms vanish, but for that of q = 1 and those below.
+    # The terms of the sum vanish, except where k + q <= 1.
     limit = where(q > 1.0, 0.0, where(q.equals(1.0), q, math.inf))
     found = where(x.equals(math.inf), limit, where(q.equals(math.inf), 0.0, found))
     return where(unknown, math.nan, where(pole | x.equals(1.0), math.inf, found))

@@ -34,7 +34,7 @@ def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
     def active(bound: Term, total: Term, *rest: Term) -> Term:
         return bound > abs(total) * (a.eps / 4)
 
-    # Where a + k is next to 0 a term is small that later ones exceed; the bound leaves it out.
+    # Where a + k is close to 0 a term is smaller than later ones; the bound ignores that.
     def body(n: Term, *state: Term) -> tuple[Term, ...]:
         bound, total, largest, term, a, b, x = state
         k = n - 1.0
@@ -48,7 +48,7 @@ def _series_1f1(a: Term, b: Term, x: Term) -> list[Term]:
 
 
 def _series_1f1_slopes(a: Term, b: Term, x: Term) -> list[Term]:
-    """The same sum and its derivatives in a and b, and the size of the largest term."""
+    """The sum of `_series_1f1`, its derivatives in a and b, and the size of the largest term."""
 
     def active(*state: Term) -> Term:
         term, in_a, in_b, total, total_a, total_b = state[:6]
@@ -74,7 +74,7 @@ def _series_1f1_slopes(a: Term, b: Term, x: Term) -> list[Term]:
 
 
 def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
-    """1F1, and with `slopes` its derivatives in a and b behind it."""
+    """1F1, and with `slopes` its derivatives in a and b after it."""
     valid = ~(_nonpositive_integer(b) | a.is_nan() | b.is_nan() | x.is_nan())
     valid = valid & (abs(x) < 1e4) & (abs(a) < math.inf) & (abs(b) < math.inf)
     a, b = where(valid, a, 1.0), where(valid, b, 1.0)
@@ -84,8 +84,8 @@ def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
     turned = (z < 0.0) & ~(_nonpositive_integer(a) & (a > -20.0))
     series = _series_1f1_slopes if slopes else _series_1f1
     *parts, largest = series(where(turned, b - a, a), b, abs_if(turned, z))
-    # Terms of changing sign: rounding of the largest is an error of the sum. A zero of the function
-    # is no reason to give it up, so that error is held against the larger of the sum and 1.
+    # Terms of changing sign: rounding the largest is an error of the sum. It is compared with the
+    # larger of the sum and 1, so that a zero of the function is not given up.
     kept = largest * math.sqrt(a.eps) < _larger(abs(parts[0]), a.full(1.0))
     valid = valid & (kept | largest.equals(math.inf))
     if slopes:

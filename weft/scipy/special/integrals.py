@@ -68,7 +68,7 @@ def expi_formula(x: Term) -> Term:
     large = where((x >= 6.0) & (x < limit), x, limit)
     middle = chebyshev(where(large < 24.0, large - 15.0, 0.0) * (1 / 9), table.EI_MID)
     far = chebyshev(48.0 / where(large < 24.0, 24.0, large) - 1.0, table.EI_FAR)
-    # Half the exponential at a time: the whole one overflows before the result does.
+    # The exponential in two halves: the whole one overflows before the result does.
     half = (large * 0.5).exp()
     above = half * (half * where(large < 24.0, middle, far) / large)
     found = where(x < 6.0, near, where(x < limit, above, math.inf))
@@ -182,7 +182,7 @@ def _auxiliary(x: Term) -> tuple[Term, Term]:
 
 
 def _parts(x: Term) -> tuple[Term, Term, Term, Term, Term]:
-    """|x| for both methods, and what the second is made of."""
+    """|x| for both methods, and the terms of the second."""
     size = abs(x)
     small = where(size < 4.0, size, 0.0)
     large = where((size >= 4.0) & (size < math.inf), size, 4.0)
@@ -237,7 +237,7 @@ _NEAR = 1.75
 def _squares(x: Term) -> tuple[Term, Term]:
     """sin and cos of pi x^2 / 2, where x^2 is taken modulo 4 without rounding.
 
-    x is cut into a part of few digits, whose square is exact, and the rest.
+    x is split into a part of few digits, whose square is exact, and the rest.
     """
     digits = 26 if x.eps < 1e-10 else 12
     scale = x * float(2**digits + 1)

@@ -68,7 +68,7 @@ __all__ = [
     "wrapcauchy",
 ]
 
-# Imported when they are first used, as the modules of the distributions are.
+# Imported on first use, as the modules of the distributions are.
 _LAZY_NAMES = {
     "gaussian_kde": "weft.scipy.stats.kde",
     "mode": "weft.scipy.stats.summaries",

@@ -30,8 +30,8 @@ _family = Family(
 def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
     """The logarithm of comb(x + rest, x) B(x + a, rest + b) / B(a, b).
 
-    Each of the three is a binomial probability over its powers. The powers cancel whatever they are
-    of, and of the mean nothing else does.
+    Each of the three is a binomial probability divided by powers. The powers cancel for every p,
+    and for p the have no effect else cancels.
     """
     after_a, after_b = x + a, rest + b
     mean = stop_gradient(after_a / (after_a + after_b))

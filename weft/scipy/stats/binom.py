@@ -1,4 +1,4 @@
-"""The binomial distribution: how often of n times what has probability p.
+"""The binomial distribution: the number of successes of probability p in n trials.
 
 Probability comb(n, k) p^k (1 - p)^(n - k) of the integers k = 0 … n. NaN where n is negative or
 no integer, or p is not from 0 to 1.

@@ -48,7 +48,7 @@ def _log_density(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
 
 
 def _below(y: Any) -> Any:
-    """The probability of at most y, which an arc tangent of 1 / y keeps precise in both tails."""
+    """The probability of at most y; the arc tangent of 1 / y keeps both tails precise."""
     return jnp.arctan2(1.0, -y) * (1 / math.pi)
 
 

@@ -1,6 +1,6 @@
 """The Dirichlet distribution of k numbers from 0 to 1 whose sum is 1.
 
-The numbers stand along the first dimension of x; the last one may be left out.
+The numbers are along the first dimension of x; the last one may be left out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What distributions have in common: their functions, the standard variable, limits of the support.
+"""Common parts of distributions: public functions, the standard variable, and the support.
 
-A module of a distribution states the formulas in which it differs; a `Family` makes the public
-functions of them, with their docstrings.
+The module of a distribution has its formulas; a `Family` makes the public functions from them, with
+their docstrings.
 
-A formula never sees a number outside of the support, where it could make a NaN of a derivative:
-there `inside` gives it another one, and the caller replaces the result. NaN counts as inside, so
-that it shows in the result.
+A formula never gets a number outside of the support, where a derivative could become NaN: `inside`
+replaces it, and the caller replaces the result. NaN counts as inside, so that it shows in the
+result.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Family:
     def function(
         self, name: str, formula: Callable[P, Any], then: Callable[[Any], Any] | None = None
     ) -> Callable[P, Array]:
-        """The public function `name`: a formula, or `then` of what the formula gives."""
+        """Makes the public function `name`: a formula, or `then` of its result."""
 
         @functools.wraps(formula)
         def program(*values: P.args, **keywords: P.kwargs) -> Any:
@@ -91,7 +91,7 @@ class Family:
         return elementwise(program)
 
     def formula(self, formula: Callable[P, Any]) -> Callable[P, Array]:
-        """The public function with the name and the result of a formula."""
+        """Makes the public function with the name and the result of a formula."""
         return self.function(formula.__name__, formula)
 
 
@@ -117,7 +117,7 @@ def standard(x: Any, loc: Any, scale: Any) -> Any:
 
 
 def inside(outside: Any, x: Any, replacement: float) -> Any:
-    """x, and a number of the support where it is outside."""
+    """x, replaced by a number of the support where it is outside."""
     return jnp.where(outside, replacement, x)
 
 
@@ -127,17 +127,17 @@ def valid(condition: Any, value: Any) -> Any:
 
 
 def is_probability(p: Any) -> Any:
-    """Where a number is from 0 to 1."""
+    """Whether a number is from 0 to 1."""
     return (p >= 0) & (p <= 1)
 
 
 def probability(q: Any, value: Any) -> Any:
-    """A quantile of a probability; NaN where that is not from 0 to 1."""
+    """The quantile of a probability, NaN where q is not from 0 to 1."""
     return valid(is_probability(q), value)
 
 
 def not_whole(k: Any) -> Any:
-    """Where a number is no integer; NaN is let through."""
+    """Whether a number is no integer; False for NaN."""
     return jnp.floor(k) < k
 
 

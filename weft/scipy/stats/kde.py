@@ -146,12 +146,12 @@ class gaussian_kde:
         return method
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        """The arrays of the estimate."""
+        """The arrays of the estimate, as leaves."""
         return (self.neff, self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
     def tree_unflatten(cls, aux: None, children: Any) -> gaussian_kde:
-        """An estimate of these arrays."""
+        """The estimate with these arrays."""
         made = object.__new__(cls)
         made.neff, made.dataset, made.weights, made.covariance, made.inv_cov = children
         return made
@@ -167,7 +167,7 @@ class gaussian_kde:
         return int(self.dataset.shape[1])
 
     def _points(self, operation: str, points: Any) -> Any:
-        """Points as columns, in the dtype of the estimate."""
+        """Converts points to columns in the dtype of the estimate."""
         ((x,), _) = real_operands(operation, ("points",), (points,))
         x = jnp.atleast_2d(convert_element_type(x, self.dataset.dtype))
         if x.ndim == 2 and x.shape[0] == 1 and x.shape[1] == self.d:

@@ -1,6 +1,6 @@
 """The multinomial distribution: how often each outcome occurs in n trials.
 
-Outcomes stand along the last dimension of x and p.
+Outcomes are along the last dimension of x and p.
 """
 
 from __future__ import annotations

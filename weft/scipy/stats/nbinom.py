@@ -28,7 +28,7 @@ _family = Family(
 
 
 def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:
-    """Where the parameters are valid, where k is not of the support, and operands inside of it."""
+    """Whether parameters are valid, whether k is outside the support, and operands inside it."""
     x = k - loc
     good = (n > 0) & (p > 0) & (p <= 1)
     out = (x < 0) | (x == jnp.inf) | not_whole(x)

@@ -44,7 +44,7 @@ _family = Family(
 
 
 def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
-    """log y, 0 outside of the support, and where that is."""
+    """log y, 0 outside of the support, and whether y is outside."""
     y = standard(x, loc, scale)
     return jnp.log(inside(y < 1, y, 1.0)), y < 1
 

@@ -35,7 +35,7 @@ class ModeResult(NamedTuple):
     """The most frequent elements and how often they occur."""
 
     mode: Array
-    count: Any  # an array: tuples have a method of this name, which checkers hold it to
+    count: Any  # an array; Any, since tuples have a method of this name
 
 
 def _sample(operation: str, a: Any) -> Any:
@@ -69,8 +69,8 @@ def _policy(operation: str, policy: Any, *known: str) -> None:
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
-    """Positions along the first dimension, and those where the run of equal elements begins and
-    ends, of which the end is excluded."""
+    """Whether a run of equal elements begins at each position along the first dimension, and the
+    start and the (excluded) end of the run there."""
     of = type_of(ordered)
     place = broadcasted_iota(dtypes.int32, of.shape, 0)
     n = of.shape[0]
@@ -169,7 +169,7 @@ def rankdata(
     """The ranks of the elements along an axis, from 1; of all elements, flattened, for None.
 
     method: which rank equal elements get: the "average", the "min" or the "max" of theirs, "dense"
-    as "min" without gaps, "ordinal" different ones in the order in which they stand. Ranks are in
+    as "min" without gaps, "ordinal" different ones in the order of their positions. Ranks are in
     the default float dtype for "average" and for floating-point elements, of which one NaN makes
     all ranks NaN, else int32. Raises AxisError, DTypeError, WeftValueError for other methods,
     NotImplementedError for nan_policy "omit" and "raise".
@@ -207,7 +207,7 @@ def _sem(a: Any, *, axis: int, ddof: int, omit: bool, keepdims: bool, dtype: Any
     square = jnp.sum(away * away, axis=axis, keepdims=True)
     rest = count - ddof
     square = square / jnp.where(rest > 0, rest, math.nan) / count
-    # The root of 0 has no derivative; the error of equal elements does not vary to first order.
+    # The root of 0 has no derivative; the error of equal elements is stationary.
     found = jnp.where(square == 0, 0.0, jnp.sqrt(jnp.where(square == 0, 1.0, square)))
     found = found if keepdims else jnp.squeeze(found, axis)
     return convert_element_type(found, dtype)

@@ -38,7 +38,7 @@ _family = Family(
 def _log_mass(low: Any, high: Any) -> Any:
     """The logarithm of the probability that a standard normal variable is between two numbers.
 
-    Two in the same tail are compared by their logarithms, in the left tail by symmetry.
+    For bounds in one tail logarithms are subtracted: those of the left tail, by symmetry.
     """
     low, high = jnp.broadcast_arrays(low, high)
     right, left = low > 0, high <= 0
@@ -75,7 +75,7 @@ def _log_below(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     point = jnp.where(low | high, middle, y)
     total = _log_mass(a, b)
     found, rest = _log_mass(a, point) - total, _log_mass(point, b) - total
-    # Close to 1 the complement says more.
+    # Close to 1 the complement is more precise.
     close = found > -0.1
     found = jnp.where(close, log1mexp(jnp.where(close, rest, -1.0)), found)
     return _checked(a, b, scale, jnp.where(low, -jnp.inf, jnp.where(high, 0.0, found)))

@@ -27,7 +27,7 @@ _family = Family(
 
 
 def _log_density(x: Any, kappa: Any) -> Array:
-    # cos(x) - 1 loses nothing near 0 as a square of a sine.
+    # cos(x) - 1 as the square of a sine, which loses no digits near 0.
     half = jnp.sin(0.5 * x)
     log_norm = jnp.log(bessel_i0e_p.bind(kappa)) + math.log(2 * math.pi)
     return valid(kappa >= 0, -2.0 * kappa * (half * half) - log_norm)
