@@ -56,7 +56,12 @@ def mapped_twice(function, x):
     return weft.vmap(weft.vmap(function))(x[None])[0]
 
 
-WAYS = [eager, jitted, mapped, mapped_twice]
+def on_blocks(function, x):
+    mesh = weft.make_mesh((1,), ("i",))
+    return weft.shard_map(function, mesh=mesh, in_specs=weft.P("i"), out_specs=weft.P("i"))(x)
+
+
+WAYS = [eager, jitted, mapped, mapped_twice, on_blocks]
 
 # ---- parameters --------------------------------------------------------------------------------
 

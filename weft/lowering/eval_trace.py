@@ -32,7 +32,7 @@ from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.lowering.result_layouts import operand_layouts
 
-__all__ = ["EvalTrace", "one_operation"]
+__all__ = ["EvalTrace", "one_operation", "operation_key"]
 
 
 class EvalTrace(Trace):
@@ -46,11 +46,11 @@ class EvalTrace(Trace):
         if config.looking:
             return self._look(primitive, args, params)
         try:
-            key = [x.signature for x in args]
-            if params:
-                key.append(tuple(params.items()))
+            key = [x.signature for x in args]  # As in operation_key, without its call.
             if config.effort_varies:
                 key.append(config.settings().compile_effort)
+            if params:
+                key.append(tuple(params.items()))
             run = primitive.eager_cache[tuple(key)]._run
             buffers = [x._buffer for x in args]
         except (AttributeError, KeyError, TypeError):
@@ -81,20 +81,27 @@ class EvalTrace(Trace):
             finally:
                 reset_current(token)
         arrays = [as_array(x) for x in args]
-        key: list[Any] = [x.signature for x in arrays]
-        if params:
-            key.append(tuple(params.items()))
-        if config.effort_varies:
-            key.append(config.settings().compile_effort)
+        key = operation_key(arrays, params)
         try:
-            program = primitive.eager_cache.get(tuple(key))
+            program = primitive.eager_cache.get(key)
         except TypeError:  # a parameter that cannot be hashed: compiled each time
             program = one_operation(primitive, arrays, params)
         else:
             if program is None:
                 program = one_operation(primitive, arrays, params)
-                primitive.eager_cache[tuple(key)] = program
+                primitive.eager_cache[key] = program
         return run_program(program, arrays)
+
+
+def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any, ...]:
+    """The key in a primitive's `eager_cache`. The parameters come last: caches of primitives from
+    outside look for them there (`ParameterCache`)."""
+    key: list[Any] = [x.signature for x in arrays]
+    if config.effort_varies:
+        key.append(config.settings().compile_effort)
+    if params:
+        key.append(tuple(params.items()))
+    return tuple(key)
 
 
 def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any]) -> Program:

@@ -25,7 +25,7 @@ from weft.arrays.array import Array, as_array
 from weft.base.program_caches import BoundedCache
 from weft.core.primitive import Primitive
 from weft.core.trace import current_variable, using_trace
-from weft.lowering.eval_trace import EvalTrace
+from weft.lowering.eval_trace import EvalTrace, operation_key
 from weft.lowering.executables import Run, running
 
 __all__ = ["WatchedTrace", "repeated"]
@@ -54,13 +54,8 @@ class WatchedTrace(EvalTrace):
     ) -> Any:
         out = super().process_primitive(primitive, args, params)
         arrays = [as_array(x) for x in args]
-        key: list[Any] = [x.signature for x in arrays]
-        if params:
-            key.append(tuple(params.items()))
-        if config.effort_varies:
-            key.append(config.settings().compile_effort)
         # None where Python evaluates the primitive.
-        self.note(primitive.eager_cache.get(tuple(key)), arrays, out)
+        self.note(primitive.eager_cache.get(operation_key(arrays, params)), arrays, out)
         return out
 
     def note(self, program: Any, arrays: Sequence[Array], out: Any) -> None:

@@ -275,7 +275,14 @@ class BlockTrace(Trace):
         if self.manual.explicit:
             free = tuple(x.constant is not None for x in tracers)
         effort = config.effort_varies and config.settings().compile_effort
-        key = (self.manual, types, free, layouts, tuple(params.items()), effort)
+        key = (
+            self.manual,
+            types,
+            free,
+            layouts,
+            effort,
+            tuple(params.items()),
+        )  # see ParameterCache
         if primitive.memoise:
             cache = primitive.eager_cache
         else:
