@@ -97,6 +97,8 @@ class JitShardings:
     def argument_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
         """Shardings and layouts of the leaves of the arguments, without simulated shardings."""
         given = self._given_formats(name, static, in_tree)
+        if self.arguments is None:
+            return given
         return tuple((unless_simulated(place), layout) for place, layout in given)
 
     def _given_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
@@ -123,6 +125,8 @@ class JitShardings:
 
     def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
         """The shardings that an executable must give its results; None: the compiler chooses."""
+        if self.results is None:
+            return None
         places = [unless_simulated(place) for place, _ in self.result_formats(name, out_tree)]
         found = tuple(
             place if isinstance(place, Sharding) and settled(place) is place else None
@@ -132,6 +136,8 @@ class JitShardings:
 
     def result_layouts(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
         """The layouts that an executable must give its results; None where none was given."""
+        if self.results is None:
+            return None
         found = tuple(layout for _, layout in self.result_formats(name, out_tree))
         return found if any(found) else None
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from weft.argument_errors import close_name
 from weft.errors import AxisError, Fix, WeftTypeError
-from weft.runtime.jaxlib.lazy import LazyModule
 
 __all__ = ["axis_names", "check_known", "quoted", "repeated", "repeated_axis"]
-
-difflib: Any = LazyModule("difflib")  # for errors only
 
 
 def quoted(names: Iterable[Any]) -> str:
@@ -81,9 +79,8 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
     """Raises AxisError for a name in a spec that no axis of the mesh has."""
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
             free = [axis for axis in known if axis not in spec.axes()]
-            better = next(iter(close or free), None)
+            better = close_name(name, known) or next(iter(free), None)
             text = f"use {better!r}" if better else "leave it out"
             raise AxisError(
                 f"{operation}: the mesh has no axis {name!r}",

@@ -17,28 +17,13 @@ from weft.define.registration import (
     register_steps,
 )
 from weft.define.registration import register_partial_eval as register
-from weft.interpreters.dce import (
-    dce_equations,
-    dce_jaxpr,
-)
-from weft.interpreters.dce import (
-    drop_debug_effects as silenced,
-)
-from weft.interpreters.dce import (
-    without_debug_effects as silenced_equation,
-)
+from weft.interpreters.dce import dce_equations, dce_jaxpr
+from weft.interpreters.dce import drop_debug_effects as silenced
+from weft.interpreters.dce import without_debug_effects as silenced_equation
 from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import (
-    cast_to as fit,
-)
-from weft.interpreters.retype import (
-    join_types,
-    retype_program,
-    retype_together,
-)
-from weft.interpreters.retype import (
-    pvary_jaxpr as widened,
-)
+from weft.interpreters.retype import cast_to as fit
+from weft.interpreters.retype import join_types, retype_program, retype_together
+from weft.interpreters.retype import pvary_jaxpr as widened
 from weft.ops.structural.constants import inline_consts as embedded
 
 __all__ = [
