@@ -137,10 +137,7 @@ def init(key: weft.Array, sizes: list[int]) -> Parameters:
     """Weights with variance 2 / fan-in (He et al., 2015) and zero biases, one pair per layer."""
     keys = random.split(key, len(sizes) - 1)
     return [
-        {
-            "w": random.normal(k, (fan_in, fan_out)) * (2.0 / fan_in) ** 0.5,
-            "b": jnp.zeros(fan_out),
-        }
+        {"w": random.normal(k, (fan_in, fan_out)) * (2.0 / fan_in) ** 0.5, "b": jnp.zeros(fan_out)}
         for k, fan_in, fan_out in zip(keys, sizes[:-1], sizes[1:], strict=True)
     ]
 

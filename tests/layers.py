@@ -133,7 +133,7 @@ PACKAGE_FACADES = dict.fromkeys(
 LAZY_CYCLES = {
     ("weft.numpy.ufuncs", "weft.numpy.ufunc_methods"): (
         "methods such as `reduce` are made of functions that are ufuncs themselves"
-    ),
+    )
 }
 
 # What imports a module by its name, and the tables of names (of attributes to modules) that a

@@ -114,9 +114,7 @@ def check(case: Case) -> None:
                 for i, a in zip(places, stacked, strict=True):
                     args[i] = a[row]
                 compare(
-                    case,
-                    [np.asarray(x)[row] for x in leaves(out)],
-                    reference(*args, **case.kwargs),
+                    case, [np.asarray(x)[row] for x in leaves(out)], reference(*args, **case.kwargs)
                 )
         if case.grad:
             check_grads(lambda *a: tuple(leaves(call(*a))), arrays, order=1)

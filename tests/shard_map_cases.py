@@ -261,11 +261,7 @@ def _movements(over: str) -> list[Case]:
         ),
         ("psum_scatter tiled", lambda x: scatter(x, name, tiled=True), scattered(0, True)),
         ("all_to_all", lambda x: exchange(x, name, exact, 1), exchanged(exact, 1, False)),
-        (
-            "all_to_all tiled",
-            lambda x: exchange(x, name, 0, 1, tiled=True),
-            exchanged(0, 1, True),
-        ),
+        ("all_to_all tiled", lambda x: exchange(x, name, 0, 1, tiled=True), exchanged(0, 1, True)),
         ("pswapaxes", lambda x: lax.pswapaxes(x, name, exact), exchanged(exact, exact, False)),
     ]
     return _made(rows, over, over)

@@ -312,10 +312,7 @@ def _loop_bodies(s: Setting) -> Any:
 def tripled(function: Callable[[Array], Array]) -> Any:
     """The function with three times its derivative, so that the rule is seen to be used."""
     out = weft.custom_vjp(function)
-    out.defvjp(
-        lambda x: (function(x), x),
-        lambda x, ct: (3 * weft.vjp(function, x)[1](ct)[0],),
-    )
+    out.defvjp(lambda x: (function(x), x), lambda x, ct: (3 * weft.vjp(function, x)[1](ct)[0],))
     return out
 
 

@@ -55,10 +55,7 @@ class Named:
         return cls(*children)
 
     def __eq__(self, other):
-        return isinstance(other, Named) and (self.first, self.second) == (
-            other.first,
-            other.second,
-        )
+        return isinstance(other, Named) and (self.first, self.second) == (other.first, other.second)
 
 
 @tree.register_static

@@ -43,10 +43,7 @@ NUMPY = (
         "clongdouble longdouble float128 complex256",
         "XLA has no numbers of more than 64 bits a part",
     ),
-    (
-        "byte ubyte short ushort intc uintc intp uintp long ulong longlong ulonglong",
-        OTHER_NAME,
-    ),
+    ("byte ubyte short ushort intc uintc intp uintp long ulong longlong ulonglong", OTHER_NAME),
     ("asmatrix bmat matrix", MATRICES),
     ("busday* datetime* is_busday isnat timedelta64", DATES),
     ("record recarray", RECORDS),

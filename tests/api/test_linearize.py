@@ -76,8 +76,7 @@ def test_applying_the_linear_part_computes_no_primal_work():
 
     counted_p.def_impl(evaluate)
     ad.register_jvp(
-        counted_p,
-        lambda p, t: (counted_p.bind(*p), lax.mul(t[0], lax.mul(p[0], np.float32(2.0)))),
+        counted_p, lambda p, t: (counted_p.bind(*p), lax.mul(t[0], lax.mul(p[0], np.float32(2.0))))
     )
     _, f_lin = weft.linearize(lambda x: counted_p.bind(x) * x, jnp.ones(3))
     assert calls == ["primal"]

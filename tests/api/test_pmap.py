@@ -11,13 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import lax, random
 from weft.api.pmap import pmap
-from weft.errors import (
-    AxisError,
-    ShapeError,
-    TreeError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, ShapeError, TreeError, WeftTypeError, WeftValueError
 from weft.sharding import NamedSharding, PartitionSpec
 
 pytestmark = pytest.mark.fast

@@ -131,9 +131,7 @@ def test_arrays_go_from_any_format_to_any_other(data):
         only_sharding = data.draw(st.booleans())
         before = order_of(x)
         x = weft.device_put(
-            x,
-            target.sharding if only_sharding else target,
-            donate=data.draw(st.booleans()),
+            x, target.sharding if only_sharding else target, donate=data.draw(st.booleans())
         )
         assert order_of(x) == (before if only_sharding else target.layout.major_to_minor)
         assert x.sharding == target.sharding

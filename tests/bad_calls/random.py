@@ -66,10 +66,7 @@ CALLS = [
     BadCall("binomial", lambda: random.binomial(KEY, None, 0.5), WeftTypeError, ("n is", "None")),
     BadCall("multinomial", lambda: random.multinomial(KEY, 3, 0.5), ShapeError, ("p of shape ()",)),
     BadCall(
-        "multinomial",
-        lambda: random.multinomial(KEY, THREE, TWO),
-        ShapeError,
-        ("n of shape (3,)",),
+        "multinomial", lambda: random.multinomial(KEY, THREE, TWO), ShapeError, ("n of shape (3,)",)
     ),
     BadCall(
         "multinomial",

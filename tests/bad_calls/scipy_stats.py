@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bad_calls import BadCall
-from weft.errors import (
-    AxisError,
-    DTypeError,
-    ShapeError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, DTypeError, ShapeError, WeftTypeError, WeftValueError
 from weft.scipy import stats
 
 X = np.arange(4, dtype=np.float32)

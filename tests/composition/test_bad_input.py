@@ -72,13 +72,7 @@ def scalar_loss(x):
 
 TABLE = {
     # ---- shapes and dtypes of operations ----
-    "add of two shapes": row(
-        lambda: lax.add(A3, A4),
-        ShapeError,
-        "add",
-        r"f32\[3\]",
-        r"f32\[4\]",
-    ),
+    "add of two shapes": row(lambda: lax.add(A3, A4), ShapeError, "add", r"f32\[3\]", r"f32\[4\]"),
     "add of shapes that would broadcast": row(
         lambda: lax.add(M23, A3), ShapeError, "add", "one shape", fixed=lambda: jnp.add(M23, A3)
     ),
@@ -142,9 +136,7 @@ TABLE = {
     "too many indices": row(lambda: jnp.asarray(A3)[0, 0], IndexError, ""),
     "an index of text": row(lambda: jnp.asarray(A3)["a"], (TypeError, IndexError), "str|index"),
     "a slice out of range": row(
-        lambda: lax.slice(A3, (1,), (5,)),
-        (ShapeError, ValueError),
-        "slice",
+        lambda: lax.slice(A3, (1,), (5,)), (ShapeError, ValueError), "slice"
     ),
     # ---- jit ----
     "jit of no function": row(lambda: weft.jit(3), WeftTypeError, "jit", "int"),

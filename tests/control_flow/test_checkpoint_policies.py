@@ -12,10 +12,7 @@ import weft.numpy as jnp
 from checkpoint_cases import POLICIES, W, X, layer, policies, remat
 from loop_cases import check_every_split, check_every_use, close, equations, names
 from weft import lax
-from weft.errors import (
-    WeftNotImplementedError,
-    WeftTypeError,
-)
+from weft.errors import WeftNotImplementedError, WeftTypeError
 
 # ---- what is computed again --------------------------------------------------------------------
 

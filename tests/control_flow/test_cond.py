@@ -31,10 +31,7 @@ OTHER = jnp.array([-1.0, 0.5, 4.0])
 def choose(p, x):
     """Branches with different constants, residuals and closed-over numbers."""
     return lax.cond(
-        p,
-        lambda y: jnp.sin(y) * TABLE * jnp.exp(y * 0.5),
-        lambda y: y * OTHER + jnp.cos(y * y),
-        x,
+        p, lambda y: jnp.sin(y) * TABLE * jnp.exp(y * 0.5), lambda y: y * OTHER + jnp.cos(y * y), x
     )
 
 
@@ -387,11 +384,7 @@ def program_of(f, *args):
 def test_a_known_index_splits_the_branches(p):
     jaxpr, consts = program_of(
         lambda p, k, u: lax.cond(
-            p,
-            lambda k, u: (jnp.sin(k) * u, jnp.exp(k)),
-            lambda k, u: (u + k, k * 2.0),
-            k,
-            u,
+            p, lambda k, u: (jnp.sin(k) * u, jnp.exp(k)), lambda k, u: (u + k, k * 2.0), k, u
         ),
         True,
         0.5,

@@ -12,12 +12,7 @@ import weft
 import weft.numpy as jnp
 from loop_cases import close, names
 from weft import P, lax
-from weft.errors import (
-    LeakedTracerError,
-    TreeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-)
+from weft.errors import LeakedTracerError, TreeError, WeftNotImplementedError, WeftTypeError
 from weft.scipy.sparse.linalg import cg
 from weft.testing import check_grads
 

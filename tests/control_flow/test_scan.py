@@ -12,13 +12,7 @@ import weft
 import weft.numpy as jnp
 from loop_cases import close, unrolled_scan
 from weft import lax
-from weft.errors import (
-    LeakedTracerError,
-    ShapeError,
-    TreeError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import LeakedTracerError, ShapeError, TreeError, WeftTypeError, WeftValueError
 
 pytestmark = pytest.mark.fast
 

@@ -234,10 +234,7 @@ def test_a_linear_loop_that_counts():
         return np.array([[float(c[0]), *map(float, c[1])] for c in columns]).T
 
     forward = matrix(f)
-    for run in (
-        weft.linear_transpose(f, 1.0, 1.0),
-        weft.jit(weft.linear_transpose(f, 1.0, 1.0)),
-    ):
+    for run in (weft.linear_transpose(f, 1.0, 1.0), weft.jit(weft.linear_transpose(f, 1.0, 1.0))):
         rows = []
         for i in range(5):
             ct = np.zeros(5, np.float32)

@@ -20,12 +20,7 @@ from loop_cases import (
     unrolled_while,
 )
 from weft import lax
-from weft.errors import (
-    LeakedTracerError,
-    TreeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-)
+from weft.errors import LeakedTracerError, TreeError, WeftNotImplementedError, WeftTypeError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing import check_grads

@@ -16,10 +16,7 @@ from weft.errors import DTypeError
 pytestmark = pytest.mark.fast
 
 NAMES = "b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128".split()
-DTYPE = {
-    "b1": dtypes.bool_,
-    **{dtypes.short_name(d): d for d in dtypes.ANY - {dtypes.bool_}},
-}
+DTYPE = {"b1": dtypes.bool_, **{dtypes.short_name(d): d for d in dtypes.ANY - {dtypes.bool_}}}
 
 # The dtype in which two arrays meet, with the setting enable_x64. A star marks a weak type, which
 # uint64 and a signed integer meet in. Rows and columns in the order of NAMES; the last three
@@ -59,11 +56,7 @@ c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c128 c64  c128
 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128
 """
 # The two tables without enable_x64, where they differ among types of at most 32 bits.
-NARROWER = {
-    ("u32", "i8"): "i32",
-    ("u32", "i16"): "i32",
-    ("u32", "i32"): "i32",
-}
+NARROWER = {("u32", "i8"): "i32", ("u32", "i16"): "i32", ("u32", "i32"): "i32"}
 WEAK_DTYPES = {
     "i*": "i8 i16 i32 i64 u8 u16 u32 u64".split(),
     "f*": "f16 bf16 f32 f64".split(),
@@ -334,10 +327,7 @@ def test_parse_says_what_to_do_with_another_byte_order():
 
 def test_default_widths():
     assert (dtypes.default_int(), dtypes.default_uint()) == (dtypes.int32, dtypes.uint32)
-    assert (dtypes.default_float(), dtypes.default_complex()) == (
-        dtypes.float32,
-        dtypes.complex64,
-    )
+    assert (dtypes.default_float(), dtypes.default_complex()) == (dtypes.float32, dtypes.complex64)
     with config.enable_x64():
         assert (dtypes.default_int(), dtypes.default_uint()) == (dtypes.int64, dtypes.uint64)
         assert (dtypes.default_float(), dtypes.default_complex()) == (
@@ -360,8 +350,7 @@ def test_canonical_keeps_extended_dtypes():
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [(True, "bool"), (1, "int32"), (1.5, "float32"), (1j, "complex64")],
+    ("value", "expected"), [(True, "bool"), (1, "int32"), (1.5, "float32"), (1j, "complex64")]
 )
 def test_dtype_of_python_numbers(value, expected):
     assert dtypes.of_scalar(value) == np.dtype(expected)

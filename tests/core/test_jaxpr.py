@@ -141,10 +141,7 @@ def test_every_equation_has_the_users_line():
 
 def test_derived_programs_keep_the_users_line():
     def f(x):
-        return lax.mul(
-            lax.sin(x),
-            x,
-        )
+        return lax.mul(lax.sin(x), x)
 
     first = f.__code__.co_firstlineno
     for transformed in (weft.grad(f), lambda x: weft.jvp(f, (x,), (x,))[1], weft.grad(weft.jit(f))):
@@ -168,11 +165,7 @@ def test_derived_programs_keep_the_users_line():
 
 def by_hand():
     x, y, a, b = Var(F32), Var(F32), Var(F32), Var(F32)
-    return Jaxpr(
-        [x, y],
-        [Equation(sin_p, [x], {}, [a]), Equation(mul_p, [a, y], {}, [b])],
-        [b],
-    )
+    return Jaxpr([x, y], [Equation(sin_p, [x], {}, [a]), Equation(mul_p, [a, y], {}, [b])], [b])
 
 
 def test_a_program_built_by_hand_is_checked_evaluated_and_transformed():

@@ -13,14 +13,7 @@ from weft import lax
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import eval_jaxpr
 from weft.custom_derivatives.custom_function import SymbolicZero
-from weft.errors import (
-    DTypeError,
-    ShapeError,
-    TreeError,
-    WeftError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import DTypeError, ShapeError, TreeError, WeftError, WeftTypeError, WeftValueError
 
 pytestmark = pytest.mark.fast
 X = np.array([0.3, -0.7, 1.1], np.float32)

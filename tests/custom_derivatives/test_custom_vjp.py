@@ -337,9 +337,7 @@ def test_traced_arguments_without_derivatives():
             weft.grad(g)(3.0, 2.0)
         assert caught.value.fix.kind == "differentiable"
     fixed = with_rules(
-        lambda n, x: n * x,
-        lambda n, x: (n * x, (n, x)),
-        lambda r, ct: (r[1] * ct, r[0] * ct),
+        lambda n, x: n * x, lambda n, x: (n * x, (n, x)), lambda r, ct: (r[1] * ct, r[0] * ct)
     )
     assert float(weft.grad(fixed)(3.0, 2.0)) == 2.0
 

@@ -312,8 +312,7 @@ def test_a_collective_in_a_body_is_told_to_stand_outside():
     fixed = weft.vmap(lambda x: lax.psum(doubled(x), "i"), axis_name="i")
     np.testing.assert_array_equal(fixed(X), np.full(4, 12.0))
     own = define_primitive(
-        "own_axis_of_test",
-        body=lambda x: weft.vmap(lambda y: lax.psum(y, "i"), axis_name="i")(x),
+        "own_axis_of_test", body=lambda x: weft.vmap(lambda y: lax.psum(y, "i"), axis_name="i")(x)
     )
     np.testing.assert_array_equal(weft.vmap(own, axis_name="i")(X[None]), np.full((1, 4), 6.0))
 

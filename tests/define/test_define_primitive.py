@@ -426,9 +426,7 @@ def test_given_derivatives_of_an_elementwise_primitive_may_answer_without_dimens
 
 def test_a_tangent_in_another_operand_needs_a_rule_and_the_fix_gives_it():
     square = define_primitive(
-        "square_of_test",
-        type_rule=lambda x: x,
-        lower=lambda context, x: mlir.hlo.multiply(x, x),
+        "square_of_test", type_rule=lambda x: x, lower=lambda context, x: mlir.hlo.multiply(x, x)
     )
     with pytest.raises(MissingRuleError, match="has no jvp rule") as info:
         weft.grad(square)(3.0)

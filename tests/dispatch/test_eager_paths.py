@@ -70,8 +70,7 @@ def test_a_range_that_does_not_fit(args, dtype):
 
 
 @pytest.mark.parametrize(
-    "args",
-    [(5, 1.5, -1), (5, 2.0, -1), (-1, -4.5, -2), (0, -0.5, -1), (0, 2.5), (5.0, 1.5, -1.0)],
+    "args", [(5, 1.5, -1), (5, 2.0, -1), (-1, -4.5, -2), (0, -0.5, -1), (0, 2.5), (5.0, 1.5, -1.0)]
 )
 def test_a_range_to_a_stop_between_two_numbers(args):
     assert np.asarray(jnp.arange(*args)).tolist() == np.arange(*args).tolist()

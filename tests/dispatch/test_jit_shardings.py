@@ -10,13 +10,7 @@ import weft.numpy as wnp
 from compilations import counted_compilations
 from weft import lax, random
 from weft.core.axes import extend_mesh
-from weft.errors import (
-    AxisError,
-    ShapeError,
-    TreeError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, ShapeError, TreeError, WeftTypeError, WeftValueError
 from weft.lax import with_sharding_constraint
 from weft.sharding import Mesh, NamedSharding, P, SingleDeviceSharding, TiledSharding, use_mesh
 from weft.testing import check_grads

@@ -16,13 +16,7 @@ import weft.numpy as jnp
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.extend.sharding import XlaSharding, from_xla, to_xla
 from weft.runtime.jaxlib.native import hlo_library
-from weft.sharding import (
-    AbstractMesh,
-    Mesh,
-    NamedSharding,
-    SingleDeviceSharding,
-    TiledSharding,
-)
+from weft.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding, TiledSharding
 from weft.sharding import PartitionSpec as P
 
 pytestmark = pytest.mark.fast

@@ -119,10 +119,7 @@ def test_a_program_from_the_cache_whose_handler_is_not_registered(tmp_path):
     assert in_another_process(NAMELESS, "registered", cache=tmp_path) == ["[5.0, 10.0]"]
     kept = {path.name for path in tmp_path.rglob("*.program")}
     lines = in_another_process(NAMELESS, "not", cache=tmp_path)
-    assert lines == [
-        "call weft.ffi.register_ffi_target('kept', function) before",
-        "[5.0, 10.0]",
-    ]
+    assert lines == ["call weft.ffi.register_ffi_target('kept', function) before", "[5.0, 10.0]"]
     assert {path.name for path in tmp_path.rglob("*.program")} == kept
 
 

@@ -129,11 +129,7 @@ TABLE = {
     ),
     "vmap over columns": (weft.vmap(lambda r: r * 2, in_axes=1), [SQUARE], [COLUMN]),
     "vmap over rows": (weft.vmap(lambda r: r * 2), [SQUARE], [ROW]),
-    "vmap of columns": (
-        weft.vmap(lambda y: y[:, 0]),
-        [(8, 256, 256)],
-        [(2, 0, 1)],
-    ),
+    "vmap of columns": (weft.vmap(lambda y: y[:, 0]), [(8, 256, 256)], [(2, 0, 1)]),
     "3-D, the last fixed": (lambda x: x[:, :, 0] + 1, [(64, 128, 128)], [(2, 0, 1)]),
     "3-D, the middle fixed": (lambda x: x[:, 0] + 1, [(64, 128, 128)], [(0, 1, 2)]),
     "3-D, the first alone": (lambda x: x[:, 1, 2], [(256, 64, 128)], [(1, 2, 0)]),
@@ -218,8 +214,7 @@ def test_a_branch_counts_for_its_share():
 
 def test_loops_multiply():
     jaxpr = program(
-        lambda y: lax.fori_loop(0, 7, lambda j, s: s + columns_in_loop(y, 5), wnp.zeros(N)),
-        SQUARE,
+        lambda y: lax.fori_loop(0, 7, lambda j, s: s + columns_in_loop(y, 5), wnp.zeros(N)), SQUARE
     )
     (read,) = reads_of(jaxpr)[0]
     assert read.times == 35 and read.carried
@@ -418,10 +413,7 @@ KEPT = {
         weft.jit(lambda y: weft.checkpoint(lambda z: columns_in_loop(z, 5))(y)),
         lambda y: y[:, :5].sum(1),
     ),
-    "carried": (
-        lambda y: lax.fori_loop(0, 3, lambda i, s: s + y, y),
-        lambda y: 4 * y,
-    ),
+    "carried": (lambda y: lax.fori_loop(0, 3, lambda i, s: s + y, y), lambda y: 4 * y),
     "reversed": (
         lambda y: lax.scan(lambda c, row: (c * 0.5 + row[0] + y[1, 0], c), 0.0, y, reverse=True),
         None,

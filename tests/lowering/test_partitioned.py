@@ -126,15 +126,9 @@ PROGRAMS = {
     "jit in jit": (lambda x: weft.jit(lambda v: v * v)(x) + 1, lambda x: x * x + 1),
     "vmap": (weft.vmap(lambda row: row / wnp.sum(row**2)), lambda x: x / (x**2).sum(1)[:, None]),
     "grad": (weft.grad(lambda x: (x @ x).sum()), lambda x: x.sum(0)[:, None] + x.sum(1)),
-    "hessian": (
-        lambda x: weft.hessian(lambda r: (r**3).sum())(x[0]),
-        lambda x: np.diag(6 * x[0]),
-    ),
+    "hessian": (lambda x: weft.hessian(lambda r: (r**3).sum())(x[0]), lambda x: np.diag(6 * x[0])),
     "jvp": (lambda x: weft.jvp(wnp.sin, (x,), (x,))[1], lambda x: np.cos(x) * x),
-    "checkpoint": (
-        weft.grad(lambda x: weft.checkpoint(wnp.sin)(x).sum()),
-        np.cos,
-    ),
+    "checkpoint": (weft.grad(lambda x: weft.checkpoint(wnp.sin)(x).sum()), np.cos),
     "custom_jvp": (weft.grad(lambda x: cubed(x).sum()), lambda x: 3 * x**2),
     "custom_vjp": (weft.grad(lambda x: (halved(x) * x).sum()), lambda x: x),
     "grad of scan": (

@@ -135,8 +135,7 @@ def test_trimming():
 
 
 @pytest.mark.parametrize(
-    "call",
-    [jnp.trim_zeros, jnp.roots, lambda p: jnp.polymul(p, p, trim_leading_zeros=True)],
+    "call", [jnp.trim_zeros, jnp.roots, lambda p: jnp.polymul(p, p, trim_leading_zeros=True)]
 )
 def test_shapes_that_depend_on_values_need_values(call):
     with pytest.raises(ConcretizationError, match="depends on values"):
@@ -145,13 +144,7 @@ def test_shapes_that_depend_on_values_need_values(call):
 
 # ---- index expressions ---------------------------------------------------------------------------
 
-GRIDS = [
-    np.s_[0:3],
-    np.s_[0:1:5j],
-    np.s_[0:2, 1:4],
-    np.s_[0:2:3j, -1:1],
-    np.s_[:3, 1:2:0.25, 2:3],
-]
+GRIDS = [np.s_[0:3], np.s_[0:1:5j], np.s_[0:2, 1:4], np.s_[0:2:3j, -1:1], np.s_[:3, 1:2:0.25, 2:3]]
 ROW_PARTS = [
     np.s_[1:3, 5, P],
     np.s_["0,2", P, P],

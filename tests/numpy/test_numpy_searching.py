@@ -8,13 +8,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from numpy_cases import case, check
-from weft.errors import (
-    AxisError,
-    ConcretizationError,
-    ShapeError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, ConcretizationError, ShapeError, WeftTypeError, WeftValueError
 
 RANDOM = np.random.default_rng(1)
 V = RANDOM.normal(size=7)

@@ -163,7 +163,7 @@ CONVOLUTIONS = [
         ulps=NARROW,
         **SUMS,
         params={"window_strides": (1,), "padding": "VALID"},
-    ),
+    )
 ]
 
 ROWS = [*DOTS, *CONVOLUTIONS]

@@ -85,10 +85,7 @@ IMPORTS_WEFT = {
         ("weft/runtime/device.py", {"test_pmap.py", "test_pmap_from.py", "test_any_name.py"}),
         ("weft/scipy/stats.py", {"test_stats.py"}),
         ("weft/scipy/fft.py", set()),
-        (
-            "weft/nn.py",
-            {"test_helper.py", "test_process.py", "test_any_name.py", "test_stats.py"},
-        ),
+        ("weft/nn.py", {"test_helper.py", "test_process.py", "test_any_name.py", "test_stats.py"}),
         ("tests/cases.py", {"test_helper.py"}),
         ("tests/rows/one.py", {"test_rows.py"}),
         ("tests/golden/jaxpr.txt", {"test_golden.py"}),

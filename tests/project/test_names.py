@@ -28,11 +28,7 @@ SHARED_FILE_NAMES = {
     "eigenvalues": ({"weft.numpy.linalg.eigenvalues", "weft.scipy.linalg.eigenvalues"}, LIBRARIES),
     "elementary": ({"weft.numpy.elementary", "weft.ops.elementwise.elementary"}, CHAPTER),
     "elementwise": (
-        {
-            "weft.extend.elementwise",
-            "weft.numpy.elementwise",
-            "weft.runtime.stablehlo.elementwise",
-        },
+        {"weft.extend.elementwise", "weft.numpy.elementwise", "weft.runtime.stablehlo.elementwise"},
         "the first is a public path; a chapter, and the StableHLO operations that it comes down to",
     ),
     "factorizations": (

@@ -35,11 +35,7 @@ CONTINUOUS = {
         scipy.stats.gamma,
         [(0.3,), (0.999,), (1.0,), (3.5,), (100.0,), (1e6,)],
     ),
-    "loggamma": (
-        random.loggamma,
-        scipy.stats.loggamma,
-        [(1e-3,), (0.1,), (1.0,), (30.0,), (1e4,)],
-    ),
+    "loggamma": (random.loggamma, scipy.stats.loggamma, [(1e-3,), (0.1,), (1.0,), (30.0,), (1e4,)]),
     "beta": (
         random.beta,
         scipy.stats.beta,

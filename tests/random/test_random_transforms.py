@@ -185,10 +185,7 @@ def test_each_device_draws_what_its_key_draws(name):
         return draw(keys[0], *own)[None], draw(whole, *own)[None]
 
     mapped = weft.shard_map(
-        body,
-        mesh=mesh,
-        in_specs=(P("i"), P(), *[P("i")] * len(values)),
-        out_specs=(P("i"), P("i")),
+        body, mesh=mesh, in_specs=(P("i"), P(), *[P("i")] * len(values)), out_specs=(P("i"), P("i"))
     )
     by_key, by_parameter = weft.jit(mapped)(keys, keys[0], *values)
     own = [[value[i] for value in values] for i in range(COUNT)]

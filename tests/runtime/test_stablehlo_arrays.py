@@ -7,22 +7,9 @@ import pytest
 import scipy.linalg
 import scipy.special
 
-from stablehlo_programs import (
-    BF16,
-    BOOL,
-    COMPLEX,
-    FLOATS,
-    check,
-    double,
-    run,
-    sample,
-    tolerance,
-)
+from stablehlo_programs import BF16, BOOL, COMPLEX, FLOATS, check, double, run, sample, tolerance
 from weft.runtime import stablehlo
-from weft.runtime.stablehlo import (
-    ConvDimensions,
-    GatherDimensions,
-)
+from weft.runtime.stablehlo import ConvDimensions, GatherDimensions
 
 # ---- shape ---------------------------------------------------------------------------------------
 

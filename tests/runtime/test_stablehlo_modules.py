@@ -7,22 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from stablehlo_programs import (
-    check,
-    module_of,
-    sample,
-    type_of,
-)
+from stablehlo_programs import check, module_of, sample, type_of
 from weft.errors import WeftError, WeftTypeError
 from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions
-from weft.runtime.stablehlo import (
-    Module,
-    hlo,
-    ir,
-    op,
-    op1,
-)
+from weft.runtime.stablehlo import Module, hlo, ir, op, op1
 from weft.runtime.stablehlo.attributes import to_attribute
 
 # ---- calls ---------------------------------------------------------------------------------------

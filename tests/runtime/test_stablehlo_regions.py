@@ -19,10 +19,7 @@ from stablehlo_programs import (
 )
 from weft.runtime import client, stablehlo
 from weft.runtime.backends.backend import CompileOptions
-from weft.runtime.stablehlo import (
-    Module,
-    ScatterDimensions,
-)
+from weft.runtime.stablehlo import Module, ScatterDimensions
 
 # ---- regions -------------------------------------------------------------------------------------
 

@@ -167,8 +167,7 @@ case(
     ShapeError,
     "dimension 1 of v['w'][1], of length 3",
     wrong=lambda: mapped(lambda p, v: v["w"][0], (P(), {"w": [P(), P(None, "i")]}), P())(  # here
-        X,
-        {"w": [X, np.ones((2, 3), np.float32)]},
+        X, {"w": [X, np.ones((2, 3), np.float32)]}
     ),
     fixed=lambda fix: mapped(
         lambda p, v: v["w"][1], (P(), {"w": [P(), fix.data["spec"]]}), fix.data["spec"]
@@ -460,10 +459,7 @@ for how, wrap in {"eager": lambda f: f, "jit": weft.jit}.items():
         )(X),
         fixed=lambda fix, wrap=wrap, y=AWAY: wrap(
             mapped(
-                lambda v: v + weft.device_put(y, fix.data["device"])[:4],
-                P("i"),
-                P("i"),
-                mesh=PAIR,
+                lambda v: v + weft.device_put(y, fix.data["device"])[:4], P("i"), P("i"), mesh=PAIR
             )
         )(X),
         value=[0, 2, 4, 6, 4, 6, 8, 10],

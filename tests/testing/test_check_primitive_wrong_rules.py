@@ -242,11 +242,7 @@ MATRICES = [(ROWS, ROWS + 0.3)]
 # What is wrong: the primitive, the examples, and the rule that is named.
 WRONG = {
     "a jvp of real numbers only": (lambda: product(jvp=jvp_of_real_numbers), TWO, "jvp"),
-    "a jvp wrong in half precision": (
-        lambda: product(jvp=jvp_wrong_in_half_precision),
-        TWO,
-        "jvp",
-    ),
+    "a jvp wrong in half precision": (lambda: product(jvp=jvp_wrong_in_half_precision), TWO, "jvp"),
     "a jvp with tangents of another dtype": (
         lambda: product(jvp=jvp_of_float32_tangents),
         TWO,

@@ -424,10 +424,7 @@ def test_all_and_reduce():
     assert tree.reduce(lambda x, y: x + y, [], None) is None
     assert tree.reduce(
         lambda x, y: x + y, [(1,), (2,)], is_leaf=lambda x: isinstance(x, tuple)
-    ) == (
-        1,
-        2,
-    )
+    ) == (1, 2)
 
 
 @hypothesis.given(strategies.lists(names))

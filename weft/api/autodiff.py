@@ -43,14 +43,7 @@ from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Zero
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
-from weft.errors import (
-    DTypeError,
-    Fix,
-    ShapeError,
-    TreeError,
-    WeftTypeError,
-    api_boundary,
-)
+from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, api_boundary
 from weft.interpreters.function_results import check_results
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
@@ -62,14 +55,7 @@ from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import instantiate
 from weft.typing import ArrayLike, TreeOfArrays
 
-__all__ = [
-    "grad",
-    "jvp",
-    "linear_transpose",
-    "linearize",
-    "value_and_grad",
-    "vjp",
-]
+__all__ = ["grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]
 
 Tree = TypeVar("Tree", bound=TreeOfArrays)
 Tree2 = TypeVar("Tree2", bound=TreeOfArrays)

@@ -17,26 +17,13 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
-from weft.errors import (
-    Fix,
-    WeftTypeError,
-    WeftValueError,
-    api_boundary,
-    install_excepthook,
-)
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, install_excepthook
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
 from weft.runtime import client
 
-__all__ = [
-    "block_until_ready",
-    "device_get",
-    "eval_shape",
-    "jit",
-    "make_jaxpr",
-    "typeof",
-]
+__all__ = ["block_until_ready", "device_get", "eval_shape", "jit", "make_jaxpr", "typeof"]
 
 
 P = ParamSpec("P")
@@ -139,10 +126,7 @@ def _options(
         raise not_a_function("jit", fun, "a callable")
     static, donated = (
         _both_forms(
-            fun,
-            _numbers(numbers, f"{what}_argnums"),
-            _names(names, f"{what}_argnames"),
-            what,
+            fun, _numbers(numbers, f"{what}_argnums"), _names(names, f"{what}_argnames"), what
         )
         for what, (numbers, names) in (("static", static_given), ("donate", donate_given))
     )

@@ -521,10 +521,7 @@ def put(
 
 
 def as_stored(
-    values: np.ndarray[Any, Any],
-    type: ArrayType,
-    place: Any = None,
-    layout: Layout | None = None,
+    values: np.ndarray[Any, Any], type: ArrayType, place: Any = None, layout: Layout | None = None
 ) -> Array:
     """The array of a type that is stored as these values: of random keys, their bits."""
     if isinstance(place, Sharding):

@@ -28,13 +28,7 @@ from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
-from weft.errors import (
-    Fix,
-    WeftNotImplementedError,
-    WeftTypeError,
-    WeftValueError,
-    api_boundary,
-)
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.function_results import check_function, described, no_array
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
@@ -396,11 +390,7 @@ def pure_callback_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) 
 
 
 def callback_lower(
-    context: Any,
-    *values: Any,
-    callback: Any,
-    result_types: Sequence[ArrayType],
-    **params: Any,
+    context: Any, *values: Any, callback: Any, result_types: Sequence[ArrayType], **params: Any
 ) -> list[Any]:
     if context.platform != "cpu":
         raise WeftNotImplementedError(

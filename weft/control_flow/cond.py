@@ -28,14 +28,7 @@ from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Values
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import (
-    Fix,
-    JaxprError,
-    TreeError,
-    WeftTypeError,
-    WeftValueError,
-    api_boundary,
-)
+from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr
@@ -555,13 +548,7 @@ def branch_in_layouts(branch: Jaxpr, layouts: Sequence[Any]) -> Jaxpr:
         if how is not None
     ]
     return checked(
-        Jaxpr(
-            entering,
-            [*constraints, *inner.eqns],
-            inner.outputs,
-            inner.num_consts,
-            inner.name,
-        )
+        Jaxpr(entering, [*constraints, *inner.eqns], inner.outputs, inner.num_consts, inner.name)
     )
 
 

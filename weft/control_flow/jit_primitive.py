@@ -35,11 +35,7 @@ jit_p = Primitive("jit", multiple_results=True, memoise=False)
 
 
 def jit_program(
-    jaxpr: Jaxpr,
-    name: str,
-    donated: tuple[bool, ...],
-    arrays: Sequence[Any],
-    operation: str = "",
+    jaxpr: Jaxpr, name: str, donated: tuple[bool, ...], arrays: Sequence[Any], operation: str = ""
 ) -> Program:
     """Returns the executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached.
 

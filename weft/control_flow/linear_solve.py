@@ -32,13 +32,7 @@ from weft.core.rules import (
     Zero,
 )
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import (
-    Fix,
-    TreeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-    api_boundary,
-)
+from weft.errors import Fix, TreeError, WeftNotImplementedError, WeftTypeError, api_boundary
 from weft.function_keys import register_parts
 from weft.interpreters.function_results import check_function, leaf_paths
 from weft.interpreters.jvp import jvp_jaxpr

@@ -40,10 +40,7 @@ def one_by_one(
         return list(apply(*merge(flags, values[len(whole) :], values[: len(whole)])))
 
     row_types = [type_of(row) for row in rows]
-    types = [
-        *map(type_of, whole),
-        *(t.update(shape=t.shape[1:]) for t in row_types),
-    ]
+    types = [*map(type_of, whole), *(t.update(shape=t.shape[1:]) for t in row_types)]
     body = rebuild(element, types, name, "vmap")
     loop = Loop(axis.size, False, max(axis.size, 1) if unroll else 1, len(whole), 0)
     outs = bind_scan(body, loop, whole, [], rows)

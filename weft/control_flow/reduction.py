@@ -378,12 +378,7 @@ def reduce_jvp(
 
 
 def reduce_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    jaxpr: Jaxpr,
-    dimensions: tuple[int, ...],
+    axis: AxisData, args: Values, dims: Dims, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]
 ) -> Mapped:
     count = len(args) // 2
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(args[:count], dims[:count], strict=True)]
@@ -583,10 +578,7 @@ def padded_rows(x: Any, init: Any, dim: int | None, params: dict[str, Any]) -> A
 def reduce_window_lower(context: Any, *values: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
     count = len(values) // 2
     return emit_windows(
-        values[:count],
-        values[count:],
-        lambda a, b: context.lower_jaxpr(jaxpr, [*a, *b]),
-        **params,
+        values[:count], values[count:], lambda a, b: context.lower_jaxpr(jaxpr, [*a, *b]), **params
     )
 
 

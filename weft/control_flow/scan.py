@@ -266,9 +266,7 @@ def scan_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
     inner, operands = second_loop(plan, loop, residuals, rest)
     body = second_body(plan, split.unknown, [len(part) for part in rest])
     later = eqn.replace(
-        inputs=[x for part in operands for x in part],
-        outputs=later_out,
-        params=inner.params(body),
+        inputs=[x for part in operands for x in part], outputs=later_out, params=inner.params(body)
     )
     return SplitEquation(first, later, split.unknown_out, residuals, before)
 

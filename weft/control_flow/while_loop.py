@@ -154,11 +154,7 @@ def _check_condition(name: str, condition: TracedBody) -> None:
         operation="while_loop",
         got=got,
         wanted="bool[]",
-        fix=Fix(
-            "condition",
-            "compare (x < n), and reduce an array with .any() or .all()",
-            {},
-        ),
+        fix=Fix("condition", "compare (x < n), and reduce an array with .any() or .all()", {}),
     )
 
 

@@ -32,14 +32,7 @@ class Primitive:
     Array([1., 2.], dtype=float32)
     """
 
-    __slots__ = (
-        "__weakref__",
-        "eager_cache",
-        "memoise",
-        "multiple_results",
-        "name",
-        "type_cache",
-    )
+    __slots__ = ("__weakref__", "eager_cache", "memoise", "multiple_results", "name", "type_cache")
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
         if not isinstance(name, str):

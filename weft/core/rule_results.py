@@ -160,12 +160,7 @@ def _check_impl(rule: NamedRule, found: Any, /, *args: Any, **params: Any) -> An
 
 
 def _check_jvp(
-    rule: NamedRule,
-    found: Any,
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    /,
-    **params: Any,
+    rule: NamedRule, found: Any, primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any
 ) -> tuple[Any, Any]:
     """Results, tangents of their tangent types, and no result that is computed from tangents."""
     results, result_tangents = _pair(rule, found, "tangent")

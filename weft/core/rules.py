@@ -17,14 +17,7 @@ from typing import Any
 from weft import config
 from weft.base import source as sources
 from weft.core.types import ArrayType
-from weft.errors import (
-    Fix,
-    JaxprError,
-    MissingRuleError,
-    WeftError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeError, WeftValueError
 
 __all__ = [
     "AxisData",
@@ -396,9 +389,7 @@ rebind = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", "*op
 layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", "params")
 access_pattern = Table("reading", f"{_LAYOUTS}_reads(primitive, rule)", "equation, demands, inner")
 keep_layouts = Table(
-    "layout-keeping",
-    f"{_LAYOUTS}_keep_layouts(primitive, rule)",
-    "equation, layouts, partitioned",
+    "layout-keeping", f"{_LAYOUTS}_keep_layouts(primitive, rule)", "equation, layouts, partitioned"
 )
 data_movement = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", "equation, result")
 numpy_impl = Table("host", f"{_MLIR}_on_host(primitive, rule)", "*values")

@@ -13,13 +13,7 @@ from weft import dtypes
 from weft.core.axes import over_mesh_in_force
 from weft.core.types import ArrayType, Typed
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.sharding import (
-    Format,
-    Layout,
-    PartitionSpec,
-    Sharding,
-    SingleDeviceSharding,
-)
+from weft.sharding import Format, Layout, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.devices import is_device
 from weft.sharding.layout import unless_row_major
 

@@ -109,10 +109,7 @@ def mapped_at_front(values: Sequence[Any], dims: Dims, axis: AxisData) -> list[A
 
 
 def linearized(
-    function: Callable[..., Sequence[Any]],
-    primals: Values,
-    tangents: Values,
-    name: str = "",
+    function: Callable[..., Sequence[Any]], primals: Values, tangents: Values, name: str = ""
 ) -> Derived:
     """Returns the results of `jvp_flat`, with tangents computed by a linear jaxpr.
 
@@ -146,10 +143,7 @@ def custom_stage(
         return args, params
     name, rule, captured = params["name"], params["rule"], params["captured"]
     jaxpr, consts = trace_to_jaxpr(
-        params["function"],
-        [type_of(x) for x in args],
-        transformation=primitive.name,
-        name=name,
+        params["function"], [type_of(x) for x in args], transformation=primitive.name, name=name
     )
     if consts:
         closed, passive, given = counts(captured)
@@ -160,11 +154,7 @@ def custom_stage(
 
 
 def custom_derivative(
-    primitive: Primitive,
-    forward: bool,
-    primals: Values,
-    tangents: Values,
-    **params: Any,
+    primitive: Primitive, forward: bool, primals: Values, tangents: Values, **params: Any
 ) -> Derived:
     rule, name = params["rule"], params["name"]
     closed, passive, given = counts(params["captured"])

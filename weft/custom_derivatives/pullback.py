@@ -191,11 +191,7 @@ def tangents_derivative(
 
 
 def tangents_transpose(
-    cotangents: Sequence[Any],
-    *operands: Any,
-    pullback: Pullback,
-    active: Marks,
-    out_types: Types,
+    cotangents: Sequence[Any], *operands: Any, pullback: Pullback, active: Marks, out_types: Types
 ) -> list[Any]:
     n = len(operands) - sum(active)
     for x in operands[:n]:
@@ -206,13 +202,7 @@ def tangents_transpose(
 
 
 def tangents_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    pullback: Pullback,
-    active: Marks,
-    out_types: Types,
+    axis: AxisData, args: Values, dims: Dims, *, pullback: Pullback, active: Marks, out_types: Types
 ) -> Mapped:
     n = len(args) - sum(active)
     # The dimensions of the others do not matter: their cotangents are not asked for.

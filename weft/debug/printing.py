@@ -147,9 +147,7 @@ def check_format(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
     """Tries a format on stand-ins of the arguments. Raises WeftValueError where it does not fit."""
     try:
         _Checker().vformat(
-            fmt,
-            [stand_in(x) for x in args],
-            {name: stand_in(x) for name, x in kwargs.items()},
+            fmt, [stand_in(x) for x in args], {name: stand_in(x) for name, x in kwargs.items()}
         )
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         shown = [f"{i}: {_described(x)}" for i, x in enumerate(args)]

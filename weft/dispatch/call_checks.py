@@ -14,14 +14,7 @@ from weft.base import source as sources
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import has_layout, lies_at, other_layout
-from weft.errors import (
-    DeletedArrayError,
-    Fix,
-    TreeError,
-    WeftError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import DeletedArrayError, Fix, TreeError, WeftError, WeftTypeError, WeftValueError
 from weft.runtime import client
 from weft.sharding import Layout, Sharding
 from weft.tracing.argument_names import argument_path

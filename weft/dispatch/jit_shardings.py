@@ -177,11 +177,7 @@ class JitShardings:
 
 
 def constrained(
-    operation: str,
-    values: Sequence[Any],
-    formats: Formats,
-    names: Sequence[str],
-    called: bool,
+    operation: str, values: Sequence[Any], formats: Formats, names: Sequence[str], called: bool
 ) -> list[Any]:
     """Traced values with constraints for the shardings and layouts that were given for them."""
     found = []

@@ -26,12 +26,7 @@ from weft.core.trace import Tracer, bottom_trace, current_trace, current_variabl
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
 from weft.dispatch.executable_calls import CompiledCall
-from weft.dispatch.jit_shardings import (
-    JitShardings,
-    check_arguments,
-    placed_alike,
-    placed_around,
-)
+from weft.dispatch.jit_shardings import JitShardings, check_arguments, placed_alike, placed_around
 from weft.dispatch.specialization import Specialization, TracedCall
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
@@ -100,10 +95,7 @@ class Jitted(Generic[P, R_co]):
     """A function that runs compiled; made by `weft.jit`."""
 
     def __init__(
-        self,
-        function: Callable[P, R_co],
-        options: Options,
-        shardings: JitShardings = NO_SHARDINGS,
+        self, function: Callable[P, R_co], options: Options, shardings: JitShardings = NO_SHARDINGS
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
@@ -190,12 +182,7 @@ class Jitted(Generic[P, R_co]):
             signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(dynamic, error) from None
-        key = (
-            in_tree if self._simple else (static, in_tree),
-            _settings(),
-            in_force(),
-            *signatures,
-        )
+        key = (in_tree if self._simple else (static, in_tree), _settings(), in_force(), *signatures)
         call = self._calls.get(key)
         arrays = [as_array(user_value(x)) for x in leaves]
         if call is None:

@@ -22,12 +22,7 @@ from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Mapped, Values, not_linear
 from weft.core.types import ArrayType
-from weft.errors import (
-    Fix,
-    JaxprError,
-    WeftNotImplementedError,
-    WeftValueError,
-)
+from weft.errors import Fix, JaxprError, WeftNotImplementedError, WeftValueError
 from weft.interpreters.symbolic_zeros import known_operands
 from weft.ops.declare import join_varying
 from weft.ops.structural.extended_dtypes import physical_type
@@ -156,12 +151,7 @@ def _no_derivative(program: PortableProgram) -> WeftValueError:
 
 
 def call_exported_vmap(
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    *,
-    program: PortableProgram,
-    mesh: Any,
+    axis: AxisData, args: Values, dims: Dims, *, program: PortableProgram, mesh: Any
 ) -> Mapped:
     """A loop over the elements: the shapes were fixed by the export."""
     apply = functools.partial(call_exported_p.bind, program=program, mesh=mesh)

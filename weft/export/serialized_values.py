@@ -17,14 +17,7 @@ from weft.export.container import Fields, Sections, refused
 from weft.ops.structural.extended_dtypes import KeyDType, key_bits, physical_type
 from weft.random import threefry
 from weft.random.generator import generator_named
-from weft.sharding import (
-    AbstractMesh,
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    TiledSharding,
-)
+from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding, TiledSharding
 
 __all__ = [
     "Split",

@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.callbacks.primitives import (
-    check_vmap_method,
-    no_vmap_method,
-    promised_type,
-    run_once,
-)
+from weft.callbacks.primitives import check_vmap_method, no_vmap_method, promised_type, run_once
 from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
@@ -28,12 +23,7 @@ from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Mapped, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import (
-    Fix,
-    MissingRuleError,
-    WeftTypeError,
-    api_boundary,
-)
+from weft.errors import Fix, MissingRuleError, WeftTypeError, api_boundary
 from weft.ffi.call_arguments import (
     Order,
     check_type,

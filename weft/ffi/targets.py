@@ -12,12 +12,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from weft.errors import (
-    Fix,
-    WeftTypeError,
-    WeftValueError,
-    api_boundary,
-)
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import ffi_registry
 
 __all__ = [

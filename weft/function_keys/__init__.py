@@ -95,11 +95,7 @@ def function_key(function: Any, *further: Any) -> Key | None:
     except (NoKey, RuntimeError):
         return None
     return Key(
-        parts,
-        tuple(walk.guards),
-        tuple(walk.witnesses),
-        tuple(walk.counters),
-        tuple(walk.digests),
+        parts, tuple(walk.guards), tuple(walk.witnesses), tuple(walk.counters), tuple(walk.digests)
     )
 
 

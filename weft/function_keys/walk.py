@@ -18,16 +18,7 @@ from typing import Any, NamedTuple
 
 from weft.function_keys.code_reads import NoKey, code_reads
 
-__all__ = [
-    "LIBRARY",
-    "Key",
-    "NamedPart",
-    "NamedWalk",
-    "Rule",
-    "Walk",
-    "register",
-    "short_text",
-]
+__all__ = ["LIBRARY", "Key", "NamedPart", "NamedWalk", "Rule", "Walk", "register", "short_text"]
 
 # The most parts and nesting of a key. A key of this many parts costs about a millisecond, less than
 # the trace of a function that reads so much.

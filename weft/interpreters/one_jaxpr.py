@@ -143,13 +143,7 @@ def one_transpose(kind: OneJaxpr, cotangents: Values, *operands: Any, **params: 
 # ---- mapping, splitting and cutting ------------------------------------------------------------
 
 
-def one_vmap(
-    kind: OneJaxpr,
-    axis: AxisData,
-    args: Values,
-    dims: Dims,
-    **params: Any,
-) -> Mapped:
+def one_vmap(kind: OneJaxpr, axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     mapped, dims_out = vmap_jaxpr(params["jaxpr"], axis, tuple(dims))
     return kind.bind(args, mapped, params), dims_out
 

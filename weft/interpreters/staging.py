@@ -23,14 +23,7 @@ from weft.core.check import checked, equally_varying, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, not_linear
-from weft.core.trace import (
-    Trace,
-    Tracer,
-    function_as_parameter,
-    leaked,
-    reset_current,
-    set_current,
-)
+from weft.core.trace import Trace, Tracer, function_as_parameter, leaked, reset_current, set_current
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
 from weft.ops.collectives.all_reduce import pbroadcast_p

@@ -9,12 +9,7 @@ from weft.base.marked_lists import spread
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType
 
-__all__ = [
-    "known_operands",
-    "merge_cotangents",
-    "merge_zeros",
-    "nonzero_tangents",
-]
+__all__ = ["known_operands", "merge_cotangents", "merge_zeros", "nonzero_tangents"]
 
 Flags = tuple[bool, ...]
 

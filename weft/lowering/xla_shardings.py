@@ -21,13 +21,7 @@ from weft.core.types import ArrayType
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import op_sharding as native
-from weft.sharding import (
-    Mesh,
-    Sharding,
-    SingleDeviceSharding,
-    TiledSharding,
-    named_sharding,
-)
+from weft.sharding import Mesh, Sharding, SingleDeviceSharding, TiledSharding, named_sharding
 
 __all__ = ["XlaSharding", "from_xla", "to_xla"]
 

@@ -40,14 +40,7 @@ from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.typing import ArrayLike
 
-__all__ = [
-    "log_softmax",
-    "logmeanexp",
-    "logsumexp",
-    "one_hot",
-    "softmax",
-    "standardize",
-]
+__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
 
 def _operand(operation: str, x: Any) -> Any:
@@ -203,10 +196,7 @@ def _logsumexp(
     return (
         _kept(out, lengths, axes)
         if sign is None
-        else (
-            _kept(out, lengths, axes),
-            _kept(sign, lengths, axes),
-        )
+        else (_kept(out, lengths, axes), _kept(sign, lengths, axes))
     )
 
 

@@ -12,14 +12,7 @@ from weft import dtypes
 from weft.core.types import type_of
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled
-from weft.numpy.promotion import (
-    BinaryUfunc,
-    Unary,
-    UnaryUfunc,
-    binary_ufunc,
-    unary,
-    unary_ufunc,
-)
+from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise import elementary, logarithms, powers, stable_sums

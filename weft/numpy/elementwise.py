@@ -370,11 +370,7 @@ def _floor_divide_floating(x: Any, y: Any) -> Any:
 
 floor_divide: BinaryUfunc = binary_ufunc(
     "floor_divide",
-    {
-        SIGNED: _floor_divide_signed,
-        UNSIGNED: lax.div_p.bind,
-        FLOATING: _floor_divide_floating,
-    },
+    {SIGNED: _floor_divide_signed, UNSIGNED: lax.div_p.bind, FLOATING: _floor_divide_floating},
     """The elementwise quotient rounded down, x1 // x2, of real numbers.
 
     >>> jnp.floor_divide(jnp.array([7, -7]), 2)

@@ -79,9 +79,7 @@ def check_operand(operation: str, a: Any, kind: str, argument: str = "a") -> Non
             got=f"{argument}: {type_of(a)}",
             wanted="numbers or booleans",
             fix=Fix(
-                "convert",
-                f"convert it first: {argument}.astype('float32')",
-                {"dtype": "float32"},
+                "convert", f"convert it first: {argument}.astype('float32')", {"dtype": "float32"}
             ),
         )
     if kind == "RFFT" and dtype in dtypes.COMPLEX:

@@ -458,11 +458,7 @@ def take_static(x: Any, plan: IndexPlan) -> Any:
 def counted_from_start(index: Any, size: int) -> Any:
     """Index values with the negative ones counted from the end, in a signed dtype."""
     of = type_of(index)
-    wide = size > np.iinfo(np.int32).max or of.dtype in (
-        dtypes.int64,
-        dtypes.uint64,
-        dtypes.uint32,
-    )
+    wide = size > np.iinfo(np.int32).max or of.dtype in (dtypes.int64, dtypes.uint64, dtypes.uint32)
     dtype = dtypes.int64 if wide else dtypes.int32
     if of.dtype != dtype or of.weak_type:
         index = convert_element_type(index, dtype)
@@ -518,9 +514,7 @@ def gather_by(
         wanted = tuple(1 if d in plan.indexed else n for d, n in enumerate(sizes))
         return reshape(dynamic_slice(y, starts, wanted, allow_negative_indices=False), plan.shape)
     numbers = GatherDimensionNumbers(
-        offset_dims=plan.offset_dims(),
-        collapsed_slice_dims=gone,
-        start_index_map=plan.indexed,
+        offset_dims=plan.offset_dims(), collapsed_slice_dims=gone, start_index_map=plan.indexed
     )
     out = gather(
         y,

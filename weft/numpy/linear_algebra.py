@@ -178,10 +178,7 @@ def _matmul(a: Any, b: Any, *, precision: Any, preferred: Any) -> Any:
     dims_y = [d for d in range(rank + 2) if d not in only_x]
     numbers = (
         ((dims_x.index(rank + 1),), (dims_y.index(rank),)),
-        (
-            tuple(dims_x.index(d) for d in shared),
-            tuple(dims_y.index(d) for d in shared),
-        ),
+        (tuple(dims_x.index(d) for d in shared), tuple(dims_y.index(d) for d in shared)),
     )
     out = product("matmul", x, y, numbers, precision, preferred)
     # The order of dot_general: shared, free of x (with its rows), free of y (with its columns).

@@ -59,10 +59,7 @@ def _one_holds(x: Any, y: Any) -> Any:
 
 logical_and: BinaryUfunc = binary_ufunc(
     "logical_and",
-    {
-        BOOLEAN: bits.and_p.bind,
-        NUMERIC: _both_hold,
-    },
+    {BOOLEAN: bits.and_p.bind, NUMERIC: _both_hold},
     """Whether x1 and x2 both hold (numbers: are not zero), elementwise.
 
     >>> jnp.logical_and(jnp.array([True, False]), True)
@@ -73,10 +70,7 @@ logical_and: BinaryUfunc = binary_ufunc(
 )
 logical_or: BinaryUfunc = binary_ufunc(
     "logical_or",
-    {
-        BOOLEAN: bits.or_p.bind,
-        NUMERIC: _either_holds,
-    },
+    {BOOLEAN: bits.or_p.bind, NUMERIC: _either_holds},
     """Whether x1 or x2 holds (numbers: is not zero), elementwise.
 
     >>> jnp.logical_or(jnp.array([True, False]), jnp.array([0, 0]))
@@ -87,10 +81,7 @@ logical_or: BinaryUfunc = binary_ufunc(
 )
 logical_xor: BinaryUfunc = binary_ufunc(
     "logical_xor",
-    {
-        BOOLEAN: bits.xor_p.bind,
-        NUMERIC: _one_holds,
-    },
+    {BOOLEAN: bits.xor_p.bind, NUMERIC: _one_holds},
     """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.
 
     >>> jnp.logical_xor(jnp.array([True, False]), True)

@@ -198,10 +198,7 @@ install(
             (choosing, ("choose", "compress", "nonzero")),
             (taking, ("take",)),
             (sorting, ("argpartition", "argsort", "cumprod", "cumsum", "sort")),
-            (
-                reductions,
-                ("all", "any", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"),
-            ),
+            (reductions, ("all", "any", "max", "mean", "min", "prod", "ptp", "std", "sum", "var")),
         )
         for name in names
     },

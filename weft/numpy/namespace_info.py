@@ -38,11 +38,7 @@ class NamespaceInfo:
         True
         """
         eager = is_eager()
-        return {
-            "boolean indexing": eager,
-            "data-dependent shapes": eager,
-            "max dimensions": 64,
-        }
+        return {"boolean indexing": eager, "data-dependent shapes": eager, "max dimensions": 64}
 
     def default_device(self) -> Any:
         """The device on which arrays are made.

@@ -15,17 +15,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.numpy.arguments import axes_of, broadcasted, check_flag, check_number, operand, refuse_out
 from weft.numpy.compiled_functions import compiled
-from weft.numpy.reductions import (
-    _extremum,
-    boolean,
-    extreme,
-    kept,
-    mean,
-    prod,
-    std,
-    sum,
-    var,
-)
+from weft.numpy.reductions import _extremum, boolean, extreme, kept, mean, prod, std, sum, var
 from weft.numpy.repeated import repeated
 from weft.ops.elementwise.arithmetic import eq, ne
 from weft.ops.elementwise.bits import bitwise_and
@@ -33,15 +23,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.reductions.reduce import highest, lowest, reduce_and
 from weft.typing import ArrayLike
 
-__all__ = [
-    "nanmax",
-    "nanmean",
-    "nanmin",
-    "nanprod",
-    "nanstd",
-    "nansum",
-    "nanvar",
-]
+__all__ = ["nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar"]
 
 INT32 = np.dtype(np.int32)
 

@@ -16,14 +16,7 @@ from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.numpy.arguments import (
-    broadcasted,
-    check_arrays,
-    convert,
-    inexact,
-    integer_of,
-    operand,
-)
+from weft.numpy.arguments import broadcasted, check_arrays, convert, inexact, integer_of, operand
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.manipulation import as_operand
 from weft.numpy.promotion import number_for

@@ -49,14 +49,7 @@ from weft.ops.reductions.sorting import sort
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
 from weft.typing import ArrayLike
 
-__all__ = [
-    "median",
-    "nanmedian",
-    "nanpercentile",
-    "nanquantile",
-    "percentile",
-    "quantile",
-]
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 # The methods of Hyndman and Fan that interpolate, by their two parameters.

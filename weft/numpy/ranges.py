@@ -40,17 +40,7 @@ from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.typing import ArrayLike
 
-__all__ = [
-    "arange",
-    "eye",
-    "geomspace",
-    "identity",
-    "linspace",
-    "logspace",
-    "tri",
-    "tril",
-    "triu",
-]
+__all__ = ["arange", "eye", "geomspace", "identity", "linspace", "logspace", "tri", "tril", "triu"]
 
 
 def _on_device(value: np.ndarray[Any, Any]) -> Any:
@@ -462,12 +452,7 @@ def _powers(
 
 @repeated
 def geomspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    dtype: Any = None,
-    axis: int = 0,
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Array:
     """`num` numbers from `start` to `stop` in constant proportion; the ends have one sign.
 

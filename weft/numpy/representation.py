@@ -16,13 +16,7 @@ from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.numpy.arguments import (
-    broadcasted,
-    check_flag,
-    inexact,
-    not_taken,
-    refuse_out,
-)
+from weft.numpy.arguments import broadcasted, check_flag, inexact, not_taken, refuse_out
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.elementwise import constant, filled, same, together
 from weft.numpy.promotion import (

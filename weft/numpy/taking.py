@@ -50,13 +50,7 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
 from weft.typing import ArrayLike
 
-__all__ = [
-    "place",
-    "put",
-    "put_along_axis",
-    "take",
-    "take_along_axis",
-]
+__all__ = ["place", "put", "put_along_axis", "take", "take_along_axis"]
 
 INT32 = np.dtype(np.int32)
 

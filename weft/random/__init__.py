@@ -29,16 +29,7 @@ from weft.random.continuous import (
 )
 from weft.random.counts import *
 from weft.random.discrete import categorical, geometric
-from weft.random.gamma import (
-    beta,
-    chisquare,
-    dirichlet,
-    f,
-    gamma,
-    loggamma,
-    random_gamma_p,
-    t,
-)
+from weft.random.gamma import beta, chisquare, dirichlet, f, gamma, loggamma, random_gamma_p, t
 from weft.random.gaussian import (
     double_sided_maxwell,
     lognormal,

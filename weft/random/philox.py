@@ -185,11 +185,5 @@ def unsafe_rbg_fold_in(bits: Any, data: Any) -> Any:
 
 RBG = Generator("rbg", "rbg", (4,), rbg_seed, rbg_split, rbg_fold_in, rbg_random_bits)
 UNSAFE_RBG = Generator(
-    "unsafe_rbg",
-    "urbg",
-    (4,),
-    rbg_seed,
-    unsafe_rbg_split,
-    unsafe_rbg_fold_in,
-    rbg_random_bits,
+    "unsafe_rbg", "urbg", (4,), rbg_seed, unsafe_rbg_split, unsafe_rbg_fold_in, rbg_random_bits
 )

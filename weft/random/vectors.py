@@ -166,12 +166,7 @@ _ball = Sampler("ball", _draw_ball, _check_ball)
 
 
 def multivariate_normal(
-    key: Any,
-    mean: Any,
-    cov: Any,
-    shape: Any = None,
-    dtype: Any = None,
-    method: str = "cholesky",
+    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
 ) -> Array:
     """Normally distributed vectors of a mean, of shape (..., n), and a covariance (..., n, n).
 
@@ -276,13 +271,7 @@ _multivariate_normal = Sampler(
 # ---- orthogonal matrices -------------------------------------------------------------------------
 
 
-def orthogonal(
-    key: Any,
-    n: int,
-    shape: Any = (),
-    dtype: Any = None,
-    m: int | None = None,
-) -> Array:
+def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Array:
     """Orthogonal matrices of shape (n, n), or unitary ones for a complex dtype, each as likely as
     any other (by Haar's measure).
 

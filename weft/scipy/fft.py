@@ -163,12 +163,7 @@ def _transformed(
     for axis, length in zip(axes, lengths, strict=True):
         parts = [
             _along(
-                part,
-                axis=axis,
-                length=length,
-                type=type,
-                power=power,
-                orthogonalize=orthogonalize,
+                part, axis=axis, length=length, type=type, power=power, orthogonalize=orthogonalize
             )
             for part in parts
         ]

@@ -21,12 +21,7 @@ from weft.errors import (
     api_boundary,
 )
 from weft.function_keys import register_parts
-from weft.interpreters.function_results import (
-    check_function,
-    check_results,
-    described,
-    no_array,
-)
+from weft.interpreters.function_results import check_function, check_results, described, no_array
 from weft.interpreters.staging import StagingTrace
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
@@ -503,12 +498,7 @@ class _ShardMapped:
         return ["a closed-over value"] * closed + arguments
 
     def _result(
-        self,
-        x: Any,
-        spec: PartitionSpec,
-        path: Any,
-        manual: Manual,
-        names: Callable[[], list[str]],
+        self, x: Any, spec: PartitionSpec, path: Any, manual: Manual, names: Callable[[], list[str]]
     ) -> Any:
         """Returns a result as a block that varies along the axes of its spec."""
         of = type_of(x)
@@ -565,12 +555,7 @@ class _ShardMapped:
         )
 
     def _differs(
-        self,
-        which: str,
-        x: Any,
-        spec: PartitionSpec,
-        axes: tuple[str, ...],
-        names: Sequence[str],
+        self, which: str, x: Any, spec: PartitionSpec, axes: tuple[str, ...], names: Sequence[str]
     ) -> AxisError:
         axis = axes[0]
         named = repr(axis) if len(axes) == 1 else repr(axes)

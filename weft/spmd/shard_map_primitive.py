@@ -143,12 +143,7 @@ def shard_map_stage(
 
 
 def shard_map_type(
-    *types: ArrayType,
-    jaxpr: Jaxpr,
-    manual: Manual,
-    in_specs: Specs,
-    out_specs: Specs,
-    name: str,
+    *types: ArrayType, jaxpr: Jaxpr, manual: Manual, in_specs: Specs, out_specs: Specs, name: str
 ) -> list[ArrayType]:
     blocks = [block_type(t, spec, manual) for t, spec in zip(types, in_specs, strict=True)]
     for got, wanted in zip(blocks, jaxpr.in_types, strict=True):
@@ -477,11 +472,7 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
         split.unknown_out,
         residuals,
         shared
-        | {
-            "jaxpr": before,
-            "in_specs": tuple(known_specs),
-            "out_specs": (*own_specs, *res_specs),
-        },
+        | {"jaxpr": before, "in_specs": tuple(known_specs), "out_specs": (*own_specs, *res_specs)},
         shared
         | {
             "jaxpr": entering(split.unknown, stored, manual),

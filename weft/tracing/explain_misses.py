@@ -305,12 +305,7 @@ class Miss:
     _tells_of_first = True
 
     def __init__(
-        self,
-        owner: Any,
-        function: Any,
-        options: Hashable,
-        name: str,
-        call: Callable[[Miss], Call],
+        self, owner: Any, function: Any, options: Hashable, name: str, call: Callable[[Miss], Call]
     ) -> None:
         self.owner = owner
         self.function = function
@@ -409,10 +404,7 @@ class MissOfBody(Miss):
                 types=types,
                 places=("",) * len(types),
                 settings=config.settings(),
-                context=(
-                    ("bound axes", axis_environment()),
-                    ("the mesh in force", in_force()),
-                ),
+                context=(("bound axes", axis_environment()), ("the mesh in force", in_force())),
                 closed=miss.closed,
             )
 

@@ -374,11 +374,7 @@ def reduce(
 
 
 def reduce_associative(
-    operation: Callable[[R, R], R],
-    tree: Any,
-    *,
-    identity: R = _MISSING,
-    is_leaf: IsLeaf = None,
+    operation: Callable[[R, R], R], tree: Any, *, identity: R = _MISSING, is_leaf: IsLeaf = None
 ) -> R:
     """Combines the leaves in pairs, round by round, so that few steps depend on each other.
 

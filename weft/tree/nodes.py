@@ -386,17 +386,7 @@ def _unflatten_partial(function: Any, children: Any) -> Any:
 
 
 pending_nodes += [
-    (
-        collections.OrderedDict,
-        _flatten_ordered,
-        _unflatten_ordered,
-        _flatten_ordered_with_keys,
-    ),
-    (
-        collections.defaultdict,
-        _flatten_default,
-        _unflatten_default,
-        _flatten_default_with_keys,
-    ),
+    (collections.OrderedDict, _flatten_ordered, _unflatten_ordered, _flatten_ordered_with_keys),
+    (collections.defaultdict, _flatten_default, _unflatten_default, _flatten_default_with_keys),
     (Partial, _flatten_partial, _unflatten_partial, _flatten_partial_with_keys),
 ]

@@ -22,13 +22,7 @@ from weft.numpy.arguments import (
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import check_order, matrix_norm_of
-from weft.numpy.linalg.operands import (
-    check_matrices,
-    check_square,
-    is_complex,
-    returned,
-    widened,
-)
+from weft.numpy.linalg.operands import check_matrices, check_square, is_complex, returned, widened
 from weft.numpy.linalg.solving import identities, solved
 from weft.numpy.promotion import meeting
 from weft.numpy.reductions import any as any_

@@ -31,10 +31,7 @@ def _best_order(sizes: tuple[int, ...]) -> Any:
         for i in range(n - length + 1):
             j = i + length - 1
             cost[i, j] = min(
-                (
-                    cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1],
-                    k,
-                )
+                (cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
                 for k in range(i, j)
             )
 

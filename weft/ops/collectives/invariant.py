@@ -259,13 +259,7 @@ def pscatter_vmap(
 
 
 def pscatter_lower(
-    context: Any,
-    x: Any,
-    *,
-    axis_name: Names,
-    axis_sizes: Sizes,
-    dimension: int,
-    tiled: bool,
+    context: Any, x: Any, *, axis_name: Names, axis_sizes: Sizes, dimension: int, tiled: bool
 ) -> Any:
     index: Any = None
     for name, size in zip(axis_name, axis_sizes, strict=True):

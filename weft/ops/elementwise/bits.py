@@ -131,8 +131,5 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 shift_right_logical_p = nary(
-    "shift_right_logical",
-    arity=2,
-    accepts=dtypes.INTEGER,
-    lower="stablehlo.shift_right_logical",
+    "shift_right_logical", arity=2, accepts=dtypes.INTEGER, lower="stablehlo.shift_right_logical"
 )

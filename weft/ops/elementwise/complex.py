@@ -87,10 +87,7 @@ complex_p = nary(
     "complex",
     arity=2,
     accepts=frozenset({dtypes.float32, dtypes.float64}),
-    jvp=(
-        lambda t, ans, x, y: complex(t, _zero(t)),
-        lambda t, ans, x, y: complex(_zero(t), t),
-    ),
+    jvp=(lambda t, ans, x, y: complex(t, _zero(t)), lambda t, ans, x, y: complex(_zero(t), t)),
     transpose=(lambda ct, x, y: real(ct), lambda ct, x, y: imag(conj(ct))),
     lower=complex_lower,
     result_dtype=dtypes.to_complex,

@@ -47,10 +47,7 @@ def gcd_lower(context: Any, *values: Any) -> Any:
         done = stablehlo.compare(small, zero, "EQ")
         # A finished element divides by 1 and stays as it is while the others go on.
         rest = stablehlo.remainder(large, stablehlo.select(done, one, small))
-        return [
-            stablehlo.select(done, large, small),
-            stablehlo.select(done, zero, rest),
-        ]
+        return [stablehlo.select(done, large, small), stablehlo.select(done, zero, rest)]
 
     found = stablehlo.while_([x, y], condition, step)[0]
     return stablehlo.negate(found) if out.dtype in dtypes.SIGNED else found

@@ -78,8 +78,7 @@ def exp2_lower(context: Any, x: Any) -> Any:
 
 # Not as a product of complex numbers, which is NaN where a part is infinite.
 _complex_exp2 = by_parts(
-    stablehlo.exponential,
-    lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2)),
+    stablehlo.exponential, lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2))
 )
 exp2_p = unary(
     "exp2",
@@ -124,10 +123,7 @@ def log1p_lower(context: Any, x: Any) -> Any:
 _real_log1p = lowered(formulas.log1p)
 _complex_log1p = mended(stablehlo.log_plus_one, branch_cuts.log_mended)
 log1p_p = unary(
-    "log1p",
-    accepts=dtypes.INEXACT,
-    jvp=lambda t, ans, x: div(t, add(x, one(x))),
-    lower=log1p_lower,
+    "log1p", accepts=dtypes.INEXACT, jvp=lambda t, ans, x: div(t, add(x, one(x))), lower=log1p_lower
 )
 
 

@@ -138,10 +138,7 @@ def lgamma(x: ArrayLike) -> Array:
 
 
 lgamma_p = unary(
-    "lgamma",
-    accepts=R,
-    jvp=lambda t, ans, x: mul(t, digamma(x)),
-    lower=emit_with(stablehlo.lgamma),
+    "lgamma", accepts=R, jvp=lambda t, ans, x: mul(t, digamma(x)), lower=emit_with(stablehlo.lgamma)
 )
 
 

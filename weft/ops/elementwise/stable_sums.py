@@ -116,9 +116,6 @@ hypot_p = nary(
     "hypot",
     arity=2,
     accepts=dtypes.FLOATING,
-    jvp=(
-        lambda t, ans, x, y: mul(t, cosine(x, ans)),
-        lambda t, ans, x, y: mul(t, cosine(y, ans)),
-    ),
+    jvp=(lambda t, ans, x, y: mul(t, cosine(x, ans)), lambda t, ans, x, y: mul(t, cosine(y, ans))),
     lower=lowered(length_of),
 )

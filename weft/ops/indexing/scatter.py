@@ -472,9 +472,7 @@ primitive(
     lower=scatter_lower(stablehlo.add),
 )
 scatter_add = _combining(
-    scatter_add_p,
-    "The operand with updates added at the listed positions.",
-    "[41.,  2.,  3.]",
+    scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
 )
 scatter_sub_p = Primitive("scatter_sub")
 primitive(
@@ -636,12 +634,8 @@ def _extremum(name: str, combine: Callable[[Any, Any], Any]) -> Primitive:
 scatter_min_p = _extremum("scatter_min", stablehlo.minimum)
 scatter_max_p = _extremum("scatter_max", stablehlo.maximum)
 scatter_min = _combining(
-    scatter_min_p,
-    "The minimum of operand and updates at the listed positions.",
-    "[1., 2., 0.]",
+    scatter_min_p, "The minimum of operand and updates at the listed positions.", "[1., 2., 0.]"
 )
 scatter_max = _combining(
-    scatter_max_p,
-    "The maximum of operand and updates at the listed positions.",
-    "[30.,  2.,  3.]",
+    scatter_max_p, "The maximum of operand and updates at the listed positions.", "[30.,  2.,  3.]"
 )

@@ -187,10 +187,7 @@ def eig_lower(
         [x],
         [*values, *vectors, ((), dtypes.int32)],
         batch=batch,
-        attributes={
-            "compute_left": "V" if left else "N",
-            "compute_right": "V" if right else "N",
-        },
+        attributes={"compute_left": "V" if left else "N", "compute_right": "V" if right else "N"},
         aliases={},
     )
     *parts, vl, vr, info = found

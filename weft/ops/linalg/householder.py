@@ -288,9 +288,5 @@ def ormqr_lower(context: Any, a: Any, taus: Any, c: Any, *, left: bool, transpos
 
 
 ormqr_p = matrix_primitive(
-    "ormqr",
-    type_rule=ormqr_type,
-    jvp=ormqr_jvp,
-    transpose=ormqr_transpose,
-    lower=ormqr_lower,
+    "ormqr", type_rule=ormqr_type, jvp=ormqr_jvp, transpose=ormqr_transpose, lower=ormqr_lower
 )

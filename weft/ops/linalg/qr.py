@@ -86,10 +86,7 @@ def qr_type(x: ArrayType, *, pivoting: bool, full_matrices: bool) -> list[ArrayT
     check_matrix("qr", x)
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
-    found = [
-        result_type((x,), (*batch, m, k), x.dtype),
-        result_type((x,), (*batch, k, n), x.dtype),
-    ]
+    found = [result_type((x,), (*batch, m, k), x.dtype), result_type((x,), (*batch, k, n), x.dtype)]
     return [*found, result_type((x,), (*batch, n), dtypes.int32)] if pivoting else found
 
 

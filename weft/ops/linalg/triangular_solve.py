@@ -175,12 +175,7 @@ def triangular_solve_lower(
     if context.platform != "cpu" or 0 in of.shape:
         change = ("ADJOINT" if conjugate_a else "TRANSPOSE") if transpose_a else "NO_TRANSPOSE"
         return stablehlo.triangular_solve(
-            a,
-            b,
-            left_side=left_side,
-            lower=lower,
-            unit_diagonal=unit_diagonal,
-            transpose_a=change,
+            a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, transpose_a=change
         )
     attributes = {
         "side": "L" if left_side else "R",

@@ -79,10 +79,7 @@ def tridiagonal_lower(context: Any, a: Any, *, lower: bool) -> list[Any]:
         "hetrd" if of.dtype in dtypes.COMPLEX else "sytrd",
         of.dtype,
         [a],
-        [
-            *((x.shape[of.ndim - 2 :], x.dtype) for x in context.out_types),
-            ((), dtypes.int32),
-        ],
+        [*((x.shape[of.ndim - 2 :], x.dtype) for x in context.out_types), ((), dtypes.int32)],
         batch=of.shape[:-2],
         attributes={"uplo": "L" if lower else "U"},
         aliases={0: 0},

@@ -245,10 +245,7 @@ def conv_general_dilated_local(
     )
     _, rhs_spec, out_spec = numbers
     found = dot_general(
-        patches,
-        rhs,
-        (((out_spec[1],), (rhs_spec[1],)), (out_spec[2:], rhs_spec[2:])),
-        precision,
+        patches, rhs, (((out_spec[1],), (rhs_spec[1],)), (out_spec[2:], rhs_spec[2:])), precision
     )
     # The product has the spatial dimensions, then batch, then output feature.
     ndim = len(shape)

@@ -447,12 +447,7 @@ def dot(
             )
         dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
     return dot_general(
-        lhs,
-        rhs,
-        dimension_numbers,
-        precision,
-        preferred_element_type,
-        out_sharding=out_sharding,
+        lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding
     )
 
 

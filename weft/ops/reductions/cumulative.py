@@ -279,12 +279,7 @@ linear_recurrence_p = primitive(
 
 
 def cumulative(
-    name: str,
-    *,
-    accepts: frozenset[Any],
-    scan: Scan,
-    jvp: Rule,
-    transpose: Rule | None = None,
+    name: str, *, accepts: frozenset[Any], scan: Scan, jvp: Rule, transpose: Rule | None = None
 ) -> Primitive:
     """A primitive that combines each element with all before it along `axis`.
 

@@ -37,14 +37,7 @@ from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = [
-    "reduce_and",
-    "reduce_max",
-    "reduce_min",
-    "reduce_or",
-    "reduce_prod",
-    "reduce_xor",
-]
+__all__ = ["reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_xor"]
 
 Rule = Callable[..., Any]
 

@@ -211,10 +211,7 @@ def either(less: Any, equal: Any, rest: Any) -> Any:
 def parts(x: Any, y: Any) -> list[tuple[Any, Any]]:
     """The pairs by which two elements are compared: for complex numbers, the two parts."""
     if stablehlo.dtype_of(x.type.element_type) in dtypes.COMPLEX:
-        return [
-            (stablehlo.real(x), stablehlo.real(y)),
-            (stablehlo.imag(x), stablehlo.imag(y)),
-        ]
+        return [(stablehlo.real(x), stablehlo.real(y)), (stablehlo.imag(x), stablehlo.imag(y))]
     return [(x, y)]
 
 
@@ -338,10 +335,7 @@ def top_k_type(x: ArrayType, *, k: int, axis: int) -> list[ArrayType]:
             wanted=f"0 <= k <= {x.shape[axis]}",
         )
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    return [
-        result_type((x,), shape, x.dtype, x.weak_type),
-        result_type((x,), shape, dtypes.int32),
-    ]
+    return [result_type((x,), shape, x.dtype, x.weak_type), result_type((x,), shape, dtypes.int32)]
 
 
 def top_k_jvp(

@@ -462,10 +462,7 @@ def picked(
         *(stablehlo.constant(0, (), stablehlo.dtype_of(x.type.element_type)) for x in payload),
     ]
     return emit_windows(
-        [operand, places, *payload],
-        inits,
-        lambda a, b: best_of(a, b, direction),
-        **params,
+        [operand, places, *payload], inits, lambda a, b: best_of(a, b, direction), **params
     )
 
 

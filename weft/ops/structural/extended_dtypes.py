@@ -152,10 +152,7 @@ def clone_key(key: Any) -> Any:
 
 
 use_key_p = primitive(
-    "use_key",
-    type_rule=lambda key, operation: key,
-    vmap=same_dim_vmap(use_key),
-    lower=view_lower,
+    "use_key", type_rule=lambda key, operation: key, vmap=same_dim_vmap(use_key), lower=view_lower
 )
 clone_key_p = primitive(
     "clone_key", type_rule=lambda key: key, vmap=same_dim_vmap(clone_key), lower=view_lower

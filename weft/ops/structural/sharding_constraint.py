@@ -202,9 +202,7 @@ def check_automatic(how: Sharding, operation: str, what: str) -> None:
             got=f"{how.spec} for {what}",
             wanted=f"axes of the mesh other than {', '.join(map(repr, sorted(manual)))}",
             fix=Fix(
-                "spec",
-                f"leave out {', '.join(map(repr, used))}",
-                {"spec": PartitionSpec(*entries)},
+                "spec", f"leave out {', '.join(map(repr, used))}", {"spec": PartitionSpec(*entries)}
             ),
         )
 

@@ -113,13 +113,7 @@ def _surroundings(client: Any) -> tuple[str, ...]:
         and name != "XLA_FLAGS"
         and not name.startswith("XLA_PYTHON_CLIENT_")
     ]
-    return (
-        _MAKER,
-        client.platform,
-        str(client.platform_version),
-        machine,
-        "\n".join(environment),
-    )
+    return (_MAKER, client.platform, str(client.platform_version), machine, "\n".join(environment))
 
 
 def _processor() -> str:

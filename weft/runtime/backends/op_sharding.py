@@ -16,11 +16,7 @@ from weft.runtime.jaxlib.native import hlo_library
 __all__ = ["OpShardingFields", "make", "parse", "parts", "proto", "text"]
 
 _Type: Any = hlo_library.OpSharding.Type
-_SUBGROUPS = {
-    "replicated": _Type.REPLICATED,
-    "manual": _Type.MANUAL,
-    "unreduced": _Type.UNREDUCED,
-}
+_SUBGROUPS = {"replicated": _Type.REPLICATED, "manual": _Type.MANUAL, "unreduced": _Type.UNREDUCED}
 _NAMES = {value: name for name, value in _SUBGROUPS.items()}
 
 

@@ -364,11 +364,7 @@ class Module:
     __slots__ = ("_symbols", "ir")
 
     def __init__(
-        self,
-        name: str = "module",
-        attributes: Attributes | None = None,
-        *,
-        num_partitions: int = 1,
+        self, name: str = "module", attributes: Attributes | None = None, *, num_partitions: int = 1
     ) -> None:
         self.ir = ir.Module.create(unknown_location())
         self._symbols: set[str] = set()

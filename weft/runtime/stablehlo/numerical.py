@@ -135,10 +135,7 @@ def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
     elif kind == "IRFFT":
         shape[-1] = lengths[-1]
         element = element.element_type
-    config = {
-        "fft_type": attrs.enumerated("FftType", kind),
-        "fft_length": attrs.integers(lengths),
-    }
+    config = {"fft_type": attrs.enumerated("FftType", kind), "fft_length": attrs.integers(lengths)}
     return op1("stablehlo.fft", (x,), ranked(shape, element), config)
 
 

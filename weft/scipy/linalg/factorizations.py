@@ -11,12 +11,7 @@ from weft.errors import api_boundary
 from weft.numpy.arguments import check_flag, computing_dtype, convert
 from weft.numpy.compiled_functions import compiled
 from weft.numpy.linalg import factorizations as numpy_factorizations
-from weft.numpy.linalg.operands import (
-    check_matrices,
-    check_square,
-    returned,
-    widened,
-)
+from weft.numpy.linalg.operands import check_matrices, check_square, returned, widened
 from weft.numpy.linalg.polar import qdwh
 from weft.ops.linalg import lu as lu_operation
 from weft.ops.linalg import qr as qr_operation

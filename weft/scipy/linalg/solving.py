@@ -59,11 +59,7 @@ def _prepared(a: Any, b: Any) -> tuple[Any, Any, Any]:
     a, b = (convert(x, computing_dtype(given)) for x in (a, b))
     b = b[:, None] if b.ndim == 1 else b
     batch = broadcast_shape("linalg.solve", a.shape[:-2], b.shape[:-2])
-    return (
-        broadcasted(a, (*batch, *a.shape[-2:])),
-        broadcasted(b, (*batch, *b.shape[-2:])),
-        given,
-    )
+    return (broadcasted(a, (*batch, *a.shape[-2:])), broadcasted(b, (*batch, *b.shape[-2:])), given)
 
 
 def _answer(x: Any, b: Any, given: Any) -> Any:
@@ -311,9 +307,7 @@ def lu_solve(
         )
     if type_of(pivots).shape != type_of(packed).shape[:-1]:
         raise wrong_shape(
-            name,
-            f"lu: {type_of(packed)}, piv: {type_of(pivots)}",
-            "one pivot for each row of lu",
+            name, f"lu: {type_of(packed)}, piv: {type_of(pivots)}", "one pivot for each row of lu"
         )
     one_of(name, "trans", trans, (0, 1, 2))
     transposed, conjugated = _TRANSPOSITIONS[trans]

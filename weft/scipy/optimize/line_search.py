@@ -67,9 +67,7 @@ def _between(low: _Point, high: _Point) -> Any:
 
 
 def line_search(
-    evaluate: Callable[[Any], tuple[Any, Any, Any]],
-    start: tuple[Any, Any, Any],
-    maxiter: int,
+    evaluate: Callable[[Any], tuple[Any, Any, Any]], start: tuple[Any, Any, Any], maxiter: int
 ) -> LineSearch:
     """Searches from a step of 1. evaluate(step) gives value, slope and gradient; start: value,
     slope and gradient at 0.

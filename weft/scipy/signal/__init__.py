@@ -1,12 +1,6 @@
 """`weft.scipy.signal`: convolutions, spectra, and removal of trends."""
 
-from weft.scipy.signal.convolutions import (
-    convolve,
-    convolve2d,
-    correlate,
-    correlate2d,
-    fftconvolve,
-)
+from weft.scipy.signal.convolutions import convolve, convolve2d, correlate, correlate2d, fftconvolve
 from weft.scipy.signal.spectra import csd, istft, stft, welch
 from weft.scipy.signal.trends import detrend
 

@@ -36,11 +36,7 @@ _MODES = ("full", "same", "valid")
 def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
     """Slides a kernel, not reversed, over an array and sums products."""
     out = conv_general_dilated(
-        x[None, None],
-        kernel[None, None],
-        (1,) * x.ndim,
-        list(padding),
-        precision=precision,
+        x[None, None], kernel[None, None], (1,) * x.ndim, list(padding), precision=precision
     )
     return out[0, 0]
 

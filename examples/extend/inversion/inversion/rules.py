@@ -58,9 +58,7 @@ def register_inverse(
 
 
 def unary(
-    primitive: Primitive,
-    function: Callable[..., Any],
-    log_derivative: Callable[..., Any] | None,
+    primitive: Primitive, function: Callable[..., Any], log_derivative: Callable[..., Any] | None
 ) -> None:
     """x = function(y); log|dx/dy| = log_derivative(x, y), None for zero."""
 
@@ -140,11 +138,7 @@ def binary(primitive: Primitive, first: Callable[..., Any], second: Callable[...
 
 binary(p.add_p, lambda out, y: (out - y, None), lambda out, x: (out - x, None))
 binary(p.sub_p, lambda out, y: (out + y, None), lambda out, x: (x - out, None))
-binary(
-    p.mul_p,
-    lambda out, y: (out / y, -log_abs(y)),
-    lambda out, x: (out / x, -log_abs(x)),
-)
+binary(p.mul_p, lambda out, y: (out / y, -log_abs(y)), lambda out, x: (out / x, -log_abs(x)))
 binary(
     p.div_p,
     lambda out, y: (out * y, log_abs(y)),
