@@ -136,13 +136,14 @@ LAZY_CYCLES = {
     )
 }
 
-# What imports a module by its name, and the tables of names (of attributes to modules) that a
-# package's `__getattr__` looks into.
+# What imports a module by its name, and the modules that facades hand to
+# `load_on_first_use`: whole ones, and those of names.
 DYNAMIC_IMPORTS = frozenset({"import_module", "__import__", "LazyModule", "LazyFunctions"})
 LAZY_TABLES = frozenset({"_LAZY_MODULES", "_LAZY_NAMES"})
 
 # Modules that import by names which others pass, with the reason.
 PASSED_NAMES = {
+    "weft.base.facades": "imports the chapters that a facade names in its _LAZY_MODULES",
     "weft.builtin_primitives": "imports every module that makes primitives, and stands above all",
     "weft.runtime.jaxlib.lazy": "makes the lazy modules themselves",
     "weft.runtime.jaxlib.native": "runs the imports of a module of jaxlib, all but that of jax",
@@ -201,10 +202,19 @@ def imports_of(tree: ast.AST, module: str, is_package: bool = False) -> Iterator
             yield Import(base, node.lineno, tuple(alias.name for alias in node.names))
         elif isinstance(node, ast.Call):
             yield from _dynamic_import(node)
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            if _name_of(node.targets[0]) in LAZY_TABLES:
-                for value in node.value.values:
-                    yield Import(ast.literal_eval(value), value.lineno)
+        elif isinstance(node, ast.Assign):
+            for module in lazy_table(node):
+                yield Import(module, node.lineno)
+
+
+def lazy_table(node: ast.Assign) -> dict[str, list[str]]:
+    """For each module that a facade loads on first use the names that it hands on."""
+    if _name_of(node.targets[0]) not in LAZY_TABLES:
+        return {}
+    table = ast.literal_eval(node.value)
+    if isinstance(table, dict):
+        return {module: names.split() for module, names in table.items()}
+    return {module: [module.rpartition(".")[2]] for module in table}
 
 
 def _name_of(node: ast.AST) -> str:
@@ -224,13 +234,11 @@ def _dynamic_import(node: ast.Call) -> Iterator[Import]:
 
 
 def hidden_imports(tree: ast.AST) -> Iterator[int]:
-    """Lines that import a module by a name that this file cannot tell: see `_dynamic_import` and
-    `LAZY_TABLES` for those that it can."""
+    """Lines that import a module by a name that this file cannot tell: see `_dynamic_import`
+    for those that it can."""
     for node in nodes(tree):
         if isinstance(node, ast.Call) and _name_of(node.func) in DYNAMIC_IMPORTS:
-            target = node.args[0] if node.args else None
-            told = isinstance(target, ast.Subscript) and _name_of(target.value) in LAZY_TABLES
-            if not told and not list(_dynamic_import(node)):
+            if not list(_dynamic_import(node)):
                 yield node.lineno
 
 
@@ -353,18 +361,26 @@ def facade_code(tree: ast.Module) -> Iterator[int]:
             continue
         if _is_import(statement, in_runtime=False):  # imports for the type checker
             continue
-        if _is_hidden_getattr(statement):
+        if _is_hidden(statement):
             continue
         yield statement.lineno
 
 
-def _is_hidden_getattr(statement: ast.stmt) -> bool:
-    """Whether it is a `__getattr__` that a type checker does not see: it would allow any name."""
+def _is_hidden(statement: ast.stmt) -> bool:
+    """Whether it is what a type checker does not see: `__all__` (it would hide star imports) and
+    `__getattr__` (it would allow any name)."""
     return (
         isinstance(statement, ast.If)
         and ast.unparse(statement.test) == "not TYPE_CHECKING"
         and not statement.orelse
-        and all(isinstance(x, ast.FunctionDef) and x.name == "__getattr__" for x in statement.body)
+        and all(
+            isinstance(x, ast.FunctionDef)
+            and x.name == "__getattr__"
+            or isinstance(x, ast.Assign)
+            and isinstance(x.value, ast.Call)
+            and _name_of(x.value.func) in ("handed_on", "load_on_first_use")
+            for x in statement.body
+        )
     )
 
 

@@ -251,9 +251,9 @@ def handed_out(tree: ast.Module, module: str) -> Handed:
     """What the `__init__` of a package hands out when it is first asked for."""
     named = layers.handed_out(tree) if module in layers.HANDING_OUT else {}
     for node in layers.nodes(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            if getattr(node.targets[0], "id", "") in layers.LAZY_TABLES:
-                named |= ast.literal_eval(node.value)
+        if isinstance(node, ast.Assign):
+            for home, names in layers.lazy_table(node).items():
+                named |= dict.fromkeys(names, home)
     other = [
         found.module
         for function in _lazy_functions(tree)
@@ -271,7 +271,7 @@ def lines_handed_out(tree: ast.Module) -> set[int]:
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
     for node in layers.nodes(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Dict, ast.Call)):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Dict, ast.Tuple, ast.Call)):
             name = getattr(node.targets[0], "id", "")
             made = getattr(getattr(node.value, "func", None), "id", "")
             if name in layers.LAZY_TABLES or made in layers.DYNAMIC_IMPORTS:

@@ -4,8 +4,7 @@
 arrays; `weft.numpy` has the array functions, `weft.lax` the operations below them.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft import config, dtypes, numpy, sharding, tree
 from weft.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
@@ -14,6 +13,7 @@ from weft.api.jit import block_until_ready, device_get, eval_shape, jit, make_ja
 from weft.api.meshes import make_mesh
 from weft.api.vmap import vmap
 from weft.arrays.array import Array
+from weft.base.facades import load_on_first_use
 from weft.config import debug_infs, debug_key_reuse, debug_nans, enable_x64
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.dispatch import stages
@@ -148,61 +148,44 @@ __all__ = [
     "vmap",
 ]
 
-# Imported at first use, so that `import weft` stays cheap: modules, and the homes of names that
-# many programs do not use.
-_LAZY_MODULES = {
-    "checkpoint_policies": "weft.control_flow.checkpoint_policies",
-    "ad_checkpoint": "weft.ad_checkpoint",
-    "debug": "weft.debug",
-    "experimental": "weft.experimental",
-    "export": "weft.export",
-    "extend": "weft.extend",
-    "ffi": "weft.ffi",
-    "image": "weft.image",
-    "lax": "weft.lax",
-    "layout": "weft.layout",
-    "nn": "weft.nn",
-    "ops": "weft.ops",
-    "profiler": "weft.profiler",
-    "random": "weft.random",
-    "scipy": "weft.scipy",
-    "testing": "weft.testing",
-    "tree_util": "weft.tree_util",
-    "typing": "weft.typing",
-}
+# Imported on first use, so that `import weft` stays cheap.
+_LAZY_MODULES = (
+    "weft.ad_checkpoint",
+    "weft.control_flow.checkpoint_policies",
+    "weft.debug",
+    "weft.experimental",
+    "weft.export",
+    "weft.extend",
+    "weft.ffi",
+    "weft.image",
+    "weft.lax",
+    "weft.layout",
+    "weft.nn",
+    "weft.ops",
+    "weft.profiler",
+    "weft.random",
+    "weft.scipy",
+    "weft.testing",
+    "weft.tree_util",
+    "weft.typing",
+)
 _LAZY_NAMES = {
-    "checkpoint": "weft.control_flow.checkpoint",
-    "checkpoint_name": "weft.control_flow.checkpoint_policies",
-    "clear_caches": "weft.base.program_caches",
-    "closure_convert": "weft.api.custom_gradient",
-    "custom_gradient": "weft.api.custom_gradient",
-    "custom_jvp": "weft.custom_derivatives.custom_jvp",
-    "custom_vjp": "weft.custom_derivatives.custom_vjp",
-    "device_put": "weft.api.device_put",
-    "effects_barrier": "weft.callbacks.primitives",
-    "io_callback": "weft.callbacks.primitives",
-    "make_array_from_callback": "weft.api.device_put",
-    "make_array_from_single_device_arrays": "weft.api.device_put",
-    "named_scope": "weft.profiler.session",
-    "pmap": "weft.api.pmap",
-    "pure_callback": "weft.callbacks.primitives",
-    "shard_map": "weft.spmd.shard_map",
-    "remat": "weft.ad_checkpoint",
+    "weft.ad_checkpoint": "remat",
+    "weft.api.custom_gradient": "closure_convert custom_gradient",
+    "weft.api.device_put": (
+        "device_put make_array_from_callback make_array_from_single_device_arrays"
+    ),
+    "weft.api.pmap": "pmap",
+    "weft.base.program_caches": "clear_caches",
+    "weft.callbacks.primitives": "effects_barrier io_callback pure_callback",
+    "weft.control_flow.checkpoint": "checkpoint",
+    "weft.control_flow.checkpoint_policies": "checkpoint_name",
+    "weft.custom_derivatives.custom_jvp": "custom_jvp",
+    "weft.custom_derivatives.custom_vjp": "custom_vjp",
+    "weft.profiler.session": "named_scope",
+    "weft.spmd.shard_map": "shard_map",
 }
 
-
-# A type checker sees the names above, and that there are no others.
+# Type checkers see the imports above, and that there are no other names.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name in _LAZY_MODULES:
-            return importlib.import_module(_LAZY_MODULES[name])
-        if name in _LAZY_NAMES:
-            found = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
-            globals()[name] = found
-            return found
-        raise AttributeError(f"module 'weft' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES, _LAZY_NAMES)

@@ -19,12 +19,9 @@ FILES = {
         from weft.core import types
         if TYPE_CHECKING:
             from weft.pmap import pmap
-        _LAZY_MODULES = {"scipy": "weft.scipy", "nn": "weft.nn"}
-        _LAZY_NAMES = {"pmap": "weft.pmap"}
-        def __getattr__(name):
-            if name in _LAZY_MODULES:
-                return importlib.import_module(_LAZY_MODULES[name])
-            return getattr(importlib.import_module(_LAZY_NAMES[name]), name)
+        _LAZY_MODULES = ("weft.scipy", "weft.nn")
+        _LAZY_NAMES = {"weft.pmap": "pmap"}
+        __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES, _LAZY_NAMES)
         """,
     "weft/core/__init__.py": "",
     "weft/core/types.py": "",

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tools import update_surface
+from weft.base.facades import handed_on
 
 
 def test_the_surface_is_as_recorded():
@@ -31,15 +32,12 @@ def test_every_name_that_is_promised_can_be_had():
         assert not missing, f"{name}.__all__ promises {missing}"
 
 
-@pytest.mark.parametrize("name", ["lax", "nn", "numpy", "random", "scipy.linalg", "scipy.special"])
+@pytest.mark.parametrize("name", ["lax", "random"])
 def test_facades_hand_on_no_more_than_they_promise(name):
+    """Those with a list of their own; for the others the recorded surface is the list."""
     module = importlib.import_module(f"weft.{name}")
-    found = {
-        key
-        for key, value in vars(module).items()
-        if not key.startswith("_") and not isinstance(value, types.ModuleType)
-    }
-    assert not sorted(found - set(module.__all__) - {"Any", "TYPE_CHECKING"})
+    found = handed_on(vars(module), getattr(module, "_LAZY_MODULES", ()))
+    assert not sorted(set(found) - set(module.__all__))
 
 
 @pytest.mark.fast
@@ -80,9 +78,11 @@ def test_a_module_that_is_not_there_is_left_out():
 
 
 def test_what_weft_imports_late_is_what_type_checkers_are_told():
-    for name, module in weft._LAZY_NAMES.items():
+    late = {name: module for module, names in weft._LAZY_NAMES.items() for name in names.split()}
+    whole = {module.rpartition(".")[2]: module for module in weft._LAZY_MODULES}
+    for name, module in late.items():
         assert getattr(weft, name) is getattr(importlib.import_module(module), name)
-    for name, module in weft._LAZY_MODULES.items():
+    for name, module in whole.items():
         assert getattr(weft, name) is importlib.import_module(module)
     (block,) = (
         node
@@ -93,7 +93,7 @@ def test_what_weft_imports_late_is_what_type_checkers_are_told():
     for node in block.body:
         for alias in node.names:
             told[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    assert told.keys() - weft._LAZY_MODULES.keys() == weft._LAZY_NAMES.keys()
+    assert told.keys() == late.keys() | whole.keys()
     for name, path in told.items():
         module, _, attribute = path.rpartition(".")
         assert getattr(weft, name) is getattr(importlib.import_module(module), attribute)

@@ -14,10 +14,10 @@ weft.errors.DTypeError: add takes operands of one dtype
   ...
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.api.custom_root import custom_root
+from weft.base.facades import load_on_first_use
 from weft.control_flow.associative_scan import associative_scan
 from weft.control_flow.cond import cond, switch
 from weft.control_flow.linear_solve import custom_linear_solve
@@ -119,18 +119,9 @@ __all__ = [
 ]
 # fmt: on
 
-# Imported when they are first used, so that `import weft.lax` stays cheap.
-_LAZY_MODULES = ("linalg",)
+# Imported on first use, so that `import weft.lax` stays cheap.
+_LAZY_MODULES = ("weft.lax.linalg",)
 
-
-# A type checker sees the names above, and that there are no others.
+# Type checkers see the imports above, and that there are no other names.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name in _LAZY_MODULES:
-            return importlib.import_module(f"weft.lax.{name}")
-        raise AttributeError(f"module 'weft.lax' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_MODULES})
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES)

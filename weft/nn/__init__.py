@@ -13,32 +13,20 @@ weft.errors.AxisError: softmax: axis 1 is out of range for an array of 1 dimensi
   ...
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from weft.base.facades import handed_on, load_on_first_use
 from weft.nn.activations import *
-from weft.nn.attention import dot_product_attention
+from weft.nn.attention import *
 from weft.nn.normalization import *
 
 if TYPE_CHECKING:
-    from weft.nn import initializers
+    from weft.nn import initializers as initializers
 
-# fmt: off
-__all__ = [
-    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu",
-    "hard_swish", "hard_tanh", "identity", "initializers", "leaky_relu", "log1mexp",
-    "log_sigmoid", "log_softmax", "logmeanexp", "logsumexp", "mish", "one_hot", "relu", "relu6",
-    "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus", "sparse_plus",
-    "sparse_sigmoid", "squareplus", "standardize", "swish", "tanh",
-]
-# fmt: on
+# Imported on first use: it needs the random numbers, which activations do not.
+_LAZY_MODULES = ("weft.nn.initializers",)
 
-
-# A type checker sees the names above, and that there are no others.
+# Type checkers see the imports above, and that there are no other names.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        # Loaded on first use: it needs the random numbers, which activations do not.
-        if name == "initializers":
-            return importlib.import_module("weft.nn.initializers")
-        raise AttributeError(f"module 'weft.nn' has no attribute {name!r}")
+    __all__ = handed_on(globals(), _LAZY_MODULES)
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), _LAZY_MODULES)

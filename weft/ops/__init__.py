@@ -4,20 +4,17 @@ Its modules are internal; users know them as `weft.lax`. Public here are only th
 segments: each element of an array belongs to the segment whose number it is given.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from weft.base.facades import handed_on, load_on_first_use
 
 if TYPE_CHECKING:
-    from weft.numpy.segments import segment_max, segment_min, segment_prod, segment_sum
+    from weft.numpy.segments import *
 
-__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+# Not imported above: this file runs before the operations that the segments import.
+_LAZY_NAMES = {"weft.numpy.segments": "segment_max segment_min segment_prod segment_sum"}
 
-
-# Type checkers see only the names above.
+# Type checkers see the imports above, and that there are no other names.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        # Not imported above: this file runs before the operations that the segments import.
-        if name in __all__:
-            return getattr(importlib.import_module("weft.numpy.segments"), name)
-        raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
+    __all__ = handed_on(globals(), chapters=_LAZY_NAMES)
+    __getattr__, __dir__ = load_on_first_use(__name__, globals(), chapters=_LAZY_NAMES)

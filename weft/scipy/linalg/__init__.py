@@ -1,21 +1,19 @@
 """`weft.scipy.linalg`: linear algebra with SciPy's names and arguments."""
 
-from weft.scipy.linalg.eigenvalues import eigh, eigh_tridiagonal
-from weft.scipy.linalg.exponential import expm, expm_frechet
+from typing import TYPE_CHECKING
+
+from weft.base.facades import handed_on
+from weft.scipy.linalg.eigenvalues import eigh as eigh
+from weft.scipy.linalg.eigenvalues import eigh_tridiagonal as eigh_tridiagonal
+from weft.scipy.linalg.exponential import *
 from weft.scipy.linalg.factorizations import *
-from weft.scipy.linalg.matrix_functions import funm, sqrtm
-from weft.scipy.linalg.schur import rsf2csf, schur
+from weft.scipy.linalg.matrix_functions import *
+from weft.scipy.linalg.schur import rsf2csf as rsf2csf
+from weft.scipy.linalg.schur import schur as schur
 from weft.scipy.linalg.solving import *
 from weft.scipy.linalg.special_matrices import *
-from weft.scipy.linalg.sylvester import solve_sylvester
+from weft.scipy.linalg.sylvester import solve_sylvester as solve_sylvester
 
-# fmt: off
-__all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
-    "convolution_matrix", "det", "dft", "eigh", "eigh_tridiagonal", "expm", "expm_frechet",
-    "fiedler", "fiedler_companion", "funm", "hadamard", "hankel", "helmert", "hessenberg",
-    "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor", "lu_solve",
-    "pascal", "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester",
-    "solve_triangular", "sqrtm", "svd", "toeplitz",
-]
-# fmt: on
+# Type checkers see the imports above.
+if not TYPE_CHECKING:
+    __all__ = handed_on(globals())

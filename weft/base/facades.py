@@ -1,0 +1,69 @@
+"""What a facade hands on: the public names of its chapters, some of them loaded on first use.
+
+A facade takes its chapters by `import *`, so that a public name stands in one `__all__`, that of
+its chapter. Type checkers read a star import as handing on; at run time `handed_on` lists the same
+names, and tests/golden/surface.txt records them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+__all__ = ["handed_on", "load_on_first_use"]
+
+_NONE: Mapping[str, str] = types.MappingProxyType({})
+
+# What facades import for themselves.
+_OWN = frozenset({"Any", "TYPE_CHECKING", "handed_on", "load_on_first_use"})
+
+
+def handed_on(
+    namespace: Mapping[str, Any], modules: Iterable[str] = (), chapters: Mapping[str, str] = _NONE
+) -> list[str]:
+    """A facade's `__all__`: what it imported but for modules, and what comes on first use."""
+    found = {
+        name
+        for name, value in namespace.items()
+        # The Array API standard has public names that begin so.
+        if name.startswith("__array_")
+        or not (name.startswith("_") or isinstance(value, types.ModuleType))
+    }
+    return sorted((found - _OWN).union(_last_names(modules), _homes(chapters)))
+
+
+def load_on_first_use(
+    facade: str,
+    namespace: dict[str, Any],
+    modules: Iterable[str] = (),
+    chapters: Mapping[str, str] = _NONE,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A facade's `__getattr__` and `__dir__`, which know what is imported on first use.
+
+    modules: those that are handed on themselves, under their last names. chapters: for each module
+    the names, divided by spaces, that the facade hands on from it.
+    """
+    whole, homes = _last_names(modules), _homes(chapters)
+
+    def get(name: str) -> Any:
+        if name in whole:
+            found = importlib.import_module(whole[name])
+        elif name in homes:
+            found = getattr(importlib.import_module(homes[name]), name)
+        else:
+            raise AttributeError(f"module {facade!r} has no attribute {name!r}")
+        namespace[name] = found
+        return found
+
+    return get, lambda: sorted({*namespace, *whole, *homes})
+
+
+def _last_names(modules: Iterable[str]) -> dict[str, str]:
+    return {module.rpartition(".")[2]: module for module in modules}
+
+
+def _homes(chapters: Mapping[str, str]) -> dict[str, str]:
+    """The module of each name that a facade hands on from its chapters."""
+    return {name: module for module, names in chapters.items() for name in names.split()}
