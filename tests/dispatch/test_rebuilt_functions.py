@@ -7,6 +7,7 @@ import enum
 import functools
 import logging
 import math
+import operator
 import os
 import pathlib
 import random
@@ -134,8 +135,8 @@ def of_modules():
         "functions of NumPy": lambda: lambda x: x * numpy.linalg.norm([3.0, 4.0]),
         "a constant": lambda: lambda x: x * functions.pi,
         "imports": functools.partial(types.FunctionType, inside.__code__, globals()),
-        "NumPy as a whole": lambda: functools.partial(lambda xp, x: x * xp.sqrt(2.0), numpy),
-        "a path": lambda: lambda x: x * len(os.path.join("a", "b")),
+        "functions written in C": lambda: lambda x: x * operator.add(1, len("ab".join("cd"))),
+        "weft as a whole": lambda: functools.partial(lambda xp, x: x * xp.sqrt(2.0), jnp),
     }
 
 

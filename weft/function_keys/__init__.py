@@ -9,14 +9,19 @@ the same rules, so they cover the same values.
 
 Why equal keys are safe: the results of a function depend on its code and on the values that the
 code reaches. The code is compared as a whole, with the class and the sign of each constant, and the
-outside names that it reads are found in its bytecode (`code_reads.py`). Each rule returns a tuple
-with a tag of its kind and everything in which its values can differ, parts inside included, in a
-fixed order; so tuples are equal only where each of these is. An identity is that of a weak
+outside names that it reads are found in its bytecode (`code_reads.py`); special names that lead
+from an object to anything else (`__globals__`, frames) leave no key. Functions and classes in
+Python are read in the same way, whoever wrote them, but for those of the standard library; these
+and all that is written in C must stand in the list of what is known to be pure (`known_pure.py`).
+So what is not known leaves no key, and nobody has to know what is dangerous. Each rule returns a
+tuple with a tag of its kind and everything in which its values can differ, parts inside included,
+in a fixed order; so tuples are equal only where each of these is. An identity is that of a weak
 reference (or of the object, where there is none) which the key holds, so that no later object gets
 it, and a key with a dead object is equal to none. A value that changes in place is read again each
-time. A class without a rule of its own is taken by identity and attributes, and only where Python
-sees all of its state; else there is no key, as where the code reads the clock or a file. Only
-variables that are merely counted up are left out: nothing is computed from them.
+time. An object without a rule of its own is taken by identity, attributes and class, and only where
+Python sees all of its state. NumPy's settings for errors and printing, which its functions and the
+text of its arrays depend on, are parts of the key. Only variables that are merely counted up are
+left out: nothing is computed from them.
 """
 
 from __future__ import annotations
@@ -25,6 +30,8 @@ import functools
 import types
 from collections.abc import Callable, Hashable
 from typing import Any
+
+import numpy as np
 
 from weft.function_keys import value_rules
 from weft.function_keys.code_reads import NoKey
@@ -37,6 +44,7 @@ __all__ = [
     "function_key",
     "identity_key",
     "named_parts",
+    "own_key",
     "register_by_identity",
     "register_parts",
     "register_uncacheable",
@@ -59,23 +67,21 @@ def function_key(function: Any, *further: Any) -> Key | None:
 
     - the code, the closure, the defaults and the attributes of the function;
     - the globals that its code reads, attributes of modules that it names (`config.scale`), and
-      the functions and classes among all these in the same way; of functions that belong to the
-      standard library, to weft or to an installed package the closure but not the globals;
+      the functions and classes among all these in the same way; of weft's and of listed functions
+      the closure alone;
     - the parts of `functools.partial` objects, bound methods and callable objects;
     - numbers by class and bits, strings, NumPy scalars and arrays of up to 64 KiB, tuples, lists,
-      dicts and sets by content, as it is now; NumPy arrays of up to 4 MiB by identity and content;
+      dicts and sets by content and order, as they are now; NumPy arrays of up to 4 MiB by identity
+      and content;
     - objects of Python classes by their class and attributes, and by identity unless the class
-      defines `__eq__`, as dataclasses do; weft's arrays and classes of libraries by identity.
+      defines `__eq__`, as dataclasses do; weft's arrays by identity.
 
     None where something cannot be seen: larger NumPy arrays, tracers, iterators, generators of
     random numbers and other objects written in C that can change unseen, a module of the user's
-    that is not read by attribute, `eval`, `exec`, `globals` and `open`; and where there are more
-    than 2,000 values or they are nested more than 24 deep.
-
-    None where the code reads the outside world: the clock, random generators of Python and NumPy,
-    the environment, files. A variable that is only counted up or appended to is left out. Not
-    covered are the state of installed packages (also the one that they keep for a thread, as
-    `decimal` does), methods of enums, and outside reads of other libraries.
+    that is not read by attribute; where the code reaches a function or class that is not known to
+    be pure (the clock, files, `eval`, `decimal`, most of the standard library); and where there are
+    more than 2,000 values or they are nested more than 24 deep. A variable that is only counted up
+    or appended to is left out.
 
     >>> def scaled(k):
     ...     return lambda x: x * k
@@ -86,14 +92,33 @@ def function_key(function: Any, *further: Any) -> Key | None:
     >>> function_key(scaled(iter([2]))) is None
     True
     """
-    walk = Walk(rule_of)
+    return _key(Walk(rule_of), function, further)
+
+
+def own_key(function: Any, *further: Any) -> Key | None:
+    """The key of this very function object, where it has no other: with its content as far as it
+    can be seen, so that a change of what it closes over is seen, but without what code that is not
+    listed may read. A bound method is told by its object and its function.
+    """
+    walk = Walk(rule_of, for_one=True)
+    objects = (function,)
+    if isinstance(function, types.MethodType):
+        objects = (function.__self__, function.__func__)
+    return _key(walk, function, further, *[("own", walk.identity(x)) for x in objects])
+
+
+def _key(walk: Walk, function: Any, further: tuple[Any, ...], *own: Hashable) -> Key | None:
     try:
-        parts = walk.part(function)
-        if further:
-            parts = (parts, *[walk.part(value) for value in further])
+        parts: Any = walk.part(function)
+        if further or own:
+            parts = (parts, *[walk.part(value) for value in further], *own)
     # RuntimeError: nested too deep, or changed by another thread during the walk.
     except (NoKey, RuntimeError):
         return None
+    if walk.uses_numpy:
+        parts = (parts, tuple(np.geterr().values()))
+    if walk.shows:
+        parts = (parts, str(np.get_printoptions()))
     return Key(
         parts, tuple(walk.guards), tuple(walk.witnesses), tuple(walk.counters), tuple(walk.digests)
     )

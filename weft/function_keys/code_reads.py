@@ -1,8 +1,7 @@
 """Reads from bytecode the global names that a code object uses, with the attributes it takes from
 them, the modules it imports and the outer variables it takes attributes of or assigns.
 
-Nested functions are included; each code object is read once. The second half of the module has the
-facts about libraries: which files are theirs, and which of their functions read the outside world.
+Nested functions are included; each code object is read once.
 """
 
 from __future__ import annotations
@@ -10,26 +9,13 @@ from __future__ import annotations
 import dis
 import functools
 import os
-import sys
 import sysconfig
 from collections.abc import Iterator
-from types import CodeType, ModuleType
-from typing import Any
+from types import CodeType
 
 from weft.base import source
 
-__all__ = [
-    "CodeReads",
-    "NoKey",
-    "Read",
-    "check_imports",
-    "check_inside",
-    "check_module",
-    "check_names",
-    "code_reads",
-    "is_library_file",
-    "is_library_module",
-]
+__all__ = ["CodeReads", "NoKey", "Read", "code_reads", "is_library_file"]
 
 
 class NoKey(Exception):
@@ -43,6 +29,19 @@ _GLOBAL_WRITES = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 _FREE_READS = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _OUTER_USES = _FREE_READS | _GLOBAL_READS | _OUTER_WRITES | _GLOBAL_WRITES
 Read = tuple[str, tuple[str, ...], str]
+# Special names that lead no further than to the object and its class. Others, such as __globals__
+# and __subclasses__, lead anywhere, and so do the frames of generators.
+_KNOWN_SPECIAL = (
+    frozenset().union(*map(dir, (object, int, float, str, list, dict, set)))
+    | frozenset(
+        """
+        __abs__ __all__ __annotations__ __array__ __bases__ __bool__ __call__ __debug__ __enter__
+        __exit__ __file__ __func__ __main__ __matmul__ __mro__ __name__ __next__ __post_init__
+        __qualname__ __slots__ __version__ __weft_array__ __wrapped__
+        """.split()
+    )
+) - {"__sizeof__", "__subclasshook__", "__reduce__", "__reduce_ex__"}
+_FRAMES = frozenset(("ag_frame", "cr_frame", "f_back", "gi_frame", "tb_frame", "cache_info"))
 _DESCRIPTIONS = ("shape", "dtype", "ndim", "size")
 # The instructions after `n` in `n[k] += 1`.
 _COUNT_UP = [
@@ -71,8 +70,8 @@ class CodeReads:
     taken from each, as for globals, which matter where a cell holds a module; assigned: those of
     them that the code assigns; assigns_globals: whether it assigns global names; counters: the
     names, free or global, that it only counts up or appends to, so that nothing it computes depends
-    on them; library: whether it is part of the standard library, of weft or of an installed
-    package.
+    on them; opaque: a name of an attribute, if there is one, that leads to more than the object;
+    shows: whether it turns values into text, which depends on NumPy's settings.
     """
 
     __slots__ = (
@@ -83,9 +82,10 @@ class CodeReads:
         "free",
         "free_reads",
         "imports",
-        "library",
         "names",
+        "opaque",
         "reads",
+        "shows",
     )
 
     def __init__(self, code: CodeType) -> None:
@@ -93,12 +93,14 @@ class CodeReads:
         free_reads: dict[str, dict[Read, None]] = {}
         imports: dict[str | None, None] = {}
         names: set[str] = set()
+        texts: set[str] = set()  # `getattr` may ask for them
         assigned: set[str] = set()
         counted: set[str] = set()
         otherwise: set[str] = set()
-        self.assigns_globals = False
+        self.assigns_globals = self.shows = False
         for inner in _with_nested(code):
             names.update(inner.co_names)
+            texts.update(x for x in inner.co_consts if isinstance(x, str) and x.isidentifier())
             instructions = [x for x in dis.get_instructions(inner) if x.opname != "EXTENDED_ARG"]
             for i, instruction in enumerate(instructions):
                 operation, name = instruction.opname, instruction.argval
@@ -110,6 +112,8 @@ class CodeReads:
                     assigned.add(name)
                 elif operation in _GLOBAL_WRITES:
                     self.assigns_globals = True
+                elif operation.startswith("FORMAT_"):
+                    self.shows = True
                 elif operation == "IMPORT_NAME":
                     # The level of the import is the constant pushed two instructions before.
                     imports[None if instructions[i - 2].argval else name] = None
@@ -122,8 +126,17 @@ class CodeReads:
         self.free_reads = {name: tuple(free_reads.get(name, ())) for name in self.free}
         self.imports = tuple(imports)
         self.names = frozenset(names)
+        self.shows |= not _SHOW.isdisjoint(names)
+        self.opaque = next((name for name in sorted(names | texts) if _is_opaque(name)), None)
         self.assigned = frozenset(assigned.intersection(self.free))
-        self.library = is_library_file(code.co_filename)
+
+
+_SHOW = frozenset(("ascii", "format", "print", "repr", "str", "__repr__", "__str__", "__format__"))
+
+
+def _is_opaque(name: str) -> bool:
+    special = name.startswith("__") and name.endswith("__") and name not in _KNOWN_SPECIAL
+    return special or name in _FRAMES
 
 
 def _with_nested(code: CodeType) -> Iterator[CodeType]:
@@ -203,9 +216,6 @@ def code_reads(code: CodeType) -> CodeReads:
     return found
 
 
-# ---- libraries ---------------------------------------------------------------------------------
-
-
 @functools.cache
 def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
@@ -221,78 +231,3 @@ def is_library_file(path: str) -> bool:
         or path.startswith(("<frozen ", *_library_folders()))
         or any(f"{os.sep}{name}{os.sep}" in path for name in ("site-packages", "dist-packages"))
     )
-
-
-def is_library_module(module: ModuleType) -> bool:
-    """Whether a module belongs to the standard library, to weft or to an installed package."""
-    names = module.__dict__
-    path = names.get("__file__")
-    if isinstance(path, str):
-        return is_library_file(path)
-    return names.get("__name__") in sys.builtin_module_names
-
-
-# Modules that read the outside world: the clock, the system, files, hidden generators.
-_OUTSIDE = ("time", "datetime", "uuid", "secrets", "socket", "subprocess", "random", "posix", "nt")
-_ABOUT_FILES = (
-    "abspath", "exists", "expanduser", "expandvars", "getatime", "getctime", "getmtime", "getsize",
-    "isdir", "isfile", "islink", "lexists", "realpath", "samefile",
-)  # fmt: skip
-_OUTSIDE_NAMES = {
-    "os": ("getenv", "getcwd", "listdir", "scandir", "walk", "environ"),
-    "numpy": ("load", "loadtxt", "genfromtxt", "fromfile", "fromregex", "memmap", "random"),
-    "genericpath": _ABOUT_FILES,
-    "posixpath": _ABOUT_FILES,
-    "ntpath": _ABOUT_FILES,
-    "importlib": ("import_module", "reload"),
-    "inspect": ("currentframe", "stack"),
-    "sys": ("_getframe",),
-}
-# Methods of paths. Which objects are paths is not known before the function runs, but nothing else
-# is likely to have methods of these names.
-_METHODS_OF_PATHS = frozenset(("is_dir", "is_file", "iterdir", "read_bytes", "read_text", "rglob"))
-
-
-@functools.cache
-def _outside(module: str) -> tuple[bool, tuple[str, ...]]:
-    """Whether everything in a module reads the outside world, and else the names that do."""
-    package = module.partition(".")[0]
-    all_of_it = package in _OUTSIDE or module.startswith("numpy.random")
-    return all_of_it, _OUTSIDE_NAMES.get(package, ())
-
-
-def check_inside(value: Any) -> None:
-    """Raises NoKey for a function or class of a library that reads the outside world."""
-    module = getattr(value, "__module__", None) or getattr(
-        getattr(value, "__self__", None), "__name__", None
-    )
-    if not isinstance(module, str):
-        return
-    all_of_it, names = _outside(module)
-    if all_of_it or (names and getattr(value, "__name__", None) in names):
-        name = getattr(value, "__qualname__", value)
-        raise NoKey(f"{module}.{name}, which may answer differently each time")
-
-
-def check_module(module: ModuleType) -> None:
-    """Raises NoKey for a module of a library if everything in it reads the outside world."""
-    if _outside(module.__name__)[0]:
-        raise NoKey(f"the module {module.__name__}, which may answer differently each time")
-
-
-def check_imports(module: ModuleType, names: frozenset[str]) -> None:
-    """`check_module` for a module that a function with these names in its code imports."""
-    check_module(module)
-    used = names.intersection(_outside(module.__name__)[1])
-    if used:
-        raise NoKey(
-            f"{module.__name__}.{min(used)}, imported inside the function, which may answer "
-            "differently each time"
-        )
-
-
-def check_names(names: frozenset[str]) -> None:
-    """Raises NoKey if one of the names in a function's code is of a method that reads files."""
-    used = names & _METHODS_OF_PATHS
-    if used:
-        raise NoKey(f"the method {min(used)}, which reads files")

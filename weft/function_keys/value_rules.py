@@ -7,18 +7,16 @@ identity (`walk.identity`), and raises NoKey for one that can change unseen.
 
 from __future__ import annotations
 
+import abc
 import builtins
 import collections
 import contextvars
 import enum
 import functools
 import hashlib
-import importlib.util
-import logging
 import operator
+import re
 import struct
-import sys
-import threading
 import types
 import weakref
 from collections.abc import Hashable, Iterable
@@ -26,18 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.function_keys.code_reads import (
-    CodeReads,
-    NoKey,
-    Read,
-    check_imports,
-    check_inside,
-    check_module,
-    check_names,
-    code_reads,
-    is_library_module,
-)
-from weft.function_keys.walk import LIBRARY, Rule, Walk
+from weft.function_keys import known_pure
+from weft.function_keys.code_reads import CodeReads, NoKey, Read, code_reads
+from weft.function_keys.walk import PURE, Rule, Walk
 
 __all__ = ["identity", "refuse", "rule_of"]
 
@@ -89,12 +78,14 @@ def _context_variable(walk: Walk, value: contextvars.ContextVar[Any]) -> Hashabl
 
 
 def _numpy_scalar(walk: Walk, value: np.generic) -> Hashable:
+    walk.uses_numpy = True
     if value.dtype.hasobject or value.nbytes > MOST_BYTES:
         raise NoKey("a NumPy scalar whose content is not looked at")
     return ("scalar", value.dtype, value.tobytes())
 
 
 def _numpy_array(walk: Walk, value: np.ndarray[Any, Any]) -> Hashable:
+    walk.uses_numpy = True
     if value.dtype.hasobject:
         raise NoKey("a NumPy array of objects, which can change unseen")
     if value.nbytes > MOST_DIGESTED_BYTES:
@@ -145,12 +136,8 @@ _MISSING: Any = object()
 # Classes whose `+=` and append methods are known.
 _COUNTERS = frozenset({int, float, list, set, dict, collections.deque, collections.Counter})
 _BUILTIN = ("builtin",)
-_BUILTINS = dict(vars(builtins))
-# The reads of these functions cannot be seen.
-_READ_ANYTHING = frozenset(
-    id(_BUILTINS[name])
-    for name in ("__import__", "eval", "exec", "globals", "input", "locals", "open", "vars")
-)
+# Names of builtins that are listed as pure, as long as they mean what they meant.
+_BUILTINS = {k: v for k, v in vars(builtins).items() if known_pure.is_pure_function(v)}
 # The roles of values in messages: {0} is the name of the value, {1} that of its owner.
 _CLOSED_OVER = "{0}, which {1} closes over,"
 _DEFAULT = "{0}, a default of {1},"
@@ -158,13 +145,22 @@ _GLOBAL = "the global {0}"
 _ATTRIBUTE = "{1}.{0}"
 
 
+def _unlisted(walk: Walk, value: Any, module: Any) -> Hashable:
+    """The rule of functions and classes that are not listed."""
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", value)
+    where = f"{module}." if isinstance(module, str) and module != "builtins" else ""
+    walk.meets_unknown(f"{where}{name}, which is not known to depend on its arguments alone")
+    return walk.identity(value)
+
+
 def _function(walk: Walk, value: types.FunctionType) -> Hashable:
     again = walk.again(value)
     if again is not None:
         return again
+    pure = known_pure.is_pure_function(value)
+    if not pure and known_pure.is_unknown(value):
+        return _unlisted(walk, value, value.__module__)
     reads = code_reads(value.__code__)
-    if reads.library:
-        check_inside(value)
     closure = value.__closure__
     cells: Any = None
     if closure is not None:
@@ -179,16 +175,27 @@ def _function(walk: Walk, value: types.FunctionType) -> Hashable:
             walk.pairs((keywords or {}).items(), "{}", _DEFAULT, value),
             walk.pairs(attributes.items(), "{}", _ATTRIBUTE, value),
         )
-    if reads.library:
+    if pure:
         return (reads, cells, more)
-    found = _globals(walk, value, reads) if reads.reads or reads.imports else ()
+    if reads.opaque is not None:
+        walk.meets_unknown(f"the attribute {reads.opaque}, which leads to anything")
+    walk.shows |= reads.shows
+    found = _globals(walk, value, reads) if reads.reads else ()
     for imported in reads.imports:
-        module = None if imported is None else sys.modules.get(imported)
-        if module is None or not is_library_module(module):
-            raise NoKey(f"an import of {imported or 'a neighbouring module'} inside the function")
-        check_imports(module, reads.names)
-    check_names(reads.names)
+        _check_import(walk, imported, reads)
     return (reads, cells, more, found)
+
+
+def _check_import(walk: Walk, module: str | None, reads: CodeReads) -> None:
+    """Checks an import inside a function: of a module that is all pure, or of NumPy."""
+    if known_pure.is_pure_module(module):
+        return
+    if module not in ("numpy", "numpy.fft", "numpy.linalg"):
+        walk.meets_unknown(f"an import of {module or 'a neighbouring module'} inside the function")
+    walk.uses_numpy = True
+    unlisted = known_pure.unlisted_names(reads.names)
+    if unlisted:
+        walk.meets_unknown(f"numpy.{min(unlisted)}, imported inside the function")
 
 
 def _parameters(function: types.FunctionType) -> Iterable[str]:
@@ -208,7 +215,7 @@ def _cell(
     assigned = name in reads.assigned
     if name in reads.counters and type(content) in _COUNTERS:
         return walk.counter(cell if assigned else content)
-    if isinstance(content, types.ModuleType) and not reads.library and reads.free_reads[name]:
+    if isinstance(content, types.ModuleType) and reads.free_reads[name]:
         found = reads.free_reads[name]
         return tuple([_read(walk, content, x, _CLOSED_OVER, function) for x in found])
     guards = len(walk.guards)
@@ -231,7 +238,7 @@ def _globals(walk: Walk, function: types.FunctionType, reads: CodeReads) -> Hash
             if found is _MISSING:
                 parts.append(ABSENT)
                 continue
-            if found is _BUILTINS.get(name) and id(found) not in _READ_ANYTHING:
+            if found is _BUILTINS.get(name, _MISSING):
                 parts.append(_BUILTIN)
                 continue
         if name in reads.counters and type(found) in _COUNTERS:
@@ -249,60 +256,28 @@ def _read(walk: Walk, start: types.ModuleType, read: Read, role: str, function: 
     name, path, full = read
     for attribute in path:
         owner, value = value, value.__dict__.get(attribute, _MISSING)
-        if value is _MISSING:
-            value = _loaded(owner, attribute)
+        if value is _MISSING and known_pure.is_pure_module(owner.__name__):
+            # weft loads some modules on first use, now as the function would: else that would
+            # change the key.
+            value = getattr(owner, attribute, _MISSING)
         taken += 1
         if not isinstance(value, types.ModuleType):
             break
     if taken < len(path):
         full = ".".join((name, *path[:taken]))
-    library = is_library_module(owner)
     if value is _MISSING:
-        return walk.part_by(_computed, (owner, path[taken - 1]), full, role, function)
-    if not library or isinstance(value, types.ModuleType):
-        return walk.part(value, full, LIBRARY if library and taken else role, function)
-    # The closure of a library's function cannot change without the library's doing.
-    rule = _library_function if type(value) is types.FunctionType else _library_value
-    return walk.part_by(rule, value, full, LIBRARY, function)
-
-
-def _computed(walk: Walk, value: tuple[types.ModuleType, str]) -> Hashable:
-    module, name = value
-    # A module may compute its attributes; those of libraries are taken to be constant.
-    if not is_library_module(module):
-        raise NoKey(f"{module.__name__}.{name}, which is computed when it is asked for")
-    return (walk.identity(module), name)
-
-
-def _library_function(walk: Walk, value: types.FunctionType) -> Hashable:
-    check_inside(value)
-    return walk.identity(value)
-
-
-def _library_value(walk: Walk, value: Any) -> Hashable:
-    check_inside(value)
-    part: Hashable = walk.part(value)
-    return part
-
-
-def _loaded(module: types.ModuleType, name: str) -> Any:
-    """A submodule that a library loads at its first use, loaded as the function would: else that
-    would change the key."""
-    if "__getattr__" not in module.__dict__ or not is_library_module(module):
-        return _MISSING
-    try:
-        if importlib.util.find_spec(f"{module.__name__}.{name}") is None:
-            return _MISSING
-        return getattr(module, name, _MISSING)
-    except Exception:  # noqa: BLE001 - an import may fail in any way; then the function sees to it
-        return _MISSING
+        name = f"{owner.__name__}.{path[taken - 1]}"
+        walk.meets_unknown(f"{name}, which is computed when it is asked for")
+        return ABSENT
+    users = not known_pure.is_unknown_module(owner.__name__)
+    users = users and not known_pure.is_pure_module(owner.__name__)
+    return walk.part(value, full, role if users else PURE, function)
 
 
 def _module(walk: Walk, value: types.ModuleType) -> Hashable:
     # Not used by reading its attributes alone: which parts are read cannot be known.
-    if not is_library_module(value):
-        raise NoKey(f"the module {value.__name__} as a whole, of which any part may be read")
-    check_module(value)
+    if not known_pure.is_pure_module(value.__name__):
+        walk.meets_unknown(f"the module {value.__name__} as a whole, of which any part may be read")
     return walk.identity(value)
 
 
@@ -311,18 +286,34 @@ def _bound_method(walk: Walk, value: types.MethodType) -> Hashable:
     return ("method", walk.part(value.__func__), walk.part(value.__self__, "self", role))
 
 
-def _builtin_function(walk: Walk, value: types.BuiltinFunctionType) -> Hashable:
-    owner = value.__self__
-    if owner is None or isinstance(owner, types.ModuleType):
-        if id(value) in _READ_ANYTHING:
-            raise NoKey(f"{value.__name__}, which can read anything")
-        check_inside(value)
+def _builtin_function(walk: Walk, value: Any) -> Hashable:
+    """A function written in C, of a module, of NumPy, or bound to a value."""
+    if known_pure.is_pure_function(value):
         return walk.identity(value)
+    owner = getattr(value, "__self__", None)
+    if owner is None or isinstance(owner, types.ModuleType):
+        return _unlisted(walk, value, getattr(value, "__module__", None))
     return ("method", value.__name__, walk.part(owner))
 
 
+def _numpy_function(walk: Walk, value: Any) -> Hashable:
+    if not known_pure.is_pure_function(value):
+        return _unlisted(walk, value, "numpy")
+    walk.uses_numpy = True
+    return walk.identity(value)
+
+
+def _descriptor(walk: Walk, value: Any) -> Hashable:
+    """A method or attribute that a class written in C has, as `str.join`."""
+    return ("of class", value.__name__, _class(walk, value.__objclass__))
+
+
+def _cached_property(walk: Walk, value: functools.cached_property[Any]) -> Hashable:
+    return ("cached property", value.attrname, walk.part(value.func))
+
+
 def _wrapped(walk: Walk, value: Any) -> Hashable:
-    """A static method, a class method, or a result of `functools.lru_cache`."""
+    """A static method or a class method."""
     return (type(value).__name__, walk.part(value.__wrapped__))
 
 
@@ -353,6 +344,8 @@ def _positions(value: functools.partial[Any]) -> Iterable[str]:
 
 _HEAP_TYPE = 1 << 9  # of a class's `__flags__`: it was made while Python ran
 _POINTER = struct.calcsize("P")
+# Attributes of the members of an enum that say where they belong.
+_OF_MEMBERS = frozenset(("__objclass__", "_sort_order_"))
 # Names in the namespace of a class on which its methods do not depend.
 _BOOKKEEPING = frozenset(
     """
@@ -360,6 +353,8 @@ _BOOKKEEPING = frozenset(
     __dataclass_fields__ __dataclass_params__ __dict__ __doc__ __firstlineno__ __match_args__
     __module__ __orig_bases__ __parameters__ __protocol_attrs__ __qualname__ __slots__
     __static_attributes__ __type_params__ __weakref__ _abc_impl _field_defaults
+    _generate_next_value_ _hashable_values_ _member_map_ _member_names_ _member_type_ _new_member_
+    _unhashable_values_ _unhashable_values_map_ _use_args_ _value2member_map_ _value_repr_
     """.split()
 )
 _DESCRIPTORS = (classmethod, staticmethod, property)
@@ -367,39 +362,28 @@ _DESCRIPTORS = (classmethod, staticmethod, property)
 _FIELD = type(collections.namedtuple("_Pair", "first second").first)  # type: ignore[attr-defined]
 
 
-def _is_library_class(cls: type) -> bool:
-    """Whether a class is Python's own, or belongs to a library: it is taken not to change."""
-    if not cls.__flags__ & _HEAP_TYPE:
-        return True
-    name = cls.__module__
-    module = sys.modules.get(name) if isinstance(name, str) else None
-    return module is not None and is_library_module(module)
-
-
 def _class(walk: Walk, cls: type) -> Hashable:
-    """A class by identity; one of the user's also by its methods and attributes, inherited too."""
-    check_inside(cls)
-    if not cls.__flags__ & _HEAP_TYPE:
-        return ("class", cls)
+    """A class by identity; one that is not listed also by its methods and attributes, inherited
+    ones too."""
+    if known_pure.is_pure_class(cls):
+        return walk.identity(cls)
+    if not cls.__flags__ & _HEAP_TYPE or known_pure.is_unknown_module(cls.__module__):
+        return _unlisted(walk, cls, cls.__module__)
     again = walk.again(cls)
     if again is not None:
         return again
-    who = walk.identity(cls)
-    if _is_library_class(cls):
-        return who
     meta = type(cls)
-    parts: list[Any] = [] if _is_library_class(meta) else [_class(walk, meta)]
-    # Members of an enum refer to one another. The class is taken not to change, unlike the values.
-    if issubclass(cls, enum.Enum):
-        return (who, tuple(parts), walk.parts([x._value_ for x in cls.__members__.values()]))
+    parts: list[Any] = [walk.identity(cls), _class(walk, meta)]
+    if issubclass(meta, abc.ABCMeta):
+        # What is an instance also depends on the classes that were registered since.
+        parts.append(abc.get_cache_token())
     for base in cls.__mro__:
-        if _is_library_class(base):
-            continue
-        for name, value in list(base.__dict__.items()):
-            if name not in _BOOKKEEPING:
-                parts.append(name)
-                parts.append(_class_attribute(walk, base, name, value))
-    return (who, tuple(parts))
+        if not known_pure.is_pure_class(base):
+            for name, value in list(base.__dict__.items()):
+                if name not in _BOOKKEEPING:
+                    parts.append(name)
+                    parts.append(_class_attribute(walk, base, name, value))
+    return tuple(parts)
 
 
 def _class_attribute(walk: Walk, cls: type, name: str, value: Any) -> Hashable:
@@ -409,6 +393,8 @@ def _class_attribute(walk: Walk, cls: type, name: str, value: Any) -> Hashable:
         # Methods that a decorator wrote, as for dataclasses.
         if code.co_filename == "<string>" and name[:2] == "__" and not code_reads(code).reads:
             return walk.identity(value)
+    elif kind is cls and isinstance(value, enum.Enum):
+        return _state(walk, value)
     elif kind is _FIELD:
         return ("slot",)
     elif hasattr(kind, "__get__") and not kind.__flags__ & _HEAP_TYPE and kind not in _DESCRIPTORS:
@@ -417,12 +403,23 @@ def _class_attribute(walk: Walk, cls: type, name: str, value: Any) -> Hashable:
     return part
 
 
+def _member(walk: Walk, value: enum.Enum) -> Hashable:
+    """A member of an enum. Its class has the attributes of all members."""
+    again = walk.again(value)
+    if again is not None:
+        return again
+    return ("enum", walk.identity(value), _state(walk, value), _class(walk, type(value)))
+
+
 def _state(walk: Walk, value: Any) -> Hashable:
     """The attributes of an object, from its `__dict__` and its slots."""
     cls = type(value)
     parts: list[Any] = []
     if cls.__dictoffset__:
-        parts += walk.pairs(object.__getattribute__(value, "__dict__").items(), ".{}")
+        attributes = object.__getattribute__(value, "__dict__").items()
+        if isinstance(value, enum.Enum):
+            attributes = [(k, x) for k, x in attributes if k not in _OF_MEMBERS]
+        parts += walk.pairs(attributes, ".{}")
     for base in cls.__mro__:
         for slot in _slots(base):
             try:
@@ -469,6 +466,16 @@ def _derived(content: Rule) -> Rule:
     return rule
 
 
+def _namespace(walk: Walk, value: types.SimpleNamespace) -> Hashable:
+    again = walk.again(value)
+    if again is not None:
+        return again
+    guards = len(walk.guards)
+    part = ("namespace", _state(walk, value))
+    walk.witness(value, guards)
+    return part
+
+
 def _by_value(walk: Walk, value: Any) -> Hashable:
     """An object by its own equality."""
     try:
@@ -476,18 +483,6 @@ def _by_value(walk: Walk, value: Any) -> Hashable:
     except (TypeError, ValueError):
         raise NoKey(f"an object of class {type(value).__name__} without a hash") from None
     return ("value", _class(walk, type(value)), value)
-
-
-def _named_or_refused(walk: Walk, value: Any) -> Hashable:
-    """An object written in C that is not compared by value: a function by identity, else NoKey."""
-    # A callable with a name and without `__self__` is a function of an extension module.
-    if (
-        callable(value)
-        and isinstance(getattr(value, "__name__", None), str)
-        and getattr(value, "__self__", None) is None
-    ):
-        return walk.identity(value)
-    return refuse(walk, value)
 
 
 # ---- which rule is for which class -------------------------------------------------------------
@@ -504,19 +499,22 @@ _EXACT: dict[type, Rule] = {
     types.BuiltinFunctionType: _builtin_function,
     types.MethodWrapperType: _builtin_function,
     types.CodeType: lambda walk, value: ("code", code_reads(value)),
-    functools._lru_cache_wrapper: _wrapped,
+    type(np.sum): _numpy_function,
+    np.ufunc: _numpy_function,
     operator.itemgetter: _operator,
     operator.attrgetter: _operator,
     operator.methodcaller: _operator,
+    functools.cached_property: _cached_property,
+    re.Pattern: _by_value,
+    types.GenericAlias: _by_value,
+    types.UnionType: _by_value,
+    types.SimpleNamespace: _namespace,
     type(NotImplemented): identity,
-    types.WrapperDescriptorType: identity,
-    types.MethodDescriptorType: identity,
-    types.ClassMethodDescriptorType: identity,
-    types.GetSetDescriptorType: identity,
-    types.MemberDescriptorType: identity,
-    type(threading.Lock()): identity,
-    type(threading.RLock()): identity,
-    np.ufunc: identity,
+    types.WrapperDescriptorType: _descriptor,
+    types.MethodDescriptorType: _descriptor,
+    types.ClassMethodDescriptorType: _descriptor,
+    types.GetSetDescriptorType: _descriptor,
+    types.MemberDescriptorType: _descriptor,
 }
 
 # Also for classes derived from these; the first that fits decides. Collections are read with the
@@ -540,8 +538,9 @@ _CONTENT: dict[type, Rule] = {
         "defaults", lambda walk, x: (walk.part(x.default_factory), walk.pairs(dict.items(x), _ITEM))
     ),
     dict: _changeable("dict", lambda walk, x: walk.pairs(dict.items(x), _ITEM)),
-    set: _changeable("set", lambda walk, x: frozenset(walk.parts(list(set.__iter__(x))))),
-    frozenset: lambda walk, x: ("frozenset", frozenset(walk.parts(list(frozenset.__iter__(x))))),
+    # In their order, in which equal sets may differ.
+    set: _changeable("set", lambda walk, x: walk.parts(list(set.__iter__(x)))),
+    frozenset: lambda walk, x: ("frozenset", walk.parts(list(frozenset.__iter__(x)))),
     collections.deque: _changeable(
         "deque",
         lambda walk, x: (x.maxlen, walk.parts(list(collections.deque.__iter__(x)), _items, x)),
@@ -556,14 +555,7 @@ _OTHERS: dict[type, Rule] = {
     functools.partial: _partial,
     weakref.ref: lambda walk, value: ("reference", walk.part(value())),
     np.dtype: lambda walk, value: ("dtype", value),
-    # Loggers reach the whole tree of handlers and change no result.
-    logging.Logger: identity,
 }
-
-
-def _path(walk: Walk, value: Any) -> Any:
-    # By its text: its attributes are computed lazily.
-    return ("path", walk.identity(type(value)), str(value))
 
 
 def rule_of(cls: type) -> Rule:
@@ -572,10 +564,9 @@ def rule_of(cls: type) -> Rule:
         if cls is exact:
             return rule
     if issubclass(cls, enum.Enum):
-        return lambda walk, value: ("enum", walk.identity(value), walk.part(value._value_))
+        return _member
     of_weft = str(cls.__module__).partition(".")[0] == "weft"
-    compares = _compares_values(cls)
-    if of_weft and compares:
+    if of_weft and _compares_values(cls):
         return _by_value
     for base, rule in _CONTENT.items():
         if issubclass(cls, base):
@@ -585,20 +576,10 @@ def rule_of(cls: type) -> Rule:
     for base, rule in _OTHERS.items():
         if issubclass(cls, base):
             return rule
-    # Not in the table, which would import pathlib: where there is a path, it is imported already.
-    pathlib = sys.modules.get("pathlib")
-    if pathlib is not None and issubclass(cls, pathlib.PurePath):
-        return _path
     if of_weft:
         return identity
-    if not _hides_state(cls):
-        return _object
-    # State that only C sees.
-    if hasattr(cls, "__next__") or hasattr(cls, "__setitem__"):
-        return refuse
-    if compares:
-        return _derived(_by_value) if cls.__dictoffset__ else _by_value
-    return _named_or_refused
+    # Where state is hidden in C, all that has a key is in the tables above.
+    return refuse if _hides_state(cls) else _object
 
 
 def _compares_values(cls: type) -> bool:

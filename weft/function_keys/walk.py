@@ -3,9 +3,8 @@
 Each class of values has a *rule*: a function from a walk and a value to a hashable content. A rule
 passes the values inside of its own to the walk, with the names that the code has for them. A `Walk`
 ignores the names and combines the contents to the key. A `NamedWalk` takes each named content out
-of the one around it and notes it under its name. All notes together are the key again (except for
-reads of libraries, which are taken not to change), so the notes that differ explain why two keys
-do.
+of the one around it and notes it under its name. All notes together are the key again, so the
+notes that differ explain why two keys do.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ import weakref
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, NamedTuple
 
-from weft.function_keys.code_reads import NoKey, code_reads
+from weft.function_keys import known_pure
+from weft.function_keys.code_reads import NoKey
 
-__all__ = ["LIBRARY", "Key", "NamedPart", "NamedWalk", "Rule", "Walk", "register", "short_text"]
+__all__ = ["PURE", "Key", "NamedPart", "NamedWalk", "Rule", "Walk", "register", "short_text"]
 
 # The most parts and nesting of a key. A key of this many parts costs about a millisecond, less than
 # the trace of a function that reads so much.
@@ -80,21 +80,36 @@ class Key:
 
 
 class Walk:
-    """One walk over a function and all that it refers to. `find_rule` returns the rule of a class.
+    """One walk over a function and all that it refers to.
 
+    find_rule: returns the rule of a class; for_one: whether the key is for one function object;
     seen: the number of each object that others may refer to again, by identity, with the object
     itself, which keeps the identity; guards, witnesses, counters and digests as in `Key`; left: how
-    many parts more may follow.
+    many parts more may follow; uses_numpy, shows:
+    whether NumPy is used, and whether values are turned into text.
 
     The names that rules give are strings such as `k`, `.rate` or `[0]`; a role is the phrase for
     such a value in messages, with `{0}` for its name and `{1}` for that of the owner. A name
     without a role is appended to the name of the value around it.
     """
 
-    __slots__ = ("counters", "depth", "digests", "find_rule", "guards", "left", "seen", "witnesses")
+    __slots__ = (
+        "counters",
+        "depth",
+        "digests",
+        "find_rule",
+        "for_one",
+        "guards",
+        "left",
+        "seen",
+        "shows",
+        "uses_numpy",
+        "witnesses",
+    )
 
-    def __init__(self, find_rule: Callable[[type], Rule]) -> None:
+    def __init__(self, find_rule: Callable[[type], Rule], for_one: bool = False) -> None:
         self.find_rule = find_rule
+        self.for_one = for_one
         self.counters: list[int] = []
         self.digests: list[bytes] = []
         self.seen: dict[int, tuple[int, Any]] = {}
@@ -102,6 +117,7 @@ class Walk:
         self.witnesses: list[Any] = []
         self.left = MOST_PARTS
         self.depth = 0
+        self.uses_numpy = self.shows = False
 
     def part(self, value: Any, name: str = "", role: str = "", owner: Any = None) -> Any:
         """The part of a value in a key. Raises NoKey."""
@@ -156,6 +172,11 @@ class Walk:
         self.guards.append(guard)
         return ("is", id(guard))
 
+    def meets_unknown(self, what: str) -> None:
+        """Raises NoKey for what may read anything, unless the key is for one function object."""
+        if not self.for_one:
+            raise NoKey(what)
+
     def counter(self, value: Any) -> tuple[str]:
         """The part of an object that is only counted up: none of its content."""
         # Its id alone, without a guard: an object that gets the same id later changes no result.
@@ -203,8 +224,8 @@ def register(cls: type, rule: Rule) -> None:
 
 # ---- the parts by name ---------------------------------------------------------------------------
 
-# The role of values of a library.
-LIBRARY = "{0}"
+# The role of values of modules that are listed as pure, and of Python's.
+PURE = "{0}"
 # The most notes, their depth, and the items of a collection with notes: a message names one or two.
 _MOST_NAMED = 96
 _MOST_NAMED_DEPTH = 8
@@ -286,8 +307,8 @@ class NamedWalk(Walk):
             self._put(f"code of {value.__qualname__}", note)
         self.around = _NOWHERE if function else me
         before = len(self.guards), len(self.digests), self.left, self.depth, self.level
-        # In functions of a library only closures get notes.
-        self.level += _MOST_NAMED_DEPTH if _is_library_function(value) else 1
+        # In pure functions only closures get notes.
+        self.level += _MOST_NAMED_DEPTH if _is_pure_function(value) else 1
         content, reason, text = None, "", ""
         try:
             part = rule(self, value)
@@ -305,7 +326,7 @@ class NamedWalk(Walk):
         self.level = before[4]
         references = tuple(x for x in self.guards[before[0] :] if type(x) is weakref.ref)
         del self.guards[before[0] :], self.digests[before[1] :]
-        if content is not None and (function or (me.role == LIBRARY and _is_constant(value))):
+        if content is not None and (function or (me.role == PURE and _is_constant(value))):
             return
         role = me.role.format(me.label, me.owner)
         self._put(me.label, NamedPart(role, content, text or short_text(value), reason, references))
@@ -346,19 +367,19 @@ class NamedWalk(Walk):
         self.found[label] = part
 
 
-def _is_library_function(value: Any) -> bool:
+def _is_pure_function(value: Any) -> bool:
     return type(value) is types.FunctionType and (
-        value.__closure__ is None and code_reads(value.__code__).library
+        value.__closure__ is None and known_pure.is_pure_function(value)
     )
 
 
 def _is_function(value: Any) -> bool:
-    """Whether it is a function that has parts: the user's, or one of a library with a closure."""
-    return type(value) is types.FunctionType and not _is_library_function(value)
+    """Whether it is a function that has parts: the user's, or a pure one with a closure."""
+    return type(value) is types.FunctionType and not _is_pure_function(value)
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value of a library is a function or module, not a setting."""
+    """Whether a value of such a module is a function or module, not a setting."""
     return callable(value) or isinstance(value, types.ModuleType)
 
 

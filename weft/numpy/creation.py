@@ -20,6 +20,7 @@ from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import broadcasted, check_arrays, check_fits, check_flag, shape_of
 from weft.numpy.compiled_functions import compiled, is_eager
 from weft.numpy.promotion import as_operand
@@ -449,6 +450,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return asarray(_read(np.frombuffer, buffer, dtype, count=count, offset=offset), dtype)
 
 
+@impure
 def fromfile(
     file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0
 ) -> Array:

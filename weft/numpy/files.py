@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import WeftTypeError, WeftValueError
+from weft.function_keys.known_pure import impure
 from weft.numpy.arguments import not_taken
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
@@ -104,6 +105,7 @@ def _to_write(
     return places, named
 
 
+@impure
 def load(
     file: File,
     mmap_mode: str | None = None,

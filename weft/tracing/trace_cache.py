@@ -26,10 +26,12 @@ from weft.function_keys import (
     Key,
     function_key,
     identity_key,
+    own_key,
     register_by_identity,
     register_uncacheable,
 )
 from weft.interpreters.staging import function_name
+from weft.runtime.jaxlib.pytree import PyTreeDef
 from weft.sharding.current import in_force
 from weft.tracing.explain_misses import MissOfBody
 
@@ -267,6 +269,18 @@ def _died(
             found._lock.release()
 
 
+@functools.lru_cache(4096)
+def _nodes(treedef: PyTreeDef) -> tuple[Any, ...]:
+    """The classes of the users' nodes in a tree, with their static data: a traced function may call
+    methods of the arguments, and these may read what changes."""
+    own = treedef.node_data()
+    found = () if own is None or own[0] in _PLAIN_NODES else own
+    return found + tuple(x for child in treedef.children() for x in _nodes(child))
+
+
+_PLAIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
+
+
 def cached_trace(
     cache: TraceCache,
     function: Callable[..., Any],
@@ -281,15 +295,23 @@ def cached_trace(
     force are added.
     values: further values that it depends on and that count as those in a closure do: other
     functions, static arguments.
-    `trace` runs on a miss, and each time where the function has no key. It returns a dataclass with
-    the fields `jaxpr`, `consts` and `out_tree`. A hit returns the same jaxpr, so that derived
-    jaxprs and executables are shared. A trace that closes over values of an enclosing
+    `trace` runs on a miss. A function without a key is found again only where it is this very
+    object (`own_key`), and not where it refers to values that may change unseen. `trace` returns a
+    dataclass with the fields `jaxpr`, `consts` and `out_tree`. A hit returns the same jaxpr, so
+    that derived jaxprs and executables are shared. A trace that closes over values of an enclosing
     transformation is not cached.
     """
-    key = function_key(function, *values)
     index = (config.settings(), axis_environment(), in_force(), *parts)
     same = None
     try:
+        for part in parts:
+            if type(part) is PyTreeDef:
+                values += _nodes(part)
+        key_of = function_key
+        key = key_of(function, *values)
+        if key is None:
+            key_of = own_key
+            key = key_of(function, *values)
         found: T | None = cache.get(key, index)
         if found is None and key is not None:
             same = identity_key(function, *values)
@@ -304,5 +326,5 @@ def cached_trace(
     else:
         traced = trace()
     if key is not None:
-        cache.put(TraceKeys(key, function_key(function, *values), same), index, traced)
+        cache.put(TraceKeys(key, key_of(function, *values), same), index, traced)
     return traced

@@ -1,0 +1,174 @@
+"""No traced function is stale: random functions over hidden and visible state.
+
+Each function is made anew and computes `x * state`; between two traces the state changes. The
+reference is the expression itself, run by Python.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import sys
+
+import numpy as np
+import pytest
+
+import weft
+import weft.numpy as jnp
+from hidden_states import FORMS, STATES, maker, namespace
+from weft import lax
+from weft.core.jaxpr import eval_jaxpr
+from weft.core.types import ArrayType
+from weft.interpreters.staging import trace_to_jaxpr
+from weft.tracing.trace_cache import TraceCache, TracedBody, cached_trace
+
+pytestmark = [
+    pytest.mark.fast,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SCALAR = ArrayType((), np.float32)
+NAMES = list(STATES)
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """Puts back what the states change for the whole process."""
+    import decimal
+    import logging
+    import socket
+    import tempfile
+    import threading
+    import warnings
+
+    limits = sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits()
+    lists = [(x, list(x)) for x in (sys.argv, sys.path, warnings.filters, gc.callbacks)]
+    threshold, errors, shown = gc.get_threshold(), np.geterr(), np.get_printoptions()
+    folder, precision, thread = os.getcwd(), decimal.getcontext().prec, threading.current_thread()
+    name, level = thread.name, logging.getLogger("hidden").level
+    monkeypatch.setenv("HOME", os.environ.get("HOME", ""))
+    monkeypatch.setenv("WEFT_K", "0")
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.tempdir)
+    monkeypatch.setitem(sys.modules, "weft_hidden", None)
+    yield
+    for module in [name for name in sys.modules if name.startswith("hidden_state_")]:
+        del sys.modules[module]
+    sys.setrecursionlimit(limits[0])
+    sys.setswitchinterval(limits[1])
+    sys.set_int_max_str_digits(limits[2])
+    for values, before in lists:
+        values[:] = before
+    gc.set_threshold(*threshold)
+    np.seterr(**errors)
+    np.set_printoptions(**shown)
+    os.chdir(folder)
+    decimal.getcontext().prec = precision
+    thread.name = name
+    logging.getLogger("hidden").setLevel(level)
+    socket.setdefaulttimeout(None)
+
+
+def write(state, names, k):
+    names["k"] = k
+    exec(state.write, names)
+
+
+def wanted(state, names, k):
+    """What the expression gives now; the state is written again, since reading may change it."""
+    value = np.float32(eval(state.read, names))
+    write(state, names, k)
+    return value
+
+
+def traced(cache, function):
+    def trace():
+        jaxpr, consts = trace_to_jaxpr(
+            lambda x: [function(x) * 1.0], (SCALAR,), transformation="test", name="f"
+        )
+        return TracedBody(jaxpr, consts, None)
+
+    found = cached_trace(cache, function, (SCALAR,), trace)
+    return np.asarray(eval_jaxpr(found.jaxpr, found.consts, np.float32(1))[0])
+
+
+def test_ten_thousand_functions_made_anew_are_never_stale(tmp_path):
+    draw, cache = random.Random(0), TraceCache(limit=10_000)
+    made = {}
+    stale = {}
+    for i in range(10_000):
+        name, form = draw.choice(NAMES), draw.choice(list(FORMS))
+        state = STATES[name]
+        if (name, form) not in made:
+            folder = tmp_path / str(NAMES.index(name))
+            folder.mkdir(exist_ok=True)
+            names = namespace(state, folder)
+            made[name, form] = names, maker(state, form, names)
+        names, make = made[name, form]
+        k = draw.randrange(3)
+        write(state, names, k)
+        want = wanted(state, names, k)
+        if traced(cache, make()) != want:
+            stale.setdefault((name, form), i)
+    assert not stale
+    # The visible states are found again, so that the cache has something to get wrong.
+    assert cache.counts().hits > 1000
+
+
+TRANSFORMED = {
+    "jit": lambda f: weft.jit(f)(jnp.float32(1)),
+    "scan": lambda f: lax.scan(lambda c, x: (c, f(x)), 0.0, jnp.ones(1, "float32"))[1][0],
+    "cond": lambda f: lax.cond(True, f, lambda x: x, jnp.float32(1)),
+    "checkpoint": lambda f: weft.checkpoint(f)(jnp.float32(1)),
+    # The greatest of the state, which is never negative, and of nothing.
+    "reduce": lambda f: lax.reduce(
+        jnp.full(2, -jnp.inf),
+        np.float32(-np.inf),
+        lambda a, b: jnp.maximum(jnp.maximum(a, b), f(np.float32(1))),
+        (0,),
+    ),
+}
+
+
+@pytest.mark.parametrize("transformation", TRANSFORMED)
+def test_nothing_is_stale_under_transformations(transformation, tmp_path):
+    apply = TRANSFORMED[transformation]
+    number = list(TRANSFORMED).index(transformation)
+    stale = []
+    for i, (name, state) in enumerate(STATES.items()):
+        if i % len(TRANSFORMED) != number or (transformation == "reduce" and "weft" in state.setup):
+            continue  # (the function of a reduction may not close over arrays)
+        names = namespace(state, tmp_path)
+        make = maker(state, "directly", names)
+        for k in (1, 2, 1):
+            write(state, names, k)
+            want = wanted(state, names, k)
+            if np.float32(apply(make())) != want:
+                stale.append((name, k))
+    assert not stale
+
+
+def test_methods_of_arguments_are_never_stale():
+    names = {"__name__": "hidden", "k": 0}
+
+    @weft.tree_util.register_pytree_node_class
+    class Node:
+        def __init__(self, x, static):
+            self.x, self.static = x, static
+
+        def tree_flatten(self):
+            return (self.x,), self.static
+
+        @classmethod
+        def tree_unflatten(cls, static, children):
+            return cls(*children, static)
+
+        def __mul__(self, other):
+            return self.x * self.static() * other
+
+    node = Node(jnp.float32(1), eval("lambda: k", names))
+    for k in (1, 2, 1):
+        names["k"] = k
+        assert float(weft.jit(lambda n: n * 1.0)(node)) == k
+        assert float(lax.scan(lambda c, _: (c, c * 1.0), node, None, length=1)[1][0]) == k
