@@ -10,11 +10,13 @@ where a reviewer sees it.
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
+os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")  # as for the tests
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import golden_programs  # noqa: E402  (the path to it has to be set first)

@@ -35,6 +35,7 @@ from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import (
@@ -359,7 +360,7 @@ def cond_linearize(primals: Values, tangents: Values, *, branches: Branches) -> 
 def _linearize_branches(branches: Branches, nonzero: tuple[bool, ...]) -> tuple[Branches, Any]:
     """The branches that also compute residuals, and those of the linear conditional."""
     marks = join([linearize_jaxpr(jaxpr, nonzero).nonzero_out for jaxpr in branches])
-    splits = [linearize_jaxpr(jaxpr, nonzero, marks) for jaxpr in branches]
+    splits = [linearize_sparing(jaxpr, nonzero, marks) for jaxpr in branches]
     from_inputs = sorted({i for s in splits for kind, i in s.residual_sources if kind == "input"})
     n = len(branches[0].outputs)
     offset = {"output": 0, "extra": n}

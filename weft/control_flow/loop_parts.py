@@ -25,6 +25,8 @@ __all__ = [
     "Loop",
     "Parts",
     "ResidualPlan",
+    "changing_values",
+    "existing",
     "find_residuals",
     "fixpoint",
     "is_mapped",
@@ -139,10 +141,7 @@ def plan_residuals(
     for i, atom in enumerate(body.outputs[loop.num_carry : num_results]):
         if type(atom) is Var:
             place.setdefault(atom, ("ys", i))
-    changing = set(body.inputs[loop.num_consts :])
-    for eqn in body.eqns:
-        if eqn.effects or any(type(x) is Var and x in changing for x in eqn.inputs):
-            changing.update(eqn.outputs)
+    changing = changing_values(body, loop)
     invariant: list[Var] = []
     stacked: list[Var] = []
     for var in residuals:
@@ -157,6 +156,23 @@ def plan_residuals(
     eqns, _ = dce_equations([e for e in body.eqns if not e.effects], invariant)
     before = checked(Jaxpr(consts, eqns, invariant, 0, body.name))
     return ResidualPlan(first, before, len(stacked), tuple(place[v] for v in residuals))
+
+
+def changing_values(body: Jaxpr, loop: Loop) -> set[Var]:
+    """The variables of a body whose values may differ from step to step."""
+    changing = set(body.inputs[loop.num_consts :])
+    for eqn in body.eqns:
+        if eqn.effects or any(type(x) is Var and x in changing for x in eqn.inputs):
+            changing.update(eqn.outputs)
+    return changing
+
+
+def existing(body: Jaxpr, loop: Loop, num_results: int) -> set[Var]:
+    """The variables of a body that a second loop has without a stacked array of its own."""
+    consts, _, xs = loop.split(body.inputs)
+    ys = [x for x in body.outputs[loop.num_carry : num_results] if type(x) is Var]
+    made = {v for eqn in body.eqns for v in eqn.outputs}
+    return {*consts, *xs, *ys, *(made - changing_values(body, loop))}
 
 
 def find_residuals(

@@ -21,6 +21,7 @@ from weft.control_flow.loop_parts import (
     Made,
     Parts,
     ResidualPlan,
+    existing,
     find_residuals,
     fixpoint,
     is_mapped,
@@ -43,6 +44,7 @@ from weft.interpreters.jvp import jvp_jaxpr
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation
 from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.residuals import choose_residuals
 from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
 from weft.interpreters.staging import rebuild
 from weft.interpreters.symbolic_zeros import (
@@ -224,6 +226,7 @@ def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Fl
     nonzero, split = close_flags(
         jaxpr, loop, start, linearize_jaxpr, lambda split: split.nonzero_out
     )
+    split = choose_residuals(split, existing(split.primal, loop, len(jaxpr.outputs)))
     residuals = split.residuals(split.primal.inputs, split.primal.outputs)
     plan = plan_residuals(split.primal, loop, len(jaxpr.outputs), residuals)
     linear = second_body(plan, split.linear, [sum(part) for part in loop.split(nonzero)])

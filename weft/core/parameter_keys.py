@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.function_keys import function_key
 
-__all__ = ["ParameterCache", "parameters_key"]
+__all__ = ["ParameterCache", "exact_key", "parameters_key"]
 
 _FUNCTIONS = (types.FunctionType, functools.partial)
 _bits = struct.Struct("d").pack
@@ -25,14 +25,14 @@ _bits = struct.Struct("d").pack
 
 def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
     """A cache key of parameters that does not depend on their order."""
-    return tuple(sorted(((name, _exact(value)) for name, value in params.items()), key=_name))
+    return tuple(sorted(((name, exact_key(value)) for name, value in params.items()), key=_name))
 
 
 def _name(item: tuple[str, Any]) -> str:
     return item[0]
 
 
-def _exact(value: Any) -> Any:
+def exact_key(value: Any) -> Any:
     """The key of a value: its class and content; for functions, their function key."""
     cls = type(value)
     if cls is str or value is None:
@@ -42,16 +42,16 @@ def _exact(value: Any) -> Any:
     if cls is complex:
         return (cls, _bits(value.real), _bits(value.imag))
     if isinstance(value, tuple):
-        return (cls, *map(_exact, value))
+        return (cls, *map(exact_key, value))
     if cls is frozenset:
-        return (cls, frozenset(map(_exact, value)))
+        return (cls, frozenset(map(exact_key, value)))
     if isinstance(value, np.generic):
         return (cls, value.dtype, value.tobytes())
     if isinstance(value, _FUNCTIONS):
         return (cls, function_key(value) or value)
     if dataclasses.is_dataclass(cls) and cls.__hash__ is not object.__hash__:
         held = [getattr(value, field.name) for field in dataclasses.fields(cls) if field.compare]
-        return (cls, value, *map(_exact, held))
+        return (cls, value, *map(exact_key, held))
     return (cls, value)
 
 

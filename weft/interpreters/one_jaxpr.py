@@ -22,8 +22,8 @@ from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Rule, Value
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.retype import retype_program
 from weft.interpreters.symbolic_zeros import (
     known_operands,
@@ -125,7 +125,7 @@ def one_jvp(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) ->
 def one_linearize(kind: OneJaxpr, primals: Values, tangents: Values, **params: Any) -> Derived:
     jaxpr: Jaxpr = params["jaxpr"]
     nonzero, given = nonzero_tangents(tangents)
-    split = linearize_jaxpr(jaxpr, nonzero)
+    split = linearize_sparing(jaxpr, nonzero)
     outs = kind.bind(primals, split.primal, params)
     residuals = split.residuals(primals, outs)
     tangents_out = kind.bind([*residuals, *given], split.linear, params)

@@ -30,6 +30,7 @@ from weft.function_keys import (
     register_by_identity,
     register_uncacheable,
 )
+from weft.function_keys.walk import Walk, register
 from weft.interpreters.staging import function_name
 from weft.runtime.jaxlib.pytree import PyTreeDef
 from weft.sharding.current import in_force
@@ -278,6 +279,12 @@ def _nodes(treedef: PyTreeDef) -> tuple[Any, ...]:
     return found + tuple(x for child in treedef.children() for x in _nodes(child))
 
 
+def _treedef(walk: Walk, value: PyTreeDef) -> Hashable:
+    """The rule of keys for the structure of a tree, which cannot change."""
+    return ("treedef", value, walk.parts(_nodes(value)))
+
+
+register(PyTreeDef, _treedef)
 _PLAIN_NODES = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
 
 

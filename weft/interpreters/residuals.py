@@ -1,0 +1,266 @@
+"""The choice of residuals: what a linearized jaxpr keeps between its two halves.
+
+The linear half may compute a residual again from others where that is cheap: broadcasts, reshapes,
+conversions, comparisons and plain arithmetic, which XLA fuses into what reads them. Which values to
+keep is then a minimum cut: each value is an edge that weighs its bytes (nothing where it exists
+anyway), and every path from what is computed at a cost to a wanted residual is cut once. Of cuts of
+the same weight the one nearest to the wanted values is taken, which computes the least again. The
+idea is that of the min-cut partitioner of PyTorch's AOTAutograd; the flow is found with the
+algorithm of Dinic (1970), "Algorithm for solution of a problem of maximum flow in networks with
+power estimation".
+
+Safety: an equation that is computed again has no effects and is a function of values that are kept,
+so its result is the same value; only which equations run in which half changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+
+from weft.core.check import checked
+from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
+from weft.core.parameter_keys import exact_key, parameters_key
+from weft.core.types import ArrayType
+from weft.interpreters.dce import dce_equations
+from weft.interpreters.linearize import Linearized, linearize_jaxpr
+from weft.ops.elementwise import arithmetic, bits, complex, convert, powers, rounding, selection
+from weft.ops.indexing import creation
+from weft.ops.structural import shape
+
+__all__ = ["choose_residuals", "linearize_sparing"]
+
+# Elementwise operations that cost little more than reading their operands, and those that only say
+# where elements come from. Not among them: roots, powers and transcendental functions.
+_CHEAP = frozenset(
+    (
+        arithmetic.neg_p, arithmetic.add_p, arithmetic.sub_p, arithmetic.mul_p, arithmetic.div_p,
+        arithmetic.max_p, arithmetic.min_p, arithmetic.sign_p, arithmetic.abs_p,
+        arithmetic.square_p, arithmetic.eq_p, arithmetic.ne_p, arithmetic.lt_p, arithmetic.le_p,
+        arithmetic.gt_p, arithmetic.ge_p, bits.not_p, bits.and_p, bits.or_p, bits.xor_p,
+        complex.real_p, complex.imag_p, complex.complex_p, complex.conj_p,
+        convert.convert_element_type_p, convert.stop_gradient_p, powers.integer_pow_p,
+        rounding.floor_p, rounding.ceil_p, rounding.is_finite_p, selection.select_p,
+        selection.clamp_p, creation.iota_p, creation.index_vector_p, shape.broadcast_in_dim_p,
+        shape.reshape_p, shape.transpose_p,
+    )
+)  # fmt: skip
+
+
+def linearize_sparing(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], instantiate_out: tuple[bool, ...] | None = None
+) -> Linearized:
+    """`linearize_jaxpr` with the least bytes of residuals besides the inputs and results."""
+
+    def make() -> Linearized:
+        split = linearize_jaxpr(jaxpr, nonzero, instantiate_out)
+        results = split.primal.outputs[: split.num_outputs]
+        return choose_residuals(split, {*split.primal.inputs, *_variables(results)})
+
+    return jaxpr.memoize(("linearize_sparing", nonzero, instantiate_out), make)
+
+
+def choose_residuals(split: Linearized, free: Collection[Var]) -> Linearized:
+    """The same two halves with the least bytes of residuals.
+
+    free: variables of `split.primal` that exist anyway for whoever runs the linear half.
+    """
+    primal, same = _without_repeats(split.primal)
+    wanted = split.residuals(primal.inputs, primal.outputs)
+    free = {same.get(v, v) for v in free}
+    makers = {v: eqn for eqn in primal.eqns if eqn.primitive in _CHEAP for v in eqn.outputs}
+    costly = [x for x in dict.fromkeys(_variables(wanted)) if x not in free]
+    kept = set(costly)
+    if any(x in makers for x in costly):
+        kept = _minimum_cut(costly, makers, free)
+    if kept == set(costly) and not same:
+        return split
+    return _rebuilt(split, primal, wanted, makers, kept | free)
+
+
+def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
+    """The jaxpr without the equations that repeat an earlier one, and for each of their results
+    that of the earlier equation."""
+    same: dict[Var, Var] = {}
+    met: dict[Hashable, Equation] = {}
+    eqns: list[Equation] = []
+    for whole in jaxpr.eqns:
+        eqn = _renamed(whole, same)
+        if not eqn.effects and len(eqn.outputs) == 1:
+            operands = [
+                (x.type, exact_key(x.value)) if isinstance(x, Literal) else x for x in eqn.inputs
+            ]
+            try:
+                first = met.setdefault((eqn.primitive, *operands, parameters_key(eqn.params)), eqn)
+            except TypeError:  # a parameter without a hash
+                first = eqn
+            if first is not eqn:
+                same[eqn.outputs[0]] = first.outputs[0]
+                continue
+        eqns.append(eqn)
+    if not same:
+        return jaxpr, same
+    outputs = [same.get(x, x) if type(x) is Var else x for x in jaxpr.outputs]
+    return Jaxpr(jaxpr.inputs, eqns, outputs, jaxpr.num_consts, jaxpr.name), same
+
+
+def _rebuilt(
+    split: Linearized,
+    primal: Jaxpr,
+    wanted: Sequence[Atom],
+    makers: dict[Var, Equation],
+    available: Collection[Var],
+) -> Linearized:
+    """The halves where the linear one takes the available values and computes the others again."""
+    linear, results = split.linear, primal.outputs[: split.num_outputs]
+    needed = set(_variables(wanted))
+    again: list[Equation] = []
+    for eqn in reversed(primal.eqns):
+        (out, *more) = eqn.outputs or (None,)
+        if more or out not in needed or out in available or makers.get(out) is not eqn:
+            continue
+        again.append(eqn)
+        needed.update(_variables(eqn.inputs))
+    computed = {eqn.outputs[0] for eqn in again}
+    residuals = [v for v in needed if v not in computed]
+    order = {v: i for i, v in enumerate(primal.inputs)}
+    order |= {v: len(order) + i for i, v in enumerate(v for e in primal.eqns for v in e.outputs)}
+    residuals.sort(key=order.__getitem__)
+    # The variables of the linear half: its own residual inputs stand for the values they were.
+    inside: dict[Var, Atom] = {}
+    same: dict[Var, Atom] = {}
+    for atom, var in zip(wanted, linear.inputs, strict=False):
+        same[var] = inside.setdefault(atom, var) if type(atom) is Var else atom
+    for v in (*residuals, *computed):
+        inside.setdefault(v, Var(v.type))
+    eqns = [_renamed(eqn, inside) for eqn in reversed(again)]
+    eqns += [_renamed(eqn, same) for eqn in linear.eqns]
+    outputs = [same.get(x, x) if type(x) is Var else x for x in linear.outputs]
+    names = {v: atom for v, atom in inside.items() if type(atom) is Var}
+    inputs = [names[v] for v in residuals] + linear.inputs[len(wanted) :]
+    later = checked(Jaxpr(inputs, eqns, outputs, 0, linear.name))
+    position: dict[Var, tuple[str, int]] = {}
+    position |= {x: ("output", i) for i, x in enumerate(results) if type(x) is Var}
+    position |= {x: ("input", i) for i, x in enumerate(primal.inputs)}
+    extra = [v for v in residuals if v not in position]
+    position |= {v: ("extra", i) for i, v in enumerate(extra)}
+    outs = [*results, *extra]
+    first = checked(Jaxpr(primal.inputs, dce_equations(primal.eqns, outs)[0], outs, 0, primal.name))
+    sources = [position[v] for v in residuals]
+    return Linearized(first, later, split.nonzero_out, sources, split.num_outputs)
+
+
+def _renamed(eqn: Equation, names: Mapping[Var, Atom]) -> Equation:
+    """The equation in other variables."""
+    inputs = [names.get(x, x) if type(x) is Var else x for x in eqn.inputs]
+    outputs = [names.get(x, x) for x in eqn.outputs]
+    if inputs == list(eqn.inputs) and outputs == list(eqn.outputs):
+        return eqn
+    return eqn.replace(inputs=inputs, outputs=outputs)
+
+
+def _minimum_cut(
+    wanted: Sequence[Var], makers: dict[Var, Equation], free: Collection[Var]
+) -> set[Var]:
+    """The values to keep, of least bytes, from which cheap equations compute all that is wanted."""
+    network = _Network()
+    pending, seen = list(wanted), set(wanted)
+    for v in wanted:
+        network.join((v, "out"), _SINK, _INFINITE)
+    while pending:
+        v = pending.pop()
+        network.join((v, "in"), (v, "out"), _bytes(v.type))
+        eqn = makers.get(v)
+        if eqn is None:
+            network.join(_SOURCE, (v, "in"), _INFINITE)
+            continue
+        for x in _variables(eqn.inputs):
+            if x not in free:
+                network.join((x, "out"), (v, "in"), _INFINITE)
+                if x not in seen:
+                    seen.add(x)
+                    pending.append(x)
+    late = network.reaching_sink()
+    return {v for v in seen if (v, "out") in late and (v, "in") not in late}
+
+
+def _variables(atoms: Iterable[Atom]) -> list[Var]:
+    return [x for x in atoms if type(x) is Var]
+
+
+def _bytes(type: ArrayType) -> int:
+    """What a value weighs: one more than its bytes, so that fewer values are better."""
+    return type.size * getattr(type.dtype, "itemsize", 8) + 1
+
+
+_SOURCE, _SINK = "source", "sink"
+_INFINITE = 1 << 62
+
+
+class _Network:
+    """A network of edges with capacities, and the greatest flow through it.
+
+    `room` has for each node the nodes behind it with what may still flow there; an edge and its
+    reverse are both in it.
+    """
+
+    def __init__(self) -> None:
+        self.room: dict[object, dict[object, int]] = {_SOURCE: {}, _SINK: {}}
+
+    def join(self, tail: object, head: object, capacity: int) -> None:
+        """Adds an edge."""
+        self.room.setdefault(tail, {})[head] = capacity
+        self.room.setdefault(head, {}).setdefault(tail, 0)
+
+    def reaching_sink(self) -> set[object]:
+        """The nodes from which more could still reach the sink once the flow is the greatest."""
+        while (levels := self._levels()) is not None:
+            heads = {node: list(self.room[node]) for node in levels}
+            while self._push(levels, heads):
+                pass
+        found: set[object] = {_SINK}
+        pending: list[object] = [_SINK]
+        while pending:
+            node = pending.pop()
+            for before in self.room[node]:
+                if before not in found and self.room[before][node]:
+                    found.add(before)
+                    pending.append(before)
+        return found
+
+    def _levels(self) -> dict[object, int] | None:
+        """The distance of each node from the source, as far as the sink; None if it is cut off."""
+        levels: dict[object, int] = {_SOURCE: 0}
+        frontier: list[object] = [_SOURCE]
+        while frontier and _SINK not in levels:
+            following = []
+            for node in frontier:
+                for after, room in self.room[node].items():
+                    if room and after not in levels:
+                        levels[after] = levels[node] + 1
+                        following.append(after)
+            frontier = following
+        return levels if _SINK in levels else None
+
+    def _push(self, levels: dict[object, int], heads: dict[object, list[object]]) -> bool:
+        """Sends as much as one path takes; whether there was one. `heads` loses the edges that lead
+        nowhere by this distance, so that none is tried twice."""
+        path: list[object] = [_SOURCE]
+        while path[-1] != _SINK:
+            node = path[-1]
+            while heads[node]:
+                after = heads[node][-1]
+                if self.room[node][after] and levels.get(after) == levels[node] + 1:
+                    path.append(after)
+                    break
+                heads[node].pop()
+            else:
+                path.pop()
+                if not path:
+                    return False
+                heads[path[-1]].pop()
+        steps = list(zip(path, path[1:], strict=False))
+        amount = min(self.room[tail][head] for tail, head in steps)
+        for tail, head in steps:
+            self.room[tail][head] -= amount
+            self.room[head][tail] += amount
+        return True
