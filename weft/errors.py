@@ -19,37 +19,17 @@ from typing import Any, ParamSpec, TypeVar
 from weft import config
 from weft.base import source
 
+# fmt: off
 __all__ = [
-    "ArrayProtocolError",
-    "AxisError",
-    "ConcretizationError",
-    "ConcretizationTypeError",
-    "DTypeError",
-    "DeletedArrayError",
-    "Fix",
-    "JaxprError",
-    "LeakedTracerError",
-    "KeyReuseError",
-    "MissingRuleError",
-    "NonConcreteBooleanIndexError",
-    "NonFiniteError",
-    "ProfilerError",
-    "ShapeError",
-    "TracerArrayConversionError",
-    "TracerBoolConversionError",
-    "TracerIntegerConversionError",
-    "TreeError",
-    "UnboundAxisError",
-    "UnexpectedTracerError",
-    "WeftError",
-    "WeftIndexError",
-    "WeftNotImplementedError",
-    "WeftTypeError",
-    "WeftValueError",
-    "api_boundary",
-    "install_excepthook",
-    "trim",
+    "ArrayProtocolError", "AxisError", "ConcretizationError", "ConcretizationTypeError",
+    "DTypeError", "DeletedArrayError", "Fix", "JaxprError", "KeyReuseError",
+    "LeakedTracerError", "MissingRuleError", "NonConcreteBooleanIndexError", "NonFiniteError",
+    "ProfilerError", "ShapeError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "TreeError", "UnboundAxisError", "UnexpectedTracerError",
+    "WeftError", "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError",
+    "api_boundary", "install_excepthook", "trim",
 ]
+# fmt: on
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -56,50 +56,18 @@ if TYPE_CHECKING:
     )
     from weft.typing import Array, TreeOfAny, TreeOfArrays
 
+# fmt: off
 __all__ = [
-    "DictKey",
-    "Difference",
-    "FlattenedIndexKey",
-    "GetAttrKey",
-    "KeyPath",
-    "Partial",
-    "PyTreeDef",
-    "SequenceKey",
-    "all",
-    "all_leaves",
-    "broadcast",
-    "broadcast_prefix",
-    "differences",
-    "equality_errors",
-    "flatten",
-    "flatten_one_level",
-    "flatten_one_level_with_keys",
-    "flatten_with_path",
-    "is_node",
-    "keystr",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "prefix_errors",
-    "prefix_leaves",
-    "reduce",
-    "reduce_associative",
-    "register_class",
-    "register_class_with_keys",
-    "register_dataclass",
-    "register_node",
-    "register_static",
-    "register_with_keys",
-    "registry",
-    "static",
-    "structure",
-    "transpose",
-    "treedef_children",
-    "treedef_is_leaf",
-    "treedef_tuple",
-    "unflatten",
+    "DictKey", "Difference", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial",
+    "PyTreeDef", "SequenceKey", "all", "all_leaves", "broadcast", "broadcast_prefix",
+    "differences", "equality_errors", "flatten", "flatten_one_level",
+    "flatten_one_level_with_keys", "flatten_with_path", "is_node", "keystr", "leaves",
+    "leaves_with_path", "map", "map_with_path", "prefix_errors", "prefix_leaves", "reduce",
+    "reduce_associative", "register_class", "register_class_with_keys", "register_dataclass",
+    "register_node", "register_static", "register_with_keys", "registry", "static", "structure",
+    "transpose", "treedef_children", "treedef_is_leaf", "treedef_tuple", "unflatten",
 ]
+# fmt: on
 
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 
@@ -110,17 +78,8 @@ _MISSING: Any = object()
 
 # Names that come from the registry's module and are looked up there when they are needed.
 _FROM_REGISTRY = frozenset(
-    {
-        "DictKey",
-        "FlattenedIndexKey",
-        "GetAttrKey",
-        "KeyPath",
-        "PyTreeDef",
-        "SequenceKey",
-        "flatten_one_level",
-        "flatten_one_level_with_keys",
-        "registry",
-    }
+    "DictKey FlattenedIndexKey GetAttrKey KeyPath PyTreeDef SequenceKey flatten_one_level "
+    "flatten_one_level_with_keys registry".split()
 )
 
 
