@@ -344,15 +344,12 @@ def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
             f"convert to the byte order of this machine: x.astype({native.name!r})",
             {"dtype": native.name},
         )
-    raise DTypeError(
-        "this is not a dtype of weft's arrays",
-        got=repr(dtype_like),
-        wanted=(
-            "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
-            "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
-        ),
-        fix=fix,
+    message = "this is not a dtype of weft's arrays"
+    wanted = (
+        "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
+        "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
     )
+    raise DTypeError(message, got=repr(dtype_like), wanted=wanted, fix=fix)
 
 
 # Promotion
@@ -499,12 +496,8 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
             f"convert the operands to one dtype, for example x.astype({target.name!r})",
             {"dtype": target.name},
         )
-    raise DTypeError(
-        "there is no dtype in which the operands meet",
-        got=" and ".join(names),
-        wanted=wanted,
-        fix=fix,
-    )
+    message = "there is no dtype in which the operands meet"
+    raise DTypeError(message, got=" and ".join(names), wanted=wanted, fix=fix)
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:

@@ -133,28 +133,21 @@ def jvp(
         raise not_a_function("jvp", fun)
     for name, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
-            raise WeftTypeError(
-                f"jvp takes its {name} as a tuple, one per argument of the function",
-                operation="jvp",
-                got=type(value).__name__,
-                wanted="a tuple",
-                fix=Fix("tuple", f"write ({name[:-1]},)", {"argument": name}),
-            )
+            message = f"jvp takes its {name} as a tuple, one per argument of the function"
+            got = type(value).__name__
+            fix = Fix("tuple", f"write ({name[:-1]},)", {"argument": name})
+            raise WeftTypeError(message, operation="jvp", got=got, wanted="a tuple", fix=fix)
     what = f"jvp of {function_name(fun)}"
     primals_flat, in_tree = operands(tuple(primals), what)
     tangents_flat, tangent_tree = tree.flatten(tuple(tangents))
     if in_tree != tangent_tree:
         differences = tree.equality_errors(tuple(primals), tuple(tangents))
-        raise TreeError(
-            f"{what}: primals and tangents have different structures",
-            operation="jvp",
-            got=f"tangents of structure {tangent_tree}",
-            wanted=f"the structure of the primals, {in_tree}"
-            + "".join(
-                f"\n    {tree.keystr(path) or 'the arguments'}: {text}"
-                for path, text in differences
-            ),
+        message = f"{what}: primals and tangents have different structures"
+        got = f"tangents of structure {tangent_tree}"
+        wanted = f"the structure of the primals, {in_tree}" + "".join(
+            f"\n    {tree.keystr(path) or 'the arguments'}: {text}" for path, text in differences
         )
+        raise TreeError(message, operation="jvp", got=got, wanted=wanted)
     paths = [path for path, _ in tree.leaves_with_path(tuple(primals))]
     boxed = [
         _check_tangent(x, t, f"{what}, primals{tree.keystr(path)}")
@@ -190,19 +183,16 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
                 operation="jvp",
                 got=f"a tangent of dtype {got_dtype}",
                 wanted="np.zeros(shape, weft.dtypes.float0), or a floating-point primal",
-                fix=Fix("float", "convert the primal to a floating-point dtype", {}),
+                fix=Fix("float", "convert the primal to a floating-point dtype"),
             )
         return Zero(wanted)
     if got_dtype != wanted.dtype:
         if yields_to(type_of(tangent), wanted):
             return convert_element_type(tangent, wanted.dtype)
-        raise DTypeError(
-            f"{what}: the tangent has another dtype",
-            operation="jvp",
-            got=f"a tangent of dtype {got_dtype}",
-            wanted=f"dtype {wanted.dtype}",
-            fix=Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype}),
-        )
+        message = f"{what}: the tangent has another dtype"
+        got = f"a tangent of dtype {got_dtype}"
+        fix = Fix("convert", f"convert the tangent to {wanted.dtype}", {"dtype": wanted.dtype})
+        raise DTypeError(message, operation="jvp", got=got, wanted=f"dtype {wanted.dtype}", fix=fix)
     return tangent
 
 

@@ -112,13 +112,11 @@ def _put_leaf(
     """Puts leaf `number` of the tree `whole` on a device or in a sharding."""
     place, layout = as_format(device, "device_put")
     if donate and may_alias:
-        raise WeftValueError(
-            f"device_put: {_name(whole, number)} cannot be donated and aliased at once",
-            operation="device_put",
-            got=f"donate={donate}, may_alias={may_alias}",
-            wanted="one of them",
-            fix=Fix("may_alias", "leave may_alias out", {"argument": "may_alias"}),
-        )
+        message = f"device_put: {_name(whole, number)} cannot be donated and aliased at once"
+        got = f"donate={donate}, may_alias={may_alias}"
+        wanted = "one of them"
+        fix = Fix("may_alias", "leave may_alias out", {"argument": "may_alias"})
+        raise WeftValueError(message, operation="device_put", got=got, wanted=wanted, fix=fix)
     if isinstance(place, Sharding):
         # Checked before anything is moved, with the name of the leaf.
         shape = _leaf_type(leaf, whole, number).shape
@@ -285,18 +283,14 @@ def _checked(
     lengths = checked_shape(operation, shape)
     place, layout = as_format(sharding, operation, "the array", lengths)
     if place is None:
-        raise WeftTypeError(
-            f"{operation} takes a sharding",
-            operation=operation,
-            got="None",
-            wanted="a NamedSharding, or an entry of weft.devices()",
-            fix=Fix(
-                "device",
-                "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
-                "devices of a mesh",
-                {},
-            ),
+        message = f"{operation} takes a sharding"
+        wanted = "a NamedSharding, or an entry of weft.devices()"
+        fix = Fix(
+            "device",
+            "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
+            "devices of a mesh",
         )
+        raise WeftTypeError(message, operation=operation, got="None", wanted=wanted, fix=fix)
     if isinstance(place, Sharding):
         place.check_shape(operation, "the array", lengths)
     return lengths, place, layout
@@ -314,14 +308,12 @@ def _part_type(operation: str, part: Any, what: str, only: Any = object) -> Arra
     except WeftTypeError:
         of = None
     if of is None or isinstance(part, Tracer) or not isinstance(part, only):
-        raise WeftTypeError(
-            f"{operation}: {what} is no array" + (" with values" if of is not None else ""),
-            operation=operation,
-            got=f"{part!r:.100} of class {type(part).__name__}",
-            wanted="an array on one device"
-            if only is Array
-            else "a NumPy array, a number, or an array",
+        message = f"{operation}: {what} is no array" + (" with values" if of is not None else "")
+        got = f"{part!r:.100} of class {type(part).__name__}"
+        wanted = (
+            "an array on one device" if only is Array else "a NumPy array, a number, or an array"
         )
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted)
     return of.strong()
 
 
@@ -338,13 +330,9 @@ def _check_part(
         )
     numbers = isinstance(of.dtype, np.dtype) and isinstance(wanted.dtype, np.dtype)
     if of.dtype != wanted.dtype and not (any_dtype and numbers):
-        raise DTypeError(
-            f"{operation}: {what} is of another dtype than the array",
-            operation=operation,
-            got=str(of),
-            wanted=str(wanted),
-            fix=Fix("astype", f"convert it: part.astype({wanted.dtype})", {"dtype": wanted.dtype}),
-        )
+        message = f"{operation}: {what} is of another dtype than the array"
+        fix = Fix("astype", f"convert it: part.astype({wanted.dtype})", {"dtype": wanted.dtype})
+        raise DTypeError(message, operation=operation, got=str(of), wanted=str(wanted), fix=fix)
 
 
 def _values(block: Any) -> np.ndarray[Any, Any]:
@@ -352,26 +340,20 @@ def _values(block: Any) -> np.ndarray[Any, Any]:
 
 
 def _needs_dtype(operation: str) -> WeftTypeError:
-    return WeftTypeError(
-        f"{operation}: without parts in this process the dtype is not known",
-        operation=operation,
-        wanted="dtype=…",
-        fix=Fix("dtype", "pass dtype", {"argument": "dtype"}),
-    )
+    message = f"{operation}: without parts in this process the dtype is not known"
+    fix = Fix("dtype", "pass dtype", {"argument": "dtype"})
+    return WeftTypeError(message, operation=operation, wanted="dtype=…", fix=fix)
 
 
 def _wrong_devices(operation: str, got: str, parts: Parts) -> WeftValueError:
-    return WeftValueError(
-        f"{operation} takes one array for each device of the sharding",
-        operation=operation,
-        got=got,
-        wanted=f"one array on each of {', '.join(map(str, parts.devices))}",
-        fix=Fix(
-            "device_put",
-            "put the block that a device is to hold there: weft.device_put(block, device)",
-            {"devices": tuple(parts.devices)},
-        ),
+    message = f"{operation} takes one array for each device of the sharding"
+    wanted = f"one array on each of {', '.join(map(str, parts.devices))}"
+    fix = Fix(
+        "device_put",
+        "put the block that a device is to hold there: weft.device_put(block, device)",
+        {"devices": tuple(parts.devices)},
     )
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def _made(buffer: Any, parts: Parts) -> Array:

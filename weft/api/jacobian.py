@@ -92,7 +92,6 @@ def _check_jacobian(
                     "pass holomorphic=True for a holomorphic function"
                     if dtype in dtypes.COMPLEX
                     else "convert the values to a floating-point dtype",
-                    {},
                 ),
             )
 

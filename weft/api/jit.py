@@ -80,12 +80,10 @@ def _both_forms(
             )
     for name in names:
         if name not in parameters and not takes_any:
-            raise WeftValueError(
-                f"jit: {what}_argnames has {name!r} and the function has no such parameter",
-                operation="jit",
-                got=f"{what}_argnames={names}",
-                wanted=f"names among {', '.join(parameters)}",
-            )
+            message = f"jit: {what}_argnames has {name!r} and the function has no such parameter"
+            got = f"{what}_argnames={names}"
+            wanted = f"names among {', '.join(parameters)}"
+            raise WeftValueError(message, operation="jit", got=got, wanted=wanted)
     full_numbers = {n % len(positional) if n < 0 and positional else n for n in numbers}
     full_numbers |= {positional.index(name) for name in names if name in positional}
     full_names = set(names) | {
@@ -140,7 +138,7 @@ def _options(
         raise WeftValueError(
             f"jit: arguments {sorted(both)} are both static and donated",
             operation="jit",
-            fix=Fix("choose", "make each argument static or donated, not both", {}),
+            fix=Fix("choose", "make each argument static or donated, not both"),
         )
     return Options(
         *static,

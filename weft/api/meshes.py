@@ -73,13 +73,10 @@ def _too_few(sizes: tuple[int, ...], names: tuple[str, ...], there: list[Any]) -
         )
     else:
         fix = Fix("axis_shapes", f"use {smaller}", {"axis_shapes": fitting})
-    return WeftValueError(
-        "make_mesh: there are not enough devices",
-        operation="make_mesh",
-        got=f"axis_shapes={sizes!r}, {needed} devices in all",
-        wanted=f"{len(there)} devices at most",
-        fix=fix,
-    )
+    message = "make_mesh: there are not enough devices"
+    got = f"axis_shapes={sizes!r}, {needed} devices in all"
+    wanted = f"{len(there)} devices at most"
+    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
 
 
 def _other_number(
@@ -92,13 +89,11 @@ def _other_number(
         fitting = _fitting(sizes, len(given))
         text = f"pass {needed} devices, or use axis_shapes={fitting!r}"
         data = {"axis_shapes": fitting, "devices": tuple(given[: math.prod(fitting)])}
-    return WeftValueError(
-        "make_mesh: the number of devices is not that of the mesh",
-        operation="make_mesh",
-        got=f"axis_shapes={sizes!r} and {len(given)} devices",
-        wanted=f"{needed} devices",
-        fix=Fix("devices", text, data),
-    )
+    message = "make_mesh: the number of devices is not that of the mesh"
+    got = f"axis_shapes={sizes!r} and {len(given)} devices"
+    wanted = f"{needed} devices"
+    fix = Fix("devices", text, data)
+    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
 
 
 def _fitting(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:

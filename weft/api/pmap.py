@@ -80,7 +80,7 @@ def pmap(
     Array([0.        , 0.16666667, 0.33333334, 0.5       ], dtype=float32, sharding=P('i'))
     """
     if not callable(f):
-        fix = Fix("function", "write pmap(f, axis_name='i')", {})
+        fix = Fix("function", "write pmap(f, axis_name='i')")
         raise not_a_function("pmap", f, "a function of slices", fix)
     call = _Mapped(f, axis_name, in_axes, out_axes, static_broadcasted_argnums, devices, axis_size)
     call.donated = _numbers(donate_argnums, "donate_argnums")
@@ -120,13 +120,11 @@ class _Mapped:
         axis_size: Any,
     ) -> None:
         if axis_name is not None and not isinstance(axis_name, str):
-            raise WeftTypeError(
-                "pmap takes a string as the name of its axis",
-                operation="pmap",
-                got=f"axis_name={axis_name!r:.100} of class {type(axis_name).__name__}",
-                wanted="a string, or None",
-                fix=Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"}),
-            )
+            message = "pmap takes a string as the name of its axis"
+            got = f"axis_name={axis_name!r:.100} of class {type(axis_name).__name__}"
+            wanted = "a string, or None"
+            fix = Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"})
+            raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
         check_axes("pmap", "in_axes", in_axes)
         check_axes("pmap", "out_axes", out_axes)
         self.function = function
@@ -338,13 +336,10 @@ class _Mapped:
             )
         else:
             fix = Fix("size", f"map {len(there)} slices at most", {"size": len(there)})
-        return WeftValueError(
-            f"{self.operation}: there are fewer devices than slices",
-            operation="pmap",
-            got=f"{size} slices ({where}) and {len(there)} devices",
-            wanted="a device for each slice",
-            fix=fix,
-        )
+        message = f"{self.operation}: there are fewer devices than slices"
+        got = f"{size} slices ({where}) and {len(there)} devices"
+        wanted = "a device for each slice"
+        return WeftValueError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
 
 
 def _length(axis_size: Any) -> int:
@@ -354,7 +349,7 @@ def _length(axis_size: Any) -> int:
         found = 0
     if found < 1 or isinstance(axis_size, bool):
         message = "pmap takes a whole number from 1 up as axis_size"
-        fix = Fix("axis_size", "leave axis_size out where an argument is mapped", {})
+        fix = Fix("axis_size", "leave axis_size out where an argument is mapped")
         raise invalid_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
     return found
 
@@ -367,13 +362,11 @@ def _numbers(value: Any, what: str) -> tuple[int, ...]:
             else tuple(operator.index(item) for item in value)
         )
     except TypeError:
-        raise WeftTypeError(
-            f"pmap takes the numbers of arguments in {what}",
-            operation="pmap",
-            got=f"{what}={value!r:.100}",
-            wanted="an int, or a tuple of ints",
-            fix=Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)}),
-        ) from None
+        message = f"pmap takes the numbers of arguments in {what}"
+        got = f"{what}={value!r:.100}"
+        wanted = "an int, or a tuple of ints"
+        fix = Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)})
+        raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix) from None
     return found
 
 

@@ -86,21 +86,16 @@ def vmap(
 def check_axes(transformation: str, what: str, spec: Any) -> None:
     """Raises WeftTypeError for in_axes or out_axes that are no trees of ints and None."""
     if isinstance(spec, list):
-        raise WeftTypeError(
-            f"{transformation} takes {what} as a tuple where there is one entry per argument",
-            operation=transformation,
-            got=f"{what}={spec!r}",
-            wanted="an int, None, or a tuple",
-            fix=Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)}),
-        )
+        message = f"{transformation} takes {what} as a tuple where there is one entry per argument"
+        got = f"{what}={spec!r}"
+        wanted = "an int, None, or a tuple"
+        fix = Fix("tuple", f"write {what}={tuple(spec)!r}", {what: tuple(spec)})
+        raise WeftTypeError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
     for leaf in tree.leaves(spec, is_leaf=_is_axis):
         if not _is_axis(leaf) or isinstance(leaf, bool):
-            raise WeftTypeError(
-                f"{transformation} takes ints and None in {what}",
-                operation=transformation,
-                got=f"{leaf!r} in {what}={spec!r}",
-                wanted="ints and None",
-            )
+            message = f"{transformation} takes ints and None in {what}"
+            got = f"{leaf!r} in {what}={spec!r}"
+            raise WeftTypeError(message, operation=transformation, got=got, wanted="ints and None")
 
 
 def argument_axes(
@@ -162,19 +157,16 @@ def common_length(
             operation=transformation,
             got="in_axes without an int (or no arrays)",
             wanted="at least one mapped argument, or axis_size",
-            fix=Fix("axis_size", "pass axis_size=…, or an int in in_axes", {}),
+            fix=Fix("axis_size", "pass axis_size=…, or an int in in_axes"),
         )
     if len({size for _, size in sizes}) > 1:
         lines = "".join(
             f"\n    {argument_path(fun, paths[i][0]) if i >= 0 else 'axis_size'}: {size}"
             for i, size in sizes
         )
-        raise ShapeError(
-            f"{operation}: the mapped axes have different lengths",
-            operation=transformation,
-            got=f"lengths{lines}",
-            wanted="one length",
-        )
+        message = f"{operation}: the mapped axes have different lengths"
+        got = f"lengths{lines}"
+        raise ShapeError(message, operation=transformation, got=got, wanted="one length")
     return found, sizes[0][1]
 
 
@@ -193,15 +185,12 @@ def _move_result(out: Any, old: int | None, new: int | None, size: int, name: st
                 operation="vmap",
                 got=f"a mapped result of type {type_of(out)}",
                 wanted="an int in out_axes for it",
-                fix=Fix("out_axes", "give the result an axis in out_axes", {}),
+                fix=Fix("out_axes", "give the result an axis in out_axes"),
             )
         return out
     ndim = type_of(out).ndim + (old is None)
     if not -ndim <= new < ndim:
-        raise AxisError(
-            f"vmap of {name}: out_axes={new} and the result has {ndim} axes",
-            operation="vmap",
-            got=f"out_axes entry {new}",
-            wanted=f"{-ndim} to {ndim - 1}",
-        )
+        message = f"vmap of {name}: out_axes={new} and the result has {ndim} axes"
+        got = f"out_axes entry {new}"
+        raise AxisError(message, operation="vmap", got=got, wanted=f"{-ndim} to {ndim - 1}")
     return move_dim(out, old, new % ndim, size)

@@ -180,16 +180,13 @@ def join(shards: Sequence[Buffer], parts: Parts) -> Buffer:
 
 
 def _elsewhere(parts: Parts) -> WeftValueError:
-    return WeftValueError(
-        "an array has parts that no device of this process holds",
-        got=f"{parts.type} with {parts.place}",
-        wanted="an array that is on the devices of this process as a whole",
-        fix=Fix(
-            "addressable_shards",
-            "use x.addressable_shards for the parts that are here, or replicate the array first",
-            {},
-        ),
+    message = "an array has parts that no device of this process holds"
+    wanted = "an array that is on the devices of this process as a whole"
+    fix = Fix(
+        "addressable_shards",
+        "use x.addressable_shards for the parts that are here, or replicate the array first",
     )
+    return WeftValueError(message, got=f"{parts.type} with {parts.place}", wanted=wanted, fix=fix)
 
 
 # ---- from one device or sharding to another ------------------------------------------------------

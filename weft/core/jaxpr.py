@@ -289,13 +289,10 @@ def map_jaxprs(function: Callable[[Jaxpr], Jaxpr], params: dict[str, Any]) -> di
 def check_marks(operation: str, what: str, marks: Sequence[Any], count: int) -> None:
     """Raises WeftTypeError unless there is a mark for each input (or result) of a jaxpr."""
     if len(marks) != count:
-        raise WeftTypeError(
-            f"{operation} takes a mark for each {what} of the program",
-            operation=operation,
-            got=f"{len(marks)} marks for {count} {what}s",
-            wanted=f"{count} marks",
-            fix=Fix("marks", f"pass a tuple of {count}, one for each {what}", {"count": count}),
-        )
+        message = f"{operation} takes a mark for each {what} of the program"
+        got = f"{len(marks)} marks for {count} {what}s"
+        fix = Fix("marks", f"pass a tuple of {count}, one for each {what}", {"count": count})
+        raise WeftTypeError(message, operation=operation, got=got, wanted=f"{count} marks", fix=fix)
 
 
 def effects_of(primitive: Primitive, params: dict[str, Any]) -> frozenset[Any]:

@@ -36,13 +36,10 @@ class Primitive:
 
     def __init__(self, name: str, multiple_results: bool = False, memoise: bool = True) -> None:
         if not isinstance(name, str):
-            raise WeftTypeError(
-                "a primitive is made with its name",
-                operation="Primitive",
-                got=f"{name!r:.100} of class {type(name).__name__}",
-                wanted="a str",
-                fix=Fix("name", 'write Primitive("name")', {}),
-            )
+            message = "a primitive is made with its name"
+            got = f"{name!r:.100} of class {type(name).__name__}"
+            fix = Fix("name", 'write Primitive("name")')
+            raise WeftTypeError(message, operation="Primitive", got=got, wanted="a str", fix=fix)
         self.name = name
         self.multiple_results = multiple_results
         self.memoise = memoise
@@ -94,13 +91,11 @@ class Primitive:
         return self
 
     def __reduce__(self) -> str:
-        raise WeftTypeError(
-            f"the primitive {self.name!r} cannot be pickled: its rules stay in this process",
-            operation=self.name,
-            wanted="a function of a module, which the other process imports",
-            fix=Fix(
-                "name_it",
-                "pickle a function that applies it, or its name; a program goes as weft.export",
-                {"primitive": self.name},
-            ),
+        message = f"the primitive {self.name!r} cannot be pickled: its rules stay in this process"
+        wanted = "a function of a module, which the other process imports"
+        fix = Fix(
+            "name_it",
+            "pickle a function that applies it, or its name; a program goes as weft.export",
+            {"primitive": self.name},
         )
+        raise WeftTypeError(message, operation=self.name, wanted=wanted, fix=fix)

@@ -103,13 +103,9 @@ class NamedRule:
         self, what: str, got: Any, wanted: str, kind: str, text: str, **data: Any
     ) -> JaxprError:
         data = {"primitive": self.primitive.name, "rule": self.table.kind, **data}
-        return JaxprError(
-            f"{self} {what}",
-            operation=self.primitive.name,
-            got=got,
-            wanted=wanted,
-            fix=Fix(kind, text, data),
-        )
+        message = f"{self} {what}"
+        fix = Fix(kind, text, data)
+        return JaxprError(message, operation=self.primitive.name, got=got, wanted=wanted, fix=fix)
 
     def run(self, args: Sequence[Any], params: Mapping[str, Any]) -> Any:
         """The result of the rule.
@@ -225,16 +221,14 @@ class Table(dict[Any, Rule]):
             derived.discard(self.kind)
 
     def __missing__(self, primitive: Any) -> Rule:
-        raise MissingRuleError(
-            f"the primitive {primitive.name!r} has no {self.kind} rule",
-            operation=primitive.name,
-            wanted=f"a {self.kind} rule",
-            fix=Fix(
-                "register_rule",
-                f"{self.how_to_register(primitive)}{self.instead}",
-                {"primitive": primitive.name, "rule": self.kind, "call": self.register_with},
-            ),
+        message = f"the primitive {primitive.name!r} has no {self.kind} rule"
+        wanted = f"a {self.kind} rule"
+        fix = Fix(
+            "register_rule",
+            f"{self.how_to_register(primitive)}{self.instead}",
+            {"primitive": primitive.name, "rule": self.kind, "call": self.register_with},
         )
+        raise MissingRuleError(message, operation=primitive.name, wanted=wanted, fix=fix)
 
     def how_to_register(self, primitive: Any) -> str:
         """The advice to register a rule: the call, with its names explained."""
@@ -274,13 +268,11 @@ def _checked(named: NamedRule) -> Rule:
 def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
     """The error for a rule that is no function, or that is registered for no primitive."""
     wrong = primitive if callable(rule) else rule
-    return WeftTypeError(
-        f"a {table.kind} rule is a function, registered for a primitive",
-        operation=str(primitive),
-        got=f"{wrong!r:.100} of class {type(wrong).__name__}",
-        wanted="a Primitive (weft.extend.core.primitives has weft's own) and a function",
-        fix=Fix("register", f"write {table.register_with}", {"call": table.register_with}),
-    )
+    message = f"a {table.kind} rule is a function, registered for a primitive"
+    got = f"{wrong!r:.100} of class {type(wrong).__name__}"
+    wanted = "a Primitive (weft.extend.core.primitives has weft's own) and a function"
+    fix = Fix("register", f"write {table.register_with}", {"call": table.register_with})
+    return WeftTypeError(message, operation=str(primitive), got=got, wanted=wanted, fix=fix)
 
 
 def _never_asked(table: Table, primitive: Any) -> WeftValueError:
@@ -301,13 +293,11 @@ def _never_asked(table: Table, primitive: Any) -> WeftValueError:
 
 def registered_twice(primitive: Any, kind: str) -> WeftValueError:
     """The error for a second rule of one kind."""
-    return WeftValueError(
-        f"the primitive {primitive.name!r} has a {kind} rule already",
-        operation=primitive.name,
-        got=f"a second {kind} rule",
-        wanted="one rule of each kind",
-        fix=Fix("remove", "register the rule once", {"primitive": primitive.name, "rule": kind}),
-    )
+    message = f"the primitive {primitive.name!r} has a {kind} rule already"
+    got = f"a second {kind} rule"
+    wanted = "one rule of each kind"
+    fix = Fix("remove", "register the rule once", {"primitive": primitive.name, "rule": kind})
+    return WeftValueError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 # In the order of docs/extending/matrix.md.

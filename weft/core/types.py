@@ -181,13 +181,11 @@ def _check_shape(shape: tuple[int, ...]) -> None:
     for length in shape:
         if isinstance(length, (int, np.integer)) and length >= 0:
             continue
-        raise WeftTypeError(
-            "the lengths of an array type are integers of 0 or more",
-            operation="ArrayType",
-            got=f"shape {shape!r:.100}",
-            wanted="integers of 0 or more",
-            fix=Fix("shape", "pass a tuple of such integers", {}),
-        )
+        message = "the lengths of an array type are integers of 0 or more"
+        got = f"shape {shape!r:.100}"
+        wanted = "integers of 0 or more"
+        fix = Fix("shape", "pass a tuple of such integers")
+        raise WeftTypeError(message, operation="ArrayType", got=got, wanted=wanted, fix=fix)
 
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
@@ -261,11 +259,8 @@ _STORABLE = dtypes.ANY | dtypes.NARROW | {dtypes.float0}
 
 def _check_numpy_dtype(dtype: Any) -> None:
     if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in _STORABLE):
-        raise WeftTypeError(
-            f"a NumPy array of dtype {dtype} holds no numbers",
-            got=f"dtype {dtype}",
-            wanted="a numeric or boolean dtype",
-        )
+        message = f"a NumPy array of dtype {dtype} holds no numbers"
+        raise WeftTypeError(message, got=f"dtype {dtype}", wanted="a numeric or boolean dtype")
 
 
 # Caches types by shape and dtype, since every call with a NumPy array needs its type.
@@ -297,18 +292,16 @@ def check_unmasked(value: Any, operation: str | None = None) -> None:
     if not isinstance(value, np.ma.MaskedArray) or not np.ma.is_masked(value):
         return
     count = int(np.ma.getmaskarray(value).sum())
-    raise WeftValueError(
-        "a masked array would lose its mask: arrays of weft have none",
-        operation=operation,
-        got=f"a numpy.ma array of shape {value.shape} with {count} masked elements",
-        wanted="an array of which no element is masked",
-        fix=Fix(
-            "fill",
-            "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where= "
-            "or to weft.numpy.where; x.compressed() leaves them out",
-            {"method": "filled"},
-        ),
+    message = "a masked array would lose its mask: arrays of weft have none"
+    got = f"a numpy.ma array of shape {value.shape} with {count} masked elements"
+    wanted = "an array of which no element is masked"
+    fix = Fix(
+        "fill",
+        "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where= "
+        "or to weft.numpy.where; x.compressed() leaves them out",
+        {"method": "filled"},
     )
+    raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def _type_of_numpy_scalar(value: Any) -> ArrayType:

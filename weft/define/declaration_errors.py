@@ -34,29 +34,24 @@ __all__ = [
 
 def no_array(name: str, place: int, value: Any) -> WeftTypeError:
     """The error for an operand that is no array."""
-    return WeftTypeError(
-        f"{name}: operand {place} is no array",
-        operation=name,
-        got=f"{value!r:.80} of class {type(value).__name__}",
-        wanted="arrays as positional arguments; a primitive takes no trees",
-        fix=Fix(
-            "flatten",
-            "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as "
-            "a keyword",
-            {"operand": place},
-        ),
+    message = f"{name}: operand {place} is no array"
+    got = f"{value!r:.80} of class {type(value).__name__}"
+    wanted = "arrays as positional arguments; a primitive takes no trees"
+    fix = Fix(
+        "flatten",
+        "pass the leaves one by one: p(*weft.tree.leaves(tree)), and what is no array as a keyword",
+        {"operand": place},
     )
+    return WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def no_such_operand(name: str, number: int, count: int) -> WeftValueError:
     """The error for an application with fewer operands than `linear` names."""
-    return WeftValueError(
-        f"{name}: declared to be linear in operand {number}, which it does not have",
-        operation=name,
-        got=f"{count} operand{'s' if count != 1 else ''}, counted from 0",
-        wanted=f"{number + 1} operands or more, or a declaration without {number}",
-        fix=Fix("linear", f"take {number} out of linear=", {"operand": number}),
-    )
+    message = f"{name}: declared to be linear in operand {number}, which it does not have"
+    got = f"{count} operand{'s' if count != 1 else ''}, counted from 0"
+    wanted = f"{number + 1} operands or more, or a declaration without {number}"
+    fix = Fix("linear", f"take {number} out of linear=", {"operand": number})
+    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def no_parameter(name: str, key: str, value: Any) -> WeftTypeError:
@@ -86,13 +81,10 @@ def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeErr
         if several
         else "declare multiple_results=True, or return one array"
     )
-    return WeftTypeError(
-        f"the body of the primitive {name!r} returns {type(out).__name__}",
-        operation=name,
-        got=f"{out!r:.100} of class {type(out).__name__}",
-        wanted=wanted,
-        fix=Fix("results", text, {"multiple_results": not several}),
-    )
+    message = f"the body of the primitive {name!r} returns {type(out).__name__}"
+    got = f"{out!r:.100} of class {type(out).__name__}"
+    fix = Fix("results", text, {"multiple_results": not several})
+    return WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[str, Any]) -> None:
@@ -104,41 +96,33 @@ def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[
     try:
         signature.bind(*types, **params)
     except TypeError as error:
-        raise WeftTypeError(
-            f"the body of the primitive {name!r} does not take these arguments: {error}",
-            operation=name,
-            got=f"{len(types)} operands, parameters {sorted(params)}",
-            wanted=f"{name}{signature}",
-            fix=Fix("arguments", f"call it as {name}{signature}", {}),
-        ) from None
+        message = f"the body of the primitive {name!r} does not take these arguments: {error}"
+        got = f"{len(types)} operands, parameters {sorted(params)}"
+        wanted = f"{name}{signature}"
+        fix = Fix("arguments", f"call it as {name}{signature}")
+        raise WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix) from None
 
 
 def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
     """The error for a body that does more than compute results."""
-    return WeftValueError(
-        f"the body of the primitive {name!r} has effects",
-        operation=name,
-        got=", ".join(sorted(map(str, effects))),
-        wanted="a body that computes results and does nothing else",
-        fix=Fix("effects", "call back or print outside of the primitive", {}),
-    )
+    message = f"the body of the primitive {name!r} has effects"
+    got = ", ".join(sorted(map(str, effects)))
+    wanted = "a body that computes results and does nothing else"
+    fix = Fix("effects", "call back or print outside of the primitive")
+    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:
     """The error for a body that reads a traced value from around it, which lives no longer than one
     call, while the body's jaxpr is cached."""
-    return LeakedTracerError(
-        f"the body of the primitive {name!r} closes over a traced value",
-        operation=name,
-        got=leaked(value).got,
-        wanted="a body that computes with its operands, with parameters, and with arrays",
-        fix=Fix(
-            "operand",
-            "pass the value to the primitive as one more operand, and give the body an argument "
-            "for it",
-            {"transformation": value._trace.name, "function": value._trace.function},
-        ),
+    message = f"the body of the primitive {name!r} closes over a traced value"
+    wanted = "a body that computes with its operands, with parameters, and with arrays"
+    fix = Fix(
+        "operand",
+        "pass the value to the primitive as one more operand, and give the body an argument for it",
+        {"transformation": value._trace.name, "function": value._trace.function},
     )
+    return LeakedTracerError(message, operation=name, got=leaked(value).got, wanted=wanted, fix=fix)
 
 
 def applies_itself(name: str, types: Sequence[ArrayType], params: Mapping[str, Any]) -> Any:

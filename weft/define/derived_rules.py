@@ -190,23 +190,21 @@ def _linear_jvp(
 
 def _no_derivative(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> MissingRuleError:
     places = [i for i, flag in enumerate(nonzero) if flag]
-    return MissingRuleError(
-        f"the primitive {primitive.name!r} has no jvp rule",
-        operation=primitive.name,
-        got=f"tangents of the operands {places}, and no body to derive a rule from",
-        wanted="a jvp rule",
-        fix=Fix(
-            "register_rule",
-            f"{rules.jvp.how_to_register(primitive)}; or, where it is linear in these operands, "
-            f"declare linear={tuple(places)}",
-            {
-                "primitive": primitive.name,
-                "rule": "jvp",
-                "call": rules.jvp.register_with,
-                "linear": tuple(places),
-            },
-        ),
+    message = f"the primitive {primitive.name!r} has no jvp rule"
+    got = f"tangents of the operands {places}, and no body to derive a rule from"
+    wanted = "a jvp rule"
+    fix = Fix(
+        "register_rule",
+        f"{rules.jvp.how_to_register(primitive)}; or, where it is linear in these operands, "
+        f"declare linear={tuple(places)}",
+        {
+            "primitive": primitive.name,
+            "rule": "jvp",
+            "call": rules.jvp.register_with,
+            "linear": tuple(places),
+        },
     )
+    return MissingRuleError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 # ---- transposition -----------------------------------------------------------------------------

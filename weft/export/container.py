@@ -38,7 +38,7 @@ def refused(message: str, got: Any, wanted: Any, fix: Fix | None = None) -> Weft
         operation="export.deserialize",
         got=got,
         wanted=wanted,
-        fix=fix or Fix("export_again", "export the program again, or copy the file again", {}),
+        fix=fix or Fix("export_again", "export the program again, or copy the file again"),
     )
 
 
@@ -81,7 +81,7 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
             operation="export.deserialize",
             got=type(data).__name__,
             wanted="bytes, as serialize() gives them",
-            fix=Fix("read", "read the file first: open(path, 'rb').read()", {}),
+            fix=Fix("read", "read the file first: open(path, 'rb').read()"),
         )
     data = bytes(data)
     start = len(MAGIC)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft.argument_errors import invalid_type, invalid_value
 from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftTypeError, WeftValueError
@@ -71,12 +72,9 @@ def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, 
     found = tuple(checks)
     for check in found:
         if not isinstance(check, DisabledSafetyCheck):
-            raise WeftTypeError(
-                f"{operation} takes checks to leave out",
-                operation=operation,
-                got=f"{check!r:.100}",
-                wanted="values like weft.export.DisabledSafetyCheck.custom_call('target')",
-            )
+            message = f"{operation} takes checks to leave out"
+            wanted = "values like weft.export.DisabledSafetyCheck.custom_call('target')"
+            raise WeftTypeError(message, operation=operation, got=f"{check!r:.100}", wanted=wanted)
     return found
 
 
@@ -84,23 +82,17 @@ def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
     """The platforms to export for. Raises WeftValueError for one that does not exist."""
     given = (default,) if platforms is None else platforms
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise WeftTypeError(
-            "export takes platforms as a sequence of names",
-            operation="export",
-            got=f"platforms={platforms!r:.100}",
-            wanted="names such as ('cpu', 'cuda')",
-            fix=Fix("tuple", f"pass platforms=({given!r},)", {"platforms": (given,)}),
-        )
+        message = "export takes platforms as a sequence of names"
+        wanted = "names such as ('cpu', 'cuda')"
+        fix = Fix("tuple", f"pass platforms=({given!r},)", {"platforms": (given,)})
+        raise invalid_type(message, "export", "platforms", platforms, wanted, fix=fix)
     found = dict.fromkeys(_ALIASES.get(name, name) for name in given)
     for name in found:
         if name not in _PLATFORMS and name != default:
-            raise WeftValueError(
-                f"there is no platform {name!r}",
-                operation="export",
-                got=f"platforms={platforms!r:.100}",
-                wanted=", ".join(map(repr, _PLATFORMS)),
-                fix=Fix("platform", "leave it out", {"platform": name}),
-            )
+            message = f"there is no platform {name!r}"
+            wanted = ", ".join(map(repr, _PLATFORMS))
+            fix = Fix("platform", "leave it out", {"platform": name})
+            raise invalid_value(message, "export", "platforms", platforms, wanted, fix=fix)
     return tuple(found)
 
 
@@ -121,7 +113,7 @@ def check_effects(name: str, jaxpr: Jaxpr) -> None:
             got=f"{equation.primitive} of {shown}",
             wanted="a program of array operations only",
             where=equation.source or f"{equation.primitive} in {name}",
-            fix=Fix("remove", "leave the call out of the function that is exported", {}),
+            fix=Fix("remove", "leave the call out of the function that is exported"),
         )
 
 

@@ -76,13 +76,11 @@ def export(
     Array([0., 0., 0.], dtype=float32)
     """
     if not isinstance(fun_jit, Jitted):
-        raise WeftTypeError(
-            "export takes a function made by weft.jit",
-            operation="export",
-            got=f"{fun_jit!r:.100} of class {type(fun_jit).__name__}",
-            wanted="a jitted function",
-            fix=Fix("jit", "pass weft.jit(function)", {}),
-        )
+        message = "export takes a function made by weft.jit"
+        got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"
+        wanted = "a jitted function"
+        fix = Fix("jit", "pass weft.jit(function)")
+        raise WeftTypeError(message, operation="export", got=got, wanted=wanted, fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
     checks = checked_disabled(disabled_checks, "export")
 
@@ -171,13 +169,10 @@ def _cotangent_names(call: Any) -> list[str]:
 
 
 def _closes_over_traced(name: str, value: Tracer) -> WeftValueError:
-    return WeftValueError(
-        f"export of {name}: it closes over a value that is being traced",
-        operation="export",
-        got=value.describe(),
-        wanted="a function that closes over arrays",
-        fix=Fix("argument", "make the value an argument, and export outside of the trace", {}),
-    )
+    message = f"export of {name}: it closes over a value that is being traced"
+    wanted = "a function that closes over arrays"
+    fix = Fix("argument", "make the value an argument, and export outside of the trace")
+    return WeftValueError(message, operation="export", got=value.describe(), wanted=wanted, fix=fix)
 
 
 def _lowered(

@@ -57,7 +57,7 @@ def type_from_data(fields: Fields) -> ArrayType:
         except WeftValueError as error:
             raise refused(
                 f"{fields.what} holds random keys of the generator {name!r}, which is not here",
-                repr(name), error.wanted, Fix("generator", "register that generator first", {}),
+                repr(name), error.wanted, Fix("generator", "register that generator first"),
             ) from None  # fmt: skip
     else:
         name = fields.text("dtype")
@@ -65,7 +65,7 @@ def type_from_data(fields: Fields) -> ArrayType:
         if dtype is None:
             raise refused(
                 f"{fields.what} has a dtype that is not known here",
-                repr(name), ", ".join(_DTYPES), Fix("upgrade", "upgrade weft here", {}),
+                repr(name), ", ".join(_DTYPES), Fix("upgrade", "upgrade weft here"),
             )  # fmt: skip
     fields.end()
     return ArrayType(shape, dtype, weak)
@@ -151,13 +151,10 @@ def split_of(sharding: Any, devices: Sequence[Any], ndim: int) -> Split | None:
             return Split((), numbers)
         tiles = np.asarray(numbers)[blocks]
         return Split(tiles.shape, tuple(tiles.ravel().tolist()))
-    raise WeftTypeError(
-        "this kind of sharding cannot be written down",
-        operation="export",
-        got=f"{sharding!r:.200}",
-        wanted="a NamedSharding",
-        fix=Fix("named", "use a NamedSharding over a mesh", {}),
-    )
+    message = "this kind of sharding cannot be written down"
+    got = f"{sharding!r:.200}"
+    fix = Fix("named", "use a NamedSharding over a mesh")
+    raise WeftTypeError(message, operation="export", got=got, wanted="a NamedSharding", fix=fix)
 
 
 def split_to_data(split: Split | None) -> Any:

@@ -133,13 +133,11 @@ class ForeignCall:
         num_batch_dims: int,
     ) -> None:
         if not isinstance(target, str):
-            raise WeftTypeError(
-                "ffi_call takes the name of a target first",
-                operation="ffi_call",
-                got=f"{target!r:.100} of class {type(target).__name__}",
-                wanted="the name that register_ffi_target was given",
-                fix=Fix("name", "register the function, and pass its name", {}),
-            )
+            message = "ffi_call takes the name of a target first"
+            got = f"{target!r:.100} of class {type(target).__name__}"
+            wanted = "the name that register_ffi_target was given"
+            fix = Fix("name", "register the function, and pass its name")
+            raise WeftTypeError(message, operation="ffi_call", got=got, wanted=wanted, fix=fix)
         self.target = self.__name__ = target
         self.operation = f"ffi_call of {target}"
         found = tree.leaves_with_path(result_shape_dtypes)

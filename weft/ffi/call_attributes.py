@@ -76,7 +76,7 @@ def foreign_attributes(
             operation=f"ffi_call of {target}",
             got=", ".join(map(repr, values)),
             wanted="a text, legacy_backend_config",
-            fix=Fix("legacy_backend_config", "pass them in legacy_backend_config", {}),
+            fix=Fix("legacy_backend_config", "pass them in legacy_backend_config"),
         )
     entries: list[tuple[str, str | Numbers | ForeignAttributes]] = []
     for name, value in values.items():

@@ -28,13 +28,11 @@ __all__ = [
 
 def _check(operation: str, mesh: Any) -> None:
     if not isinstance(mesh, AnyMesh):
-        raise WeftTypeError(
-            f"{operation} takes a mesh",
-            operation=operation,
-            got=f"{mesh!r:.100} ({type(mesh).__name__})",
-            wanted="a Mesh or an AbstractMesh",
-            fix=Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)"),
-        )
+        message = f"{operation} takes a mesh"
+        got = f"{mesh!r:.100} ({type(mesh).__name__})"
+        wanted = "a Mesh or an AbstractMesh"
+        fix = Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)")
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 @api_boundary

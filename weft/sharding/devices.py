@@ -41,42 +41,33 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
     one executable together: none, one of them twice, or those of different platforms."""
     for device in devices:
         if not is_device(device):
-            raise WeftTypeError(
-                f"{operation}: {device!r} is no device",
-                operation=operation,
-                got=f"{device!r} ({type(device).__name__})",
-                wanted="devices, such as those of weft.devices()",
-                fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
-            )
+            message = f"{operation}: {device!r} is no device"
+            got = f"{device!r} ({type(device).__name__})"
+            wanted = "devices, such as those of weft.devices()"
+            fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
+            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if not devices:
-        raise WeftValueError(
-            f"{operation}: there are no devices",
-            operation=operation,
-            got="no devices",
-            wanted="one device at least",
-            fix=Fix("devices", "use weft.devices()", {"devices": "weft.devices()"}),
-        )
+        message = f"{operation}: there are no devices"
+        wanted = "one device at least"
+        fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
+        raise WeftValueError(message, operation=operation, got="no devices", wanted=wanted, fix=fix)
     twice = repeated(devices)
     if twice:
-        raise WeftValueError(
-            f"{operation}: a device is there more than once",
-            operation=operation,
-            got=f"{_listed(twice)} more than once among {len(devices)} devices",
-            wanted="different devices",
-            fix=_chosen("leave the repetitions out", dict.fromkeys(devices)),
-        )
+        message = f"{operation}: a device is there more than once"
+        got = f"{_listed(twice)} more than once among {len(devices)} devices"
+        wanted = "different devices"
+        fix = _chosen("leave the repetitions out", dict.fromkeys(devices))
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     platforms = dict.fromkeys(device.platform for device in devices)
     if len(platforms) > 1:
         first = next(iter(platforms))
-        raise WeftValueError(
-            f"{operation}: the devices belong to different platforms",
-            operation=operation,
-            got=" and ".join(map(str, platforms)),
-            wanted="devices of one platform",
-            fix=_chosen(
-                f"keep those of {first}", [device for device in devices if device.platform == first]
-            ),
+        message = f"{operation}: the devices belong to different platforms"
+        got = " and ".join(map(str, platforms))
+        wanted = "devices of one platform"
+        fix = _chosen(
+            f"keep those of {first}", [device for device in devices if device.platform == first]
         )
+        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def _listed(devices: Sequence[Device]) -> str:

@@ -208,13 +208,11 @@ def _unpickle(entries: tuple[Entry, ...], summed: tuple[str, ...]) -> PartitionS
 
 
 def _no_sum(given: Any) -> WeftTypeError:
-    return WeftTypeError(
-        "PartitionSpec: sum takes the names of mesh axes",
-        operation="PartitionSpec",
-        got=f"sum={given!r}",
-        wanted="a name or a tuple of names",
-        fix=Fix("remove", "leave sum out", {"argument": "sum"}),
-    )
+    message = "PartitionSpec: sum takes the names of mesh axes"
+    got = f"sum={given!r}"
+    wanted = "a name or a tuple of names"
+    fix = Fix("remove", "leave sum out", {"argument": "sum"})
+    return WeftTypeError(message, operation="PartitionSpec", got=got, wanted=wanted, fix=fix)
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
@@ -233,17 +231,15 @@ def _entry(entry: Any, position: int, entries: tuple[Any, ...]) -> Entry:
     names = _names(entry)
     if names is None:
         fixed = entries[:position] + (None,) + entries[position + 1 :]
-        raise WeftTypeError(
-            f"PartitionSpec: entry {position} is no name of a mesh axis",
-            operation="PartitionSpec",
-            got=f"{entry!r} ({type(entry).__name__})",
-            wanted="None, a name (a str that is not empty), or a tuple of names",
-            fix=Fix(
-                "entries",
-                f"write the name of a mesh axis, or None, for dimension {position}",
-                {"entries": fixed, "position": position},
-            ),
+        message = f"PartitionSpec: entry {position} is no name of a mesh axis"
+        got = f"{entry!r} ({type(entry).__name__})"
+        wanted = "None, a name (a str that is not empty), or a tuple of names"
+        fix = Fix(
+            "entries",
+            f"write the name of a mesh axis, or None, for dimension {position}",
+            {"entries": fixed, "position": position},
         )
+        raise WeftTypeError(message, operation="PartitionSpec", got=got, wanted=wanted, fix=fix)
     return names[0] if len(names) == 1 else names or None
 
 

@@ -383,11 +383,9 @@ class FakeBackend(Backend):
 
 def _check(values: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> None:
     if values.shape != array_type.shape or values.dtype != array_type.dtype:
-        raise WeftTypeError(
-            "the data do not have the type they were announced with",
-            got=f"{values.dtype}{list(values.shape)}",
-            wanted=f"{array_type.dtype}{list(array_type.shape)}",
-        )
+        message = "the data do not have the type they were announced with"
+        got = f"{values.dtype}{list(values.shape)}"
+        raise WeftTypeError(message, got=got, wanted=f"{array_type.dtype}{list(array_type.shape)}")
 
 
 def _values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:

@@ -138,12 +138,10 @@ class JaxlibBackend(Backend):
         platform, number = pjrt_buffers.dlpack_platform(source)
         same_kind = (platform == "cpu") == (self.platform == "cpu")
         if not same_kind or number >= len(self._local):
-            raise WeftValueError(
-                "the array lies on a device that this backend does not have",
-                operation="from_dlpack",
-                got=f"{platform}:{number}",
-                wanted=f"one of {self._local}",
-            )
+            message = "the array lies on a device that this backend does not have"
+            got = f"{platform}:{number}"
+            wanted = f"one of {self._local}"
+            raise WeftValueError(message, operation="from_dlpack", got=got, wanted=wanted)
         return pjrt_buffers.from_dlpack(source, type_factory, self._local[number])
 
     def compile(
@@ -206,12 +204,10 @@ def start(platform: str, distributed: Distributed | None = None) -> JaxlibBacken
         return JaxlibBackend(_cpu_client(distributed))
     plugin = cuda_plugin() if platform == "cuda" else None
     if plugin is None:
-        raise WeftValueError(
-            f"the platform {platform!r} is not available: no plugin for it is installed",
-            got=platform,
-            wanted="'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'",
-            fix=Fix("platform", "set WEFT_PLATFORMS=cpu, or install jax-cuda13-pjrt for CUDA"),
-        )
+        message = f"the platform {platform!r} is not available: no plugin for it is installed"
+        wanted = "'cpu'" if cuda_plugin() is None else "'cpu' or 'cuda'"
+        fix = Fix("platform", "set WEFT_PLATFORMS=cpu, or install jax-cuda13-pjrt for CUDA")
+        raise WeftValueError(message, got=platform, wanted=wanted, fix=fix)
     return JaxlibBackend(_cuda_client(plugin, distributed))
 
 
@@ -233,11 +229,9 @@ def _cpu_client(distributed: Distributed | None) -> Any:
 
 def _positive(text: str) -> int:
     if not text.strip().isdigit() or int(text) == 0:
-        raise WeftValueError(
-            "WEFT_NUM_CPU_DEVICES is a positive whole number",
-            got=repr(text),
-            fix=Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it"),
-        )
+        message = "WEFT_NUM_CPU_DEVICES is a positive whole number"
+        fix = Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it")
+        raise WeftValueError(message, got=repr(text), fix=fix)
     return int(text)
 
 
@@ -269,11 +263,9 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
             "cuda", options, distributed.client if distributed is not None else None
         )
     except pjrt_buffers.RuntimeFault as error:
-        raise WeftValueError(
-            f"the CUDA devices could not be started: {error}",
-            got="cuda",
-            fix=Fix("platform", "set WEFT_PLATFORMS=cpu to run on the CPU"),
-        ) from error
+        message = f"the CUDA devices could not be started: {error}"
+        fix = Fix("platform", "set WEFT_PLATFORMS=cpu to run on the CPU")
+        raise WeftValueError(message, got="cuda", fix=fix) from error
 
 
 def _memory_options() -> dict[str, Any]:

@@ -316,11 +316,9 @@ def deserialize(
             data, device_list(tuple(devices)), native_options(options, devices), **callbacks
         )
     except RuntimeFault as error:
-        raise WeftValueError(
-            f"the compiled program cannot be loaded: {error}",
-            operation="deserialize",
-            fix=Fix("recompile", "compile the program again with this release of jaxlib"),
-        ) from error
+        message = f"the compiled program cannot be loaded: {error}"
+        fix = Fix("recompile", "compile the program again with this release of jaxlib")
+        raise WeftValueError(message, operation="deserialize", fix=fix) from error
     made = JaxlibExecutable(loaded, options, out_types, devices, out_placements, failures)
     made.serialized = data
     return made
@@ -354,12 +352,10 @@ def for_xla(options: CompileOptions, failures: host_callbacks.Failures) -> list[
 def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:
     """Raises WeftValueError where there are not as many devices as partitions."""
     if len(devices) != options.num_partitions:
-        raise WeftValueError(
-            "a program runs on as many devices as it has partitions",
-            operation="compile",
-            got=f"{len(devices)} devices",
-            wanted=f"{options.num_partitions}",
-        )
+        message = "a program runs on as many devices as it has partitions"
+        got = f"{len(devices)} devices"
+        wanted = f"{options.num_partitions}"
+        raise WeftValueError(message, operation="compile", got=got, wanted=wanted)
 
 
 def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
@@ -376,28 +372,23 @@ def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
 def _compile_error(error: Exception, module: ir.Module) -> WeftError:
     match = _MISSING_OPTION.search(str(error))
     if match is not None:
-        return WeftValueError(
-            "XLA has no such compiler option",
-            operation="compile",
-            got=match[1],
-            wanted="the name of an XLA flag, such as 'xla_backend_optimization_level'",
-            fix=Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]}),
-        )
+        message = "XLA has no such compiler option"
+        wanted = "the name of an XLA flag, such as 'xla_backend_optimization_level'"
+        fix = Fix("remove", f"remove {match[1]!r} from compiler_options", {"option": match[1]})
+        return WeftValueError(message, operation="compile", got=match[1], wanted=wanted, fix=fix)
     try:
         verify(module)
     except WeftError as invalid:
         return invalid
     handler = _MISSING_HANDLER.search(str(error))
     if handler is not None:
-        return WeftValueError(
-            f"the program calls foreign code that is not registered as {handler[1]!r}",
-            operation="compile",
-            got=f"a program for the platform {handler[2]}",
-            wanted="a name that weft.ffi.register_ffi_target was given in this process",
-            fix=Fix(
-                "register",
-                f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before",
-                {"target": handler[1]},
-            ),
+        message = f"the program calls foreign code that is not registered as {handler[1]!r}"
+        got = f"a program for the platform {handler[2]}"
+        wanted = "a name that weft.ffi.register_ffi_target was given in this process"
+        fix = Fix(
+            "register",
+            f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before",
+            {"target": handler[1]},
         )
+        return WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
     return WeftError(f"XLA could not compile the program: {error}", operation="compile")
