@@ -33,20 +33,19 @@ __all__ = [
     "Second",
     "T",
     "Yes",
-    "argument_indices",
     "check_grad_inputs",
     "check_grad_result",
+    "chosen_arguments",
     "fitted",
     "like",
+    "numbers_of",
+    "one_or_all",
     "operand",
     "operands",
-    "partial_function",
     "tangent_leaves",
     "vector",
     "yields_to",
 ]
-
-# ---- for the signatures of transformations ----------------------------------------------------
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,9 +74,6 @@ class Reverse(Forward, total=False):
     """Options of reverse mode that are given by name."""
 
     allow_int: bool
-
-
-# ---- leaves ------------------------------------------------------------------------------------
 
 
 def operand(value: Any, what: str, path: Any = ()) -> Any:
@@ -162,13 +158,33 @@ def tangent_leaves(
     return out
 
 
-# ---- which arguments, and what must hold of them ---------------------------------------------
+def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
+    """Copies `__name__`, `__doc__` and the like, if there, from `fun` to `made`; returns `made`."""
+    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
 
 
-def partial_function(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], indices: list[int]
-) -> Callable[..., Any]:
-    """The function of some positional arguments, the others being fixed."""
+def numbers_of(argnums: Argnums) -> tuple[int, ...]:
+    """The numbers in `argnums`: one, or several."""
+    return (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+
+
+def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
+    """What was found for the numbers in `argnums`: a tuple, unless it is one number."""
+    return found[0] if isinstance(argnums, (int, np.integer)) else found
+
+
+def chosen_arguments(
+    fun: Callable[..., Any], numbers: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], list[int]]:
+    """The function of the positional arguments of these numbers, the others being fixed; those
+    arguments; and their indices, counted from 0. Raises WeftValueError for a number beyond."""
+    name, count = function_name(fun), len(args)
+    for i in numbers:
+        if not -count <= i < count:
+            message = f"grad of {name}: argnums={i} and the call has {count} positional arguments"
+            wanted = f"a number from 0 to {count - 1}; keyword arguments are not differentiated"
+            raise WeftValueError(message, operation="grad", got=f"argnums={i}", wanted=wanted)
+    indices = [int(i) % count for i in numbers]
 
     def partial(*values: Any) -> Any:
         full = list(args)
@@ -176,27 +192,8 @@ def partial_function(
             full[i] = value
         return fun(*full, **kwargs)
 
-    partial.__name__ = function_name(fun)
-    return partial
-
-
-def like(fun: Callable[..., Any], made: Callable[..., Any]) -> Callable[..., Any]:
-    """Copies `__name__`, `__doc__` and the like, if there, from `fun` to `made`; returns `made`."""
-    return functools.wraps(fun)(made) if hasattr(fun, "__name__") else made
-
-
-def argument_indices(numbers: tuple[int, ...], args: tuple[Any, ...], name: str) -> list[int]:
-    """The indices of `argnums` in a call, counted from 0. Raises WeftValueError for one beyond."""
-    indices = []
-    for i in numbers:
-        if not -len(args) <= i < len(args):
-            message = (
-                f"grad of {name}: argnums={i} and the call has {len(args)} positional arguments"
-            )
-            wanted = f"a number from 0 to {len(args) - 1}; keyword arguments are not differentiated"
-            raise WeftValueError(message, operation="grad", got=f"argnums={i}", wanted=wanted)
-        indices.append(int(i) % len(args))
-    return indices
+    partial.__name__ = name
+    return partial, tuple(args[i] for i in indices), indices
 
 
 def check_grad_inputs(

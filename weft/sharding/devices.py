@@ -8,16 +8,12 @@ from typing import Any
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.sharding.names import repeated
 
-__all__ = ["check_devices", "is_addressable", "is_device", "set_process_index"]
+__all__ = ["check_devices", "is_addressable", "is_device", "or_more_devices", "set_process_index"]
 
 Device = Any
 
 
-def _first_process() -> int:
-    return 0
-
-
-_process_index: Callable[[], int] = _first_process
+_process_index: Callable[[], int] = int  # the first one
 
 
 def set_process_index(process_index: Callable[[], int]) -> None:
@@ -39,17 +35,16 @@ def is_device(value: Any) -> bool:
 def check_devices(operation: str, devices: Sequence[Device]) -> None:
     """Raises WeftTypeError for what is no device and WeftValueError for devices that cannot run
     one executable together: none, one of them twice, or those of different platforms."""
+    fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
     for device in devices:
         if not is_device(device):
             message = f"{operation}: {device!r} is no device"
             got = f"{device!r} ({type(device).__name__})"
             wanted = "devices, such as those of weft.devices()"
-            fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
             raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if not devices:
         message = f"{operation}: there are no devices"
         wanted = "one device at least"
-        fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
         raise WeftValueError(message, operation=operation, got="no devices", wanted=wanted, fix=fix)
     twice = repeated(devices)
     if twice:
@@ -68,6 +63,13 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
             f"keep those of {first}", [device for device in devices if device.platform == first]
         )
         raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
+def or_more_devices(count: int, fix: Fix) -> Fix:
+    """The fix for too few devices of the CPU: so many of them, or what another fix says."""
+    variable = {"WEFT_NUM_CPU_DEVICES": str(count)}
+    text = f"set the environment variable WEFT_NUM_CPU_DEVICES={count} before the program starts"
+    return Fix("environment", f"{text}, or {fix.text}", {"environment": variable, **fix.data})
 
 
 def _listed(devices: Sequence[Device]) -> str:
