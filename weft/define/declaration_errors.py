@@ -71,9 +71,6 @@ def no_parameter(name: str, key: str, value: Any) -> WeftTypeError:
     )
 
 
-# ---- bodies ------------------------------------------------------------------------------------
-
-
 def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeError:
     """The error for a body whose return value is not of the form of the primitive's results."""
     text = (

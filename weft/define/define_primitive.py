@@ -75,7 +75,8 @@ def define_primitive(
     _check_name(name)
     flags = {"multiple_results": bool(multiple_results), "elementwise": bool(elementwise)}
     if body is None and type_rule is None and lower is None:
-        return functools.partial(_of_body, name, {"linear": linear, **flags, **given})
+        options: dict[str, Any] = {"linear": linear, **flags, **given}
+        return lambda body: define_primitive(name, body=body, **options)
     _check_declaration(name, body, given)
     made = DefinedPrimitive(name, body=body, linear=_groups(name, linear), **flags)
     return _with_rules(made, given)
@@ -93,10 +94,6 @@ def _with_rules(made: DefinedPrimitive, given: dict[str, Rule | None]) -> Define
     derive_rules(made)
     derive_vmap(made)
     return made
-
-
-def _of_body(name: str, options: dict[str, Any], body: Callable[..., Any]) -> Any:
-    return define_primitive(name, body=body, **options)
 
 
 def _check_name(name: Any) -> None:

@@ -20,6 +20,7 @@ from weft.control_flow.mapped_choice import one_by_one
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
+from weft.core.rule_results import fits
 from weft.core.rules import AxisData, Dims, LinearOperand, Mapped, Values, not_linear
 from weft.core.types import ArrayType
 from weft.errors import Fix, JaxprError, WeftNotImplementedError, WeftValueError
@@ -100,10 +101,7 @@ def call_exported_impl(*args: Any, program: PortableProgram, mesh: Any) -> list[
 
 
 def call_exported_type(*types: ArrayType, program: PortableProgram, mesh: Any) -> list[ArrayType]:
-    if len(types) != len(program.inputs) or any(
-        got.shape != want.shape or got.dtype != want.dtype
-        for got, want in zip(types, program.inputs, strict=False)
-    ):
+    if len(types) != len(program.inputs) or not all(map(fits, types, program.inputs)):
         message = f"the exported {program.name}: the operands do not fit the program"
         wanted = ", ".join(map(str, program.inputs))
         raise JaxprError(message, got=", ".join(map(str, types)), wanted=wanted)

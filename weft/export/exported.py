@@ -142,8 +142,6 @@ class Exported:
         """
         return serialized(self, vjp_order)
 
-    # ---- derivatives ----------------------------------------------------------------------------
-
     def has_vjp(self) -> bool:
         """Whether there is a derivative: it was exported here, or serialized with one."""
         return self._make_vjp is not None
@@ -172,8 +170,6 @@ class Exported:
             found._program.num_linear = len(found.in_avals) - len(self.in_avals)
         made: Exported = self._made["vjp"]
         return made
-
-    # ---- calling --------------------------------------------------------------------------------
 
     @api_boundary
     def call(self, *args: Any, **kwargs: Any) -> Any:

@@ -26,13 +26,8 @@ _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 # The targets that XLA itself has under names that do not change (how values are split and laid
 # out), and those that every process with weft registers.
 STABLE_CUSTOM_CALLS = frozenset(
-    {
-        "LayoutConstraint",
-        "SPMDFullToShardShape",
-        "SPMDShardToFullShape",
-        "Sharding",
-        "weft.LayoutConstraint",
-    }
+    "LayoutConstraint SPMDFullToShardShape SPMDShardToFullShape Sharding "
+    "weft.LayoutConstraint".split()
 )
 
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -99,7 +94,8 @@ def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:
 def check_effects(name: str, jaxpr: Jaxpr) -> None:
     """Raises WeftValueError, with the line, for a jaxpr that calls Python or has side effects."""
     for equation in _equations(jaxpr):
-        if equation.primitive not in _CALLBACKS and not (equation.effects and _is_leaf(equation)):
+        own_effects = equation.effects and not jaxprs_in(equation.params)
+        if equation.primitive not in _CALLBACKS and not own_effects:
             continue
         what = equation.params.get("callback", equation.params.get("target", equation.primitive))
         function = getattr(what, "function", None)
@@ -124,10 +120,6 @@ def _equations(jaxpr: Jaxpr) -> Iterator[Equation]:
             yield from _equations(inner)
 
 
-def _is_leaf(equation: Equation) -> bool:
-    return not jaxprs_in(equation.params)
-
-
 _FILE_LINE = re.compile(r'"([^"]+)":(\d+)')
 
 
@@ -137,11 +129,7 @@ def check_custom_calls(
     """Raises WeftValueError for a custom call that is not known to mean the same elsewhere."""
     allowed = {check.target for check in disabled if check.kind == "custom_call"}
     for target, place in portable_artifact.custom_calls(module):
-        if (
-            target in STABLE_CUSTOM_CALLS
-            or target in allowed
-            or portable_artifact.of_lapack(target)
-        ):
+        if target in STABLE_CUSTOM_CALLS | allowed or portable_artifact.of_lapack(target):
             continue
         found = _FILE_LINE.search(place)
         where = {} if found is None else {"where": f"{found[1]}:{found[2]}"}

@@ -149,11 +149,10 @@ def _register(
     _by_class[cls] = _by_name[name] = Registered(cls, name, write, read)
 
 
-# ---- from structures to data -------------------------------------------------------------------
-
 _BUILT_IN = (tuple, list, dict, type(None), collections.OrderedDict, collections.defaultdict)
 _PLAIN = {"tuple": tuple, "list": list}
 _MAPPINGS = {"dict": dict, "ordered_dict": collections.OrderedDict}
+_KINDS = {cls: kind for kind, cls in (*_PLAIN.items(), *_MAPPINGS.items())}
 
 
 def tree_to_data(structure: Any, what: str) -> Any:
@@ -166,12 +165,11 @@ def tree_to_data(structure: Any, what: str) -> Any:
     if cls is type(None):
         return {"kind": "none"}
     children = [tree_to_data(child, what) for child in structure.children()]
-    for kind, plain in _PLAIN.items():
-        if cls is plain:
-            return {"kind": kind, "children": children}
-    for kind, mapping in _MAPPINGS.items():
-        if cls is mapping:
-            return {"kind": kind, "keys": _keys(data, what), "children": children}
+    kind = _KINDS.get(cls)
+    if kind in _PLAIN:
+        return {"kind": kind, "children": children}
+    if kind in _MAPPINGS:
+        return {"kind": kind, "keys": _keys(data, what), "children": children}
     if cls is collections.defaultdict:
         factory, keys = data
         found = [name for name, known in _FACTORIES.items() if known is factory]
@@ -246,9 +244,6 @@ def _unwritable(what: str, got: str, wanted: str, fix: Fix) -> TreeError:
     return TreeError(
         f"{what} cannot be written down", operation="export", got=got, wanted=wanted, fix=fix
     )
-
-
-# ---- and back ----------------------------------------------------------------------------------
 
 
 def tree_from_data(value: Any, what: str) -> Any:

@@ -36,9 +36,6 @@ _DTYPES = {dtype.name: dtype for dtype in sorted(dtypes.ANY | dtypes.NARROW, key
 _ALWAYS_THERE = threefry
 
 
-# ---- types -------------------------------------------------------------------------------------
-
-
 def type_to_data(type: ArrayType) -> dict[str, Any]:
     """A type as data. Raises WeftValueError for keys of a generator that has no name."""
     found: dict[str, Any] = {"shape": list(type.shape), "weak": type.weak_type}
@@ -71,9 +68,6 @@ def type_from_data(fields: Fields) -> ArrayType:
     return ArrayType(shape, dtype, weak)
 
 
-# ---- arrays ------------------------------------------------------------------------------------
-
-
 def array_to_data(value: Any, sections: Sections) -> dict[str, Any]:
     """An array as data: its type, and its elements (of a key, the bits) in row-major order and
     little-endian in a section of their own."""
@@ -98,9 +92,6 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
         )
     values = np.frombuffer(content, stored.dtype).reshape(stored.shape)
     return as_stored(values, type)
-
-
-# ---- shardings ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,12 +153,8 @@ def split_to_data(split: Split | None) -> Any:
     if split is None:
         return None
     spec = [list(entry) if isinstance(entry, tuple) else entry for entry in split.spec]
-    return {
-        "sizes": list(split.sizes),
-        "partitions": list(split.partitions),
-        "names": list(split.names),
-        "spec": spec,
-    }
+    found = {name: list(getattr(split, name)) for name in ("sizes", "partitions", "names")}
+    return {**found, "spec": spec}
 
 
 def split_from_data(value: Any, what: str, type: ArrayType, num_devices: int) -> Split | None:

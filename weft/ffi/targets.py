@@ -235,19 +235,20 @@ def check_registered(
             ),
         )
     registered = _targets.get((name, platform))
-    if registered is None or api_version is None or (api_version >= 4) == (registered[1] == 1):
+    typed = registered is not None and registered[1] == 1
+    if registered is None or api_version is None or (api_version >= 4) == typed:
         return
-    wanted = "the typed interface" if registered[1] == 1 else "the interface before the typed one"
-    version = 4 if registered[1] == 1 else 2
+    wanted = "the typed interface" if typed else "the interface before the typed one"
+    version = 4 if typed else 2
     raise WeftValueError(
         f"{name!r} is registered on {platform} as a handler of {wanted}",
         operation=operation,
         got=f"custom_call_api_version={api_version}",
-        wanted="4" if registered[1] == 1 else "1, 2 or 3",
+        wanted="4" if typed else "1, 2 or 3",
         fix=Fix(
             "custom_call_api_version",
             f"pass custom_call_api_version={version} to ffi_call, or register the handler with "
-            f"api_version={0 if registered[1] == 1 else 1}",
+            f"api_version={0 if typed else 1}",
             {"custom_call_api_version": version},
         ),
     )
