@@ -73,19 +73,11 @@ ANY: _Set = NUMERIC | BOOLEAN
 
 # The types that arrays can be converted to and from, and that no arithmetic takes.
 _NARROW_NAMES = {
-    "int2": "i2",
-    "uint2": "u2",
-    "int4": "i4",
-    "uint4": "u4",
-    "float4_e2m1fn": "f4_e2m1fn",
-    "float8_e3m4": "f8_e3m4",
-    "float8_e4m3": "f8_e4m3",
-    "float8_e4m3b11fnuz": "f8_e4m3b11fnuz",
-    "float8_e4m3fn": "f8_e4m3fn",
-    "float8_e4m3fnuz": "f8_e4m3fnuz",
-    "float8_e5m2": "f8_e5m2",
-    "float8_e5m2fnuz": "f8_e5m2fnuz",
-    "float8_e8m0fnu": "f8_e8m0fnu",
+    name: name.replace("float", "f").replace("uint", "u").replace("int", "i")
+    for name in (
+        "int2 uint2 int4 uint4 float4_e2m1fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz "
+        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+    ).split()
 }
 _narrow_integers: dict[str, _NumPy] = {}
 _narrow_floats: dict[str, _NumPy] = {}
@@ -258,12 +250,7 @@ def canonical(dtype: DType) -> DType:
 
 _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}
 # Names without a width, which `np.dtype` would read as 64 bits.
-_BY_WORD = {
-    "int": default_int,
-    "uint": default_uint,
-    "float": default_float,
-    "complex": default_complex,
-}
+_BY_WORD = {"uint": default_uint} | {c.__name__: default for c, default in _BY_PYTHON_TYPE.items()}
 
 
 def of_scalar(value: bool | int | float | complex) -> _NumPy:
@@ -431,11 +418,6 @@ def _weak_point(dtype: DType) -> _Point:
     return _WEAK_COMPLEX if is_complex(dtype) else dtype
 
 
-def _default_of(point: str, enable_x64: bool) -> _NumPy:
-    wide = {_WEAK_INT: int64, _WEAK_FLOAT: float64, _WEAK_COMPLEX: complex128}[point]
-    return wide if enable_x64 else _HALVED[wide]
-
-
 def promote(*pairs: tuple[DType, bool]) -> tuple[DType, bool]:
     """The dtype and weak type to which operands of these (dtype, weak type) pairs are promoted.
 
@@ -473,7 +455,8 @@ def _promote(
     if point is None:
         _refuse_promotion(dtypes, strict)
     if isinstance(point, str):
-        return _default_of(point, enable_x64), True
+        wide = {_WEAK_INT: int64, _WEAK_FLOAT: float64, _WEAK_COMPLEX: complex128}[point]
+        return wide if enable_x64 else _HALVED[wide], True
     # uint32 meets a signed integer in int64, which neither of them asked for.
     if not enable_x64 and not any(dtype in _HALVED for dtype in dtypes):
         point = _HALVED.get(point, point)

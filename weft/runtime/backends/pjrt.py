@@ -77,13 +77,8 @@ class JaxlibBackend(Backend):
     def process_count(self) -> int:
         return self._process_count
 
-    def single(self, device: Device) -> Placement:
-        return device_placement.single(device)
-
-    def tiled(
-        self, devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None
-    ) -> Placement:
-        return device_placement.tiled(devices, assignment)
+    single = staticmethod(device_placement.single)
+    tiled = staticmethod(device_placement.tiled)
 
     def put(
         self,
@@ -110,6 +105,9 @@ class JaxlibBackend(Backend):
     nbytes = staticmethod(pjrt_buffers.nbytes)
     unsafe_pointer = staticmethod(pjrt_buffers.unsafe_pointer)
     layout = staticmethod(pjrt_buffers.layout)
+    is_deleted = staticmethod(pjrt_buffers.is_deleted)
+    to_dlpack = staticmethod(pjrt_buffers.to_dlpack)
+    to_hlo = staticmethod(hlo.computation)
 
     fault = staticmethod(pjrt_buffers.fault)
     runtime_fault = pjrt_buffers.RuntimeFault
@@ -127,12 +125,6 @@ class JaxlibBackend(Backend):
 
     def delete(self, buffer: Buffer) -> None:
         buffer.delete()
-
-    def is_deleted(self, buffer: Buffer) -> bool:
-        return pjrt_buffers.is_deleted(buffer)
-
-    def to_dlpack(self, buffer: Buffer, stream: int | None = None) -> Any:
-        return pjrt_buffers.to_dlpack(buffer, stream)
 
     def from_dlpack(self, source: Any, type_factory: Callable[..., ArrayTypeLike]) -> Buffer:
         platform, number = pjrt_buffers.dlpack_platform(source)
@@ -156,9 +148,6 @@ class JaxlibBackend(Backend):
         return pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
-
-    def to_hlo(self, module: ir.Module) -> Any:
-        return hlo.computation(module)
 
     def hlo_text(self, module: ir.Module) -> str:
         return str(hlo.computation(module).as_hlo_text())
@@ -189,9 +178,6 @@ class JaxlibBackend(Backend):
         if options.num_partitions == 1:
             return self._local[:1]
         return self._all[: options.num_partitions]
-
-
-# ---- starting ------------------------------------------------------------------------------------
 
 
 def start(platform: str, distributed: Distributed | None = None) -> JaxlibBackend:

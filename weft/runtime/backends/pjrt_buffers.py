@@ -301,7 +301,7 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
 _DLPACK_PLATFORMS = {1: "cpu", 2: "gpu", 3: "cpu"}
 
 
-def to_dlpack(buffer: Buffer, stream: int | None) -> Any:
+def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
     """A capsule that shares the memory of a single-device buffer.
 
     It is made from a clone: jaxlib ends the process if a buffer is deleted while a capsule made
