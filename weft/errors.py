@@ -139,13 +139,8 @@ class WeftError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A capture holds a code object, which cannot be pickled: the other process gets the text.
-        fields = {
-            "operation": self.operation,
-            "got": self.got,
-            "wanted": self.wanted,
-            "where": self.location,
-            "fix": self.fix,
-        }
+        fields = {name: getattr(self, name) for name in ("operation", "got", "wanted", "fix")}
+        fields["where"] = self.location
         return _rebuild, (type(self), self.message, fields, self.called)
 
 

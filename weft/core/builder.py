@@ -61,7 +61,10 @@ class JaxprBuilder:
                 wanted="an ArrayType",
                 fix=Fix("type", "pass type_of(x) for an array x like the argument"),
             )
-        return self._bind(self._inputs, Var(type))
+        var = Var(type)
+        self._inputs.append(var)
+        self._bound.add(var)
+        return var
 
     @api_boundary
     def apply(self, primitive: Primitive, *operands: Any, **params: Any) -> Any:
@@ -101,11 +104,6 @@ class JaxprBuilder:
         found = ClosedJaxpr(jaxpr, [value for _, value, _ in closed])
         check_jaxpr(found)
         return found
-
-    def _bind(self, into: list[Var], var: Var) -> Var:
-        into.append(var)
-        self._bound.add(var)
-        return var
 
     def _atom(self, operand: Any, where: str) -> Atom:
         if isinstance(operand, Literal):

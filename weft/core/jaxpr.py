@@ -406,16 +406,10 @@ class _Writer:
         outputs = " ".join(self.binder(var) for var in eqn.outputs)
         inner = indent + "  "
         shown = [(k, v) for k, v in sorted(eqn.params.items()) if v is not None and v != ()]
-        has_program = bool(jaxprs_in(eqn.params))
-        if has_program:
-            lines = [f"{inner}{key}={self.param(value, inner)}\n" for key, value in shown]
-            params = "[\n" + "".join(lines) + indent + "]"
-        elif shown:
-            params = (
-                "[" + " ".join(f"{key}={self.param(value, inner)}" for key, value in shown) + "]"
-            )
-        else:
-            params = ""
+        texts = [f"{key}={self.param(value, inner)}" for key, value in shown]
+        params = f"[{' '.join(texts)}]" if texts else ""
+        if jaxprs_in(eqn.params):
+            params = "[\n" + "".join(f"{inner}{text}\n" for text in texts) + indent + "]"
         text = f"{indent}{outputs} = {eqn.primitive.name}{params} {inputs}".rstrip()
         if self.show_source:
             text += f"  # {sources.describe(eqn.source)}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.program_caches import holds_programs
+from weft.base.util import Constant
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
 from weft.core.parameter_keys import ParameterCache
@@ -18,7 +19,7 @@ Rule = Callable[..., Any]
 _get = current_variable.get
 
 
-class Primitive:
+class Primitive(Constant):
     """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:
@@ -83,12 +84,6 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
-
-    def __copy__(self) -> Primitive:
-        return self  # Its rules are found by its identity: like a function, it is its own copy.
-
-    def __deepcopy__(self, memo: Any) -> Primitive:
-        return self
 
     def __reduce__(self) -> str:
         message = f"the primitive {self.name!r} cannot be pickled: its rules stay in this process"

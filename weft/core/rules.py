@@ -8,6 +8,7 @@ are keyword arguments, in every rule that takes them.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -71,19 +72,17 @@ Mapped = tuple[list[Any], Dims]
 Retyped = tuple[list[ArrayType], Params]
 
 
+@dataclasses.dataclass(eq=False, repr=False, slots=True)
 class NamedRule:
     """A rule with its kind, its primitive and the line of its function, for messages.
 
     own: it is one of weft's, whose exceptions need no note.
     """
 
-    __slots__ = ("own", "primitive", "rule", "table")
-
-    def __init__(self, table: Table, primitive: Any, rule: Rule, own: bool = False) -> None:
-        self.table = table
-        self.primitive = primitive
-        self.rule = rule
-        self.own = own
+    table: Table
+    primitive: Any
+    rule: Rule
+    own: bool = False
 
     def __str__(self) -> str:
         inner = self.rule
@@ -189,15 +188,9 @@ class Table(dict[Any, Rule]):
         checked: bool = False,
     ) -> None:
         super().__init__()
-        self.kind = kind
-        self.register_with = register_with
-        self.called_with = called_with
-        self.instead = instead
-        self.default = default
-        self.column = column
-        self.unmemoised = unmemoised
-        self.sourced = sourced
-        self.checked = checked
+        self.kind, self.register_with, self.called_with = kind, register_with, called_with
+        self.instead, self.default, self.column = instead, default, column
+        self.unmemoised, self.sourced, self.checked = unmemoised, sourced, checked
         self.check: Callable[..., Any]
 
     def register(self, primitive: Any, rule: Rule) -> Rule:
@@ -305,9 +298,16 @@ _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
     f"weft.extend.interpreters.{module}.register"
     for module in ("ad", "partial_eval", "layouts", "mlir", "batching")
 )
-type_rule = Table(
-    "type", "primitive.def_abstract_eval(rule)", "*types", column="type", checked=True
-)
+
+
+def _in_matrix(
+    kind: str, register_with: str, called_with: str, column: str = "", **more: Any
+) -> Table:
+    """A table of checked rules with a column in that page, headed by the kind if not otherwise."""
+    return Table(kind, register_with, called_with, column=column or kind, checked=True, **more)
+
+
+type_rule = _in_matrix("type", "primitive.def_abstract_eval(rule)", "*types")
 # Checked by `define.checked_lowering`, which checks the module around the rule as well.
 lower = Table(
     "lowering",
@@ -317,57 +317,29 @@ lower = Table(
     sourced=True,
 )
 # Evaluates in Python; only primitives that are not compiled have one.
-impl = Table(
-    "evaluation",
-    "primitive.def_impl(function)",
-    "*operands",
-    default="compiled",
-    column="evaluation",
-    checked=True,
+impl = _in_matrix("evaluation", "primitive.def_impl(function)", "*operands", default="compiled")
+_DERIVATIVE = "primals, tangents, /"
+jvp = _in_matrix("jvp", f"{_AD}_jvp(primitive, rule)", _DERIVATIVE)
+linearize = _in_matrix(
+    "linearize", f"{_AD}_linearize(primitive, rule)", _DERIVATIVE, default="the jvp rule"
 )
-jvp = Table(
-    "jvp", f"{_AD}_jvp(primitive, rule)", "primals, tangents, /", column="jvp", checked=True
-)
-linearize = Table(
-    "linearize",
-    f"{_AD}_linearize(primitive, rule)",
-    "primals, tangents, /",
-    default="the jvp rule",
-    column="linearize",
-    checked=True,
-)
-transpose = Table(
+transpose = _in_matrix(
     "transpose",
     f"{_AD}_transpose(primitive, rule)",
     "cotangent, /, *operands",
     instead="; or where it is not linear, transpose weft.linearize(f, x)[1]",
-    column="transpose",
-    checked=True,
 )
-vmap = Table(
-    "vmap",
-    f"{_BATCHING}_vmap(primitive, rule)",
-    "axis_data, operands, dims, /",
-    column="vmap",
-    checked=True,
+vmap = _in_matrix("vmap", f"{_BATCHING}_vmap(primitive, rule)", "axis_data, operands, dims, /")
+_OF_EQUATION: dict[str, Any] = {"default": "default", "sourced": True}
+partial_eval = _in_matrix(
+    "partial evaluation", f"{_PARTIAL}(primitive, rule)", "equation, unknown", **_OF_EQUATION
 )
-partial_eval = Table(
-    "partial evaluation",
-    f"{_PARTIAL}(primitive, rule)",
-    "equation, unknown",
-    default="default",
-    column="partial evaluation",
-    sourced=True,
-    checked=True,
-)
-dce = Table(
+dce = _in_matrix(
     "dead-code elimination",
     f"{_PARTIAL}_dce(primitive, rule)",
     "equation, used",
-    default="default",
-    column="dead code",
-    sourced=True,
-    checked=True,
+    "dead code",
+    **_OF_EQUATION,
 )
 effects = Table(
     "effects", f"{_PARTIAL}_effects(primitive, rule)", "params", unmemoised=True, checked=True
@@ -400,14 +372,12 @@ class Zero:
         return f"Zero({self.type!r})"
 
 
+@dataclasses.dataclass(eq=False, repr=False, slots=True)
 class LinearOperand:
     """Stands, in a transpose rule of `operation`, for an operand whose value is not known."""
 
-    __slots__ = ("operation", "type")
-
-    def __init__(self, type: ArrayType, operation: str = "") -> None:
-        self.type = type
-        self.operation = operation
+    type: ArrayType
+    operation: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -439,6 +409,7 @@ def not_linear(operand: LinearOperand) -> WeftTypeError:
     )
 
 
+@dataclasses.dataclass(eq=False, slots=True)
 class AxisData:
     """The mapped axis, as a vmap rule sees it: its name (or None) and its size.
 
@@ -448,21 +419,11 @@ class AxisData:
     device and has the effects of the jaxpr, whether its operands are mapped or not.
     """
 
-    __slots__ = ("devices", "name", "size", "spmd_axis_name", "spread")
-
-    def __init__(
-        self,
-        name: Any,
-        size: int,
-        spmd_axis_name: Any = None,
-        spread: frozenset[Any] = frozenset(),
-        devices: bool = False,
-    ) -> None:
-        self.devices = devices
-        self.name = name
-        self.size = size
-        self.spmd_axis_name = spmd_axis_name
-        self.spread = spread
+    name: Any
+    size: int
+    spmd_axis_name: Any = None
+    spread: frozenset[Any] = frozenset()
+    devices: bool = False
 
     def key(self) -> tuple[Any, ...]:
         """A cache key: equal for axes that are alike."""

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
+from weft.base.util import Constant
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
@@ -29,7 +30,7 @@ _recent: deque[ArrayType] = deque(maxlen=256)
 _lock = threading.Lock()
 
 
-class ArrayType:
+class ArrayType(Constant):
     """The type of an array.
 
     shape: the length of each dimension; dtype: a NumPy dtype, or an extended one (random keys);
@@ -119,12 +120,6 @@ class ArrayType:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayType, (self.shape, self.dtype, self.weak_type, self.varying, self.unreduced)
-
-    def __copy__(self) -> ArrayType:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> ArrayType:
-        return self
 
     def __str__(self) -> str:
         text = f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
@@ -304,18 +299,14 @@ def check_unmasked(value: Any, operation: str | None = None) -> None:
     raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def _type_of_numpy_scalar(value: Any) -> ArrayType:
-    """The exact type: rules write the constants of a jaxpr as NumPy scalars of its dtypes."""
-    return _type_of_numpy_dtype(value.dtype)
-
-
 @functools.cache
 def _type_of_numpy_dtype(dtype: Any) -> ArrayType:
     _check_numpy_dtype(dtype)
     return ArrayType((), dtype)
 
 
-register_type_of(np.generic, _type_of_numpy_scalar)
+# The exact type: rules write the constants of a jaxpr as NumPy scalars of its dtypes.
+register_type_of(np.generic, lambda value: _type_of_numpy_dtype(value.dtype))
 
 
 def user_value(value: Any) -> Any:

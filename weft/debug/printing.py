@@ -111,9 +111,6 @@ def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
     bind_debug_callback("debug.breakpoint", stop, (), values, ordered)
 
 
-# ---- printing ----------------------------------------------------------------------------------
-
-
 class _Formatter(string.Formatter):
     """Formats NumPy's scalars, whatever their class, by the rules of Python's numbers."""
 

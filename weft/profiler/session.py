@@ -37,20 +37,16 @@ R = TypeVar("R")
 
 
 def _checked_name(name: Any, operation: str) -> str:
+    fix = Fix("name", f"pass a string, such as {operation}('attention')")
     if not isinstance(name, str):
         message = f"{operation} takes a name"
         got = f"{name!r:.100} of class {type(name).__name__}"
-        fix = Fix("name", f"pass a string, such as {operation}('attention')")
         raise WeftTypeError(message, operation=operation, got=got, wanted="a string", fix=fix)
     if not name:
         message = f"{operation} takes a name that is not empty"
         wanted = "a string of one character or more"
-        fix = Fix("name", f"pass a string, such as {operation}('attention')")
         raise WeftValueError(message, operation=operation, got="''", wanted=wanted, fix=fix)
     return name
-
-
-# ---- names of operations -----------------------------------------------------------------------
 
 
 class named_scope:
@@ -95,9 +91,6 @@ class named_scope:
                 return function(*args, **kwargs)
 
         return named
-
-
-# ---- names of stretches of time ----------------------------------------------------------------
 
 
 class TraceAnnotation:
@@ -157,9 +150,6 @@ def annotate_function(
             return func(*args, **kwargs)
 
     return annotated
-
-
-# ---- profiles ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from weft.errors import Fix, WeftTypeError, api_boundary
@@ -86,12 +85,7 @@ class set_mesh:
     def __enter__(self) -> AnyMesh | None:
         return self._mesh
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         current.replace(self._before)
 
 

@@ -6,7 +6,6 @@ import enum
 import math
 import operator
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -99,12 +98,7 @@ class AnyMesh(Interned):
         current.enter(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         current.leave()
 
     def __repr__(self) -> str:
@@ -214,7 +208,13 @@ class Mesh(AnyMesh):
         listed = tuple(grid.ravel().tolist())
         check_devices("Mesh", listed)
         if not names:
-            raise _without_axes(listed)
+            # For the compiler a mesh without axes is one that keeps an array whole on one device.
+            message = "Mesh: there is no mesh without axes"
+            got = "a device without dimensions around it"
+            wanted = "an array of devices with a dimension for each axis"
+            data = {"devices": listed, "axis_names": ("i",)}
+            fix = Fix("devices", "use Mesh([device], ('i',))", data)
+            raise WeftValueError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
         sizes = grid.shape
         grid.flags.writeable = False
         ids = np.array([device.id for device in listed], np.int64).reshape(sizes)
@@ -246,15 +246,6 @@ class Mesh(AnyMesh):
             self.devices if devices is None else devices,
             self.axis_names if axis_names is None else axis_names,
         )
-
-
-def _without_axes(devices: tuple[Device, ...]) -> WeftValueError:
-    # For the compiler a mesh without axes is one that keeps an array whole on one device.
-    message = "Mesh: there is no mesh without axes"
-    got = "a device without dimensions around it"
-    wanted = "an array of devices with a dimension for each axis"
-    fix = Fix("devices", "use Mesh([device], ('i',))", {"devices": devices, "axis_names": ("i",)})
-    return WeftValueError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
 
 
 def _grid(devices: Any) -> np.ndarray[Any, Any]:
@@ -299,9 +290,7 @@ def checked_sizes(operation: str, sizes: Any, names: tuple[str, ...]) -> tuple[i
     return lengths
 
 
-def check_rank(
-    operation: str, what: str, sizes: tuple[int, ...], names: tuple[str, ...]
-) -> None:  # fmt: skip
+def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[str, ...]) -> None:
     """Raises ShapeError where there are more names than lengths or fewer, and WeftValueError for a
     length that is not positive."""
     if len(sizes) != len(names):
@@ -327,21 +316,18 @@ def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) ->
     if axis_types is None:
         return
     given = (axis_types,) if isinstance(axis_types, (AxisType, str)) else tuple(axis_types)
+    wanted = "AxisType.Auto for each axis"
+    fix = Fix("remove", "leave axis_types out", {"argument": "axis_types"})
     if any(not isinstance(kind, AxisType) for kind in given):
         message = f"{operation}: axis_types takes an AxisType for each axis"
         got = f"axis_types={axis_types!r}"
-        wanted = "AxisType.Auto for each axis"
-        fix = Fix("remove", "leave axis_types out", {"argument": "axis_types"})
         raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    got = f"axis_types={given!r}"
     if len(given) != len(names):
         message = f"{operation}: axis_types and axis_names differ in number"
-        got = f"axis_types={given!r} and axis_names={names!r}"
+        got += f" and axis_names={names!r}"
         wanted = f"{len(names)} types"
-        fix = Fix("remove", "leave axis_types out", {"argument": "axis_types"})
         raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if any(kind is not AxisType.Auto for kind in given):
         message = f"{operation}: shardings are no part of types here, so that axes are Auto"
-        got = f"axis_types={given!r}"
-        wanted = "AxisType.Auto for each axis"
-        fix = Fix("remove", "leave axis_types out", {"argument": "axis_types"})
         raise WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -55,8 +55,6 @@ class Sharding(Interned):
             if length % count:
                 raise _indivisible(operation, what, lengths, dimension, count, self)
 
-    # ---- what follows -----------------------------------------------------------------------
-
     @property
     def device_set(self) -> frozenset[Device]:
         """The devices that hold a part of the array."""

@@ -438,7 +438,11 @@ def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> 
         return values
     counts: list[int] = []
     if not _count_leaves(prefix_def, full_def, counts):
-        raise _prefix_error(name, prefix, full, is_leaf)
+        found = prefix_errors(prefix, full, is_leaf)[0]
+        at = place(found.path)
+        message = f"{name} is not a prefix of the tree it is for; they differ at {at}"
+        wanted = f"{found.right} as in the tree, or one value for all of it"
+        raise TreeError(message, got=f"{found.left} in {name}", wanted=wanted, fix=found.fix)
     return [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
 
 
@@ -457,13 +461,6 @@ def _count_leaves(prefix: PyTreeDef, full: PyTreeDef, counts: list[int]) -> bool
     return len(children) == len(others) and builtins.all(
         _count_leaves(child, other, counts) for child, other in zip(children, others, strict=True)
     )
-
-
-def _prefix_error(name: str, prefix: Any, full: Any, is_leaf: IsLeaf) -> TreeError:
-    found = prefix_errors(prefix, full, is_leaf)[0]
-    message = f"{name} is not a prefix of the tree it is for; they differ at {place(found.path)}"
-    wanted = f"{found.right} as in the tree, or one value for all of it"
-    return TreeError(message, got=f"{found.left} in {name}", wanted=wanted, fix=found.fix)
 
 
 def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:

@@ -168,8 +168,6 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> C: ...
-
-
 @overload
 def register_dataclass(
     nodetype: None = None,
@@ -177,8 +175,6 @@ def register_dataclass(
     meta_fields: Sequence[str] | None = None,
     drop_fields: Sequence[str] = (),
 ) -> Callable[[C], C]: ...
-
-
 def register_dataclass(
     nodetype: Any = None,
     data_fields: Sequence[str] | None = None,
