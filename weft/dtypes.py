@@ -326,11 +326,8 @@ def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
     fix = Fix("dtype", "name one of them, for example dtype='float32'", {"dtype": "float32"})
     if isinstance(found, np.dtype) and found.newbyteorder("=") in _SHORT:
         native = found.newbyteorder("=")
-        fix = Fix(
-            "dtype",
-            f"convert to the byte order of this machine: x.astype({native.name!r})",
-            {"dtype": native.name},
-        )
+        text = f"convert to the byte order of this machine: x.astype({native.name!r})"
+        fix = Fix("dtype", text, {"dtype": native.name})
     message = "this is not a dtype of weft's arrays"
     wanted = (
         "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
@@ -474,11 +471,8 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
         wanted = "dtypes with a common type; narrow and extended dtypes are converted explicitly"
     fix = None
     if target is not None and all(dtype in ANY or dtype in NARROW for dtype in dtypes):
-        fix = Fix(
-            "cast",
-            f"convert the operands to one dtype, for example x.astype({target.name!r})",
-            {"dtype": target.name},
-        )
+        text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
+        fix = Fix("cast", text, {"dtype": target.name})
     message = "there is no dtype in which the operands meet"
     raise DTypeError(message, got=" and ".join(names), wanted=wanted, fix=fix)
 

@@ -324,9 +324,6 @@ def _dtype(operation: str, asked: Any, types: Sequence[ArrayType]) -> Any:
 def _wrong_devices(operation: str, got: str, parts: Parts) -> WeftValueError:
     message = f"{operation} takes one array for each device of the sharding"
     wanted = f"one array on each of {', '.join(map(str, parts.devices))}"
-    fix = Fix(
-        "device_put",
-        "put the block that a device is to hold there: weft.device_put(block, device)",
-        {"devices": tuple(parts.devices)},
-    )
+    text = "put the block that a device is to hold there: weft.device_put(block, device)"
+    fix = Fix("device_put", text, {"devices": tuple(parts.devices)})
     return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -152,10 +152,7 @@ def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
     if mesh is None:
         message = f"{operation} got a PartitionSpec, and there is no mesh that its names refer to"
         wanted = "a NamedSharding, or a mesh from the context"
-        fix = Fix(
-            "use_mesh",
-            "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)",
-            {"spec": spec},
-        )
+        text = "set the mesh, with weft.use_mesh(mesh): …, or pass NamedSharding(mesh, spec)"
+        fix = Fix("use_mesh", text, {"spec": spec})
         raise WeftValueError(message, operation=operation, got=repr(spec), wanted=wanted, fix=fix)
     return NamedSharding(mesh, spec)

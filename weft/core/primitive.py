@@ -88,9 +88,6 @@ class Primitive(Constant):
     def __reduce__(self) -> str:
         message = f"the primitive {self.name!r} cannot be pickled: its rules stay in this process"
         wanted = "a function of a module, which the other process imports"
-        fix = Fix(
-            "name_it",
-            "pickle a function that applies it, or its name; a program goes as weft.export",
-            {"primitive": self.name},
-        )
+        text = "pickle a function that applies it, or its name; a program goes as weft.export"
+        fix = Fix("name_it", text, {"primitive": self.name})
         raise WeftTypeError(message, operation=self.name, wanted=wanted, fix=fix)

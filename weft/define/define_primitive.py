@@ -120,11 +120,8 @@ def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
         message = f"define_primitive of {name!r}: without a body, {missing[0]} is needed"
         got = ", ".join(key for key, value in options.items() if value)
         wanted = "a body, or both of type_rule and lower"
-        fix = Fix(
-            "declare",
-            f"pass {missing[0]}=…, or a body in existing operations",
-            {"missing": missing[0]},
-        )
+        text = f"pass {missing[0]}=…, or a body in existing operations"
+        fix = Fix("declare", text, {"missing": missing[0]})
         raise WeftTypeError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
 
 

@@ -159,11 +159,8 @@ class Exported:
             message = f"the exported {self.fun_name} has no derivative (of this order)"
             got = "a program that was serialized without its vjp"
             wanted = "one that was serialized with it"
-            fix = Fix(
-                "vjp_order",
-                "where it is exported, write serialize(vjp_order=1), or a higher order",
-                {"vjp_order": 1},
-            )
+            text = "where it is exported, write serialize(vjp_order=1), or a higher order"
+            fix = Fix("vjp_order", text, {"vjp_order": 1})
             raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
         if "vjp" not in self._made:
             found = self._made["vjp"] = self._make_vjp()

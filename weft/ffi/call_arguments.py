@@ -143,11 +143,8 @@ def checked_batch_dims(target: str, count: int, types: Sequence[ArrayType]) -> i
         message = f"{operation}: nobody said that the handler may be called on parts of a batch"
         got = f"num_batch_dims={count}"
         wanted = "0, or a target that is registered as batch partitionable"
-        fix = Fix(
-            "register",
-            f"call weft.ffi.register_ffi_target_as_batch_partitionable({target!r}) before",
-            {"target": target},
-        )
+        text = f"call weft.ffi.register_ffi_target_as_batch_partitionable({target!r}) before"
+        fix = Fix("register", text, {"target": target})
         raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     leading = {type.shape[:count] for type in types}
     if len(leading) > 1 or count < 0 or any(type.ndim < count for type in types):

@@ -53,11 +53,8 @@ class Layout(Interned):
             message = "Layout: major_to_minor has each dimension exactly once"
             got = f"major_to_minor={order!r:.200}"
             wanted = f"a permutation of the numbers from 0 to {max(len(order) - 1, 0)}"
-            fix = Fix(
-                "permutation",
-                f"row-major is {tuple(range(len(order)))}",
-                {"major_to_minor": tuple(range(len(order)))},
-            )
+            text = f"row-major is {tuple(range(len(order)))}"
+            fix = Fix("permutation", text, {"major_to_minor": tuple(range(len(order)))})
             raise WeftValueError(message, operation="Layout", got=got, wanted=wanted, fix=fix)
         if tiling is not None and not isinstance(tiling, (tuple, list)):
             tiling = (tiling,)  # refused as a tile
@@ -82,11 +79,8 @@ class Layout(Interned):
             message = f"{operation}: {what} has {len(shape)} dimensions and its layout {self.ndim}"
             got = f"shape {shape!r} with {self}"
             wanted = f"a layout of {len(shape)} dimensions"
-            fix = Fix(
-                "major_to_minor",
-                f"use a permutation of {order}, such as Layout({order})",
-                {"major_to_minor": order},
-            )
+            text = f"use a permutation of {order}, such as Layout({order})"
+            fix = Fix("major_to_minor", text, {"major_to_minor": order})
             raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -183,11 +177,8 @@ class Format(Interned):
             message = "Format: a layout that is given needs its sharding"
             got = f"{layout} without a sharding"
             wanted = "a sharding beside the layout, or Layout.AUTO"
-            fix = Fix(
-                "sharding",
-                "pass Format(layout, SingleDeviceSharding(weft.devices()[0]))",
-                {"layout": layout},
-            )
+            text = "pass Format(layout, SingleDeviceSharding(weft.devices()[0]))"
+            fix = Fix("sharding", text, {"layout": layout})
             raise WeftValueError(message, operation="Format", got=got, wanted=wanted, fix=fix)
         return cls._made_of((layout, sharding), layout=layout, sharding=sharding)
 

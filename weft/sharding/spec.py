@@ -222,11 +222,8 @@ def _entry(entry: Any, position: int, entries: tuple[Any, ...]) -> Entry:
         message = f"PartitionSpec: entry {position} is no name of a mesh axis"
         got = f"{entry!r} ({type(entry).__name__})"
         wanted = "None, a name (a str that is not empty), or a tuple of names"
-        fix = Fix(
-            "entries",
-            f"write the name of a mesh axis, or None, for dimension {position}",
-            {"entries": fixed, "position": position},
-        )
+        text = f"write the name of a mesh axis, or None, for dimension {position}"
+        fix = Fix("entries", text, {"entries": fixed, "position": position})
         raise WeftTypeError(message, operation="PartitionSpec", got=got, wanted=wanted, fix=fix)
     return names[0] if len(names) == 1 else names or None
 

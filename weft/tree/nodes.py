@@ -263,11 +263,8 @@ def _check_fields(cls: type, data: list[str], meta: list[str], drop: Sequence[st
     message = f"the lists of fields do not match the dataclass {cls.__qualname__}"
     got = "; ".join(problems)
     wanted = f"each of the constructor's fields {names} in one list"
-    fix = Fix(
-        "fields",
-        "put arrays in data_fields, and the rest in meta_fields (or drop_fields)",
-        {"missing": missing, "unknown": unknown, "twice": twice},
-    )
+    text = "put arrays in data_fields, and the rest in meta_fields (or drop_fields)"
+    fix = Fix("fields", text, {"missing": missing, "unknown": unknown, "twice": twice})
     raise TreeError(message, operation="tree.register_dataclass", got=got, wanted=wanted, fix=fix)
 
 

@@ -366,10 +366,7 @@ def _compile_error(error: Exception, module: ir.Module) -> WeftError:
         message = f"the program calls foreign code that is not registered as {handler[1]!r}"
         got = f"a program for the platform {handler[2]}"
         wanted = "a name that weft.ffi.register_ffi_target was given in this process"
-        fix = Fix(
-            "register",
-            f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before",
-            {"target": handler[1]},
-        )
+        text = f"call weft.ffi.register_ffi_target({handler[1]!r}, function) before"
+        fix = Fix("register", text, {"target": handler[1]})
         return WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
     return WeftError(f"XLA could not compile the program: {error}", operation="compile")
