@@ -114,16 +114,13 @@ def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
     missing = [number for number in numbers if number not in there]
     if missing:
         needed = max(numbers) + 1
+        message = f"a pickled {operation} is over devices that this process does not have"
+        got = f"the devices {', '.join(map(str, missing))} of {platform}"
+        wanted = f"devices out of {', '.join(map(str, there))}"
+        text = f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)"
+        fix = Fix("environment", text, {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}})
         raise WeftValueError(
-            f"a pickled {operation} is over devices that this process does not have",
-            operation=f"unpickling of a {operation}",
-            got=f"the devices {', '.join(map(str, missing))} of {platform}",
-            wanted=f"devices out of {', '.join(map(str, there))}",
-            fix=Fix(
-                "environment",
-                f"set the environment variable WEFT_NUM_CPU_DEVICES={needed} (on the CPU)",
-                {"environment": {"WEFT_NUM_CPU_DEVICES": str(needed)}},
-            ),
+            message, operation=f"unpickling of a {operation}", got=got, wanted=wanted, fix=fix
         )
     return [there[number] for number in numbers]
 

@@ -270,18 +270,15 @@ def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
 
 def _never_asked(table: Table, primitive: Any) -> WeftValueError:
     """The error for a rule of a kind that a primitive is never asked for."""
-    return WeftValueError(
+    message = (
         f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "
-        "types and programs are remembered by operands and parameters alone",
-        operation=primitive.name,
-        got=f"{table.kind} rule of a primitive made with memoise=True",
-        wanted="a primitive made with memoise=False",
-        fix=Fix(
-            "memoise",
-            f"make it with Primitive({primitive.name!r}, memoise=False)",
-            {"primitive": primitive.name, "rule": table.kind, "memoise": False},
-        ),
+        "types and programs are remembered by operands and parameters alone"
     )
+    got = f"{table.kind} rule of a primitive made with memoise=True"
+    wanted = "a primitive made with memoise=False"
+    text = f"make it with Primitive({primitive.name!r}, memoise=False)"
+    fix = Fix("memoise", text, {"primitive": primitive.name, "rule": table.kind, "memoise": False})
+    return WeftValueError(message, operation=primitive.name, got=got, wanted=wanted, fix=fix)
 
 
 def registered_twice(primitive: Any, kind: str) -> WeftValueError:
@@ -395,18 +392,15 @@ class LinearOperand:
 
 def not_linear(operand: LinearOperand) -> WeftTypeError:
     """The error for a transpose rule that would need the value of a linear operand."""
-    return WeftTypeError(
+    message = (
         f"a function that is transposed is not linear: {operand.operation} is applied to several "
-        "values that depend on its arguments",
-        operation=operand.operation,
-        got=f"an operand of type {operand.type} that depends on the arguments",
-        wanted="an operand that does not depend on the arguments that are transposed",
-        fix=Fix(
-            "linearize",
-            "linearize the function at a point first: weft.linearize(f, x)[1] is linear",
-            {"operation": operand.operation},
-        ),
+        "values that depend on its arguments"
     )
+    got = f"an operand of type {operand.type} that depends on the arguments"
+    wanted = "an operand that does not depend on the arguments that are transposed"
+    text = "linearize the function at a point first: weft.linearize(f, x)[1] is linear"
+    fix = Fix("linearize", text, {"operation": operand.operation})
+    return WeftTypeError(message, operation=operand.operation, got=got, wanted=wanted, fix=fix)
 
 
 @dataclasses.dataclass(eq=False, slots=True)

@@ -124,34 +124,27 @@ def closes_over(name: str, value: Tracer) -> LeakedTracerError:
 
 def applies_itself(name: str, types: Sequence[ArrayType], params: Mapping[str, Any]) -> Any:
     """The error for a body that never ends."""
-    return WeftValueError(
+    message = (
         f"the body of the primitive {name!r} applies it to operands of the same types, with the "
-        "same parameters: it never ends",
-        operation=name,
-        got=f"operands {', '.join(map(str, types))}; parameters {dict(params)!r:.80}",
-        wanted="a body that applies the primitive with other parameters, down to a last case",
-        fix=Fix(
-            "recursion",
-            "let a parameter decide where it ends: p(x, n=n - 1), or use weft.lax.while_loop",
-            {"primitive": name},
-        ),
+        "same parameters: it never ends"
     )
+    got = f"operands {', '.join(map(str, types))}; parameters {dict(params)!r:.80}"
+    wanted = "a body that applies the primitive with other parameters, down to a last case"
+    text = "let a parameter decide where it ends: p(x, n=n - 1), or use weft.lax.while_loop"
+    fix = Fix("recursion", text, {"primitive": name})
+    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
 
 
 def axis_in_body(name: str, axis: Any) -> UnboundAxisError:
     """The error for a body that names an axis which is bound where the primitive is applied."""
-    return UnboundAxisError(
+    message = (
         f"the body of the primitive {name!r} names the axis {axis!r}, which is bound where the "
-        "primitive is applied, and not in its body",
-        operation=name,
-        got=repr(axis),
-        wanted="a body without axes of vmap or shard_map from around it",
-        fix=Fix(
-            "outside",
-            "apply the collective outside of the primitive, to its operands or results",
-            {"axis": axis},
-        ),
+        "primitive is applied, and not in its body"
     )
+    wanted = "a body without axes of vmap or shard_map from around it"
+    text = "apply the collective outside of the primitive, to its operands or results"
+    fix = Fix("outside", text, {"axis": axis})
+    return UnboundAxisError(message, operation=name, got=repr(axis), wanted=wanted, fix=fix)
 
 
 def disagreement(
@@ -159,14 +152,12 @@ def disagreement(
 ) -> JaxprError:
     """The error for a type rule that says something else than the body computes."""
     shown = ", ".join(map(str, body)) or "no results"
+    text = "leave type_rule out, and it follows from the body; or repair one of the two"
+    fix = Fix("disagreement", text, {"primitive": primitive.name, "rule": "type"})
     return JaxprError(
         f"{rules.NamedRule(rules.type_rule, primitive, rule)} does not say what its body computes",
         operation=primitive.name,
         got=", ".join(map(str, wanted)) or "no results",
         wanted=f"{shown}, as the body gives",
-        fix=Fix(
-            "disagreement",
-            "leave type_rule out, and it follows from the body; or repair one of the two",
-            {"primitive": primitive.name, "rule": "type"},
-        ),
+        fix=fix,
     )

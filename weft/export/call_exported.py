@@ -79,16 +79,12 @@ class PortableProgram:
         if self.any_platform:
             return next(iter(self.artifacts.values()))
         wanted = ", ".join(map(repr, self.platforms))
+        message = f"{self.name} was exported for other platforms than the one it is called on"
+        got = f"a call on {platform!r}"
+        text = f"export it with platforms={(*self.platforms, platform)!r}"
+        fix = Fix("platforms", text, {"platforms": (*self.platforms, platform)})
         raise WeftValueError(
-            f"{self.name} was exported for other platforms than the one it is called on",
-            operation="export",
-            got=f"a call on {platform!r}",
-            wanted=f"a call on {wanted}",
-            fix=Fix(
-                "platforms",
-                f"export it with platforms={(*self.platforms, platform)!r}",
-                {"platforms": (*self.platforms, platform)},
-            ),
+            message, operation="export", got=got, wanted=f"a call on {wanted}", fix=fix
         )
 
     def __repr__(self) -> str:

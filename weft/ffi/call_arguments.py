@@ -40,16 +40,13 @@ def operands(operation: str, args: Sequence[Any]) -> tuple[list[Any], tuple[Arra
             value = user_value(arg)
             type = type_of(value)
         except WeftTypeError:
+            message = f"{operation}: argument {i} is no array"
+            got = f"{arg!r:.100} of class {arg.__class__.__name__}"
+            wanted = "arrays and numbers by position"
+            text = "pass the arrays of a tree one by one, and attributes by keyword"
+            fix = Fix("operand", text, {"argument": i})
             raise WeftTypeError(
-                f"{operation}: argument {i} is no array",
-                operation=operation,
-                got=f"{arg!r:.100} of class {arg.__class__.__name__}",
-                wanted="arrays and numbers by position",
-                fix=Fix(
-                    "operand",
-                    "pass the arrays of a tree one by one, and attributes by keyword",
-                    {"argument": i},
-                ),
+                message, operation=operation, got=got, wanted=wanted, fix=fix
             ) from None
         check_type(operation, f"argument {i}", type)
         values.append(value)

@@ -223,16 +223,12 @@ def check_registered(
     version of the interface. A call by the wrong one would end the process."""
     if not ffi_registry.registered(name, platform):
         own = "" if platform == "cpu" else f", platform={platform!r}"
+        message = f"nothing is registered as {name!r} on {platform}"
+        got = f"the name {name!r}"
+        text = f"call weft.ffi.register_ffi_target({name!r}, function{own}) before"
+        fix = Fix("register", text, {"target": name, "platform": platform})
         raise WeftValueError(
-            f"nothing is registered as {name!r} on {platform}",
-            operation=operation,
-            got=f"the name {name!r}",
-            wanted=_known(name, platform),
-            fix=Fix(
-                "register",
-                f"call weft.ffi.register_ffi_target({name!r}, function{own}) before",
-                {"target": name, "platform": platform},
-            ),
+            message, operation=operation, got=got, wanted=_known(name, platform), fix=fix
         )
     registered = _targets.get((name, platform))
     typed = registered is not None and registered[1] == 1
@@ -240,17 +236,15 @@ def check_registered(
         return
     wanted = "the typed interface" if typed else "the interface before the typed one"
     version = 4 if typed else 2
+    message = f"{name!r} is registered on {platform} as a handler of {wanted}"
+    got = f"custom_call_api_version={api_version}"
+    text = (
+        f"pass custom_call_api_version={version} to ffi_call, or register the handler with "
+        f"api_version={0 if typed else 1}"
+    )
+    fix = Fix("custom_call_api_version", text, {"custom_call_api_version": version})
     raise WeftValueError(
-        f"{name!r} is registered on {platform} as a handler of {wanted}",
-        operation=operation,
-        got=f"custom_call_api_version={api_version}",
-        wanted="4" if typed else "1, 2 or 3",
-        fix=Fix(
-            "custom_call_api_version",
-            f"pass custom_call_api_version={version} to ffi_call, or register the handler with "
-            f"api_version={0 if typed else 1}",
-            {"custom_call_api_version": version},
-        ),
+        message, operation=operation, got=got, wanted="4" if typed else "1, 2 or 3", fix=fix
     )
 
 

@@ -128,18 +128,15 @@ class NamedSharding(Sharding):
         whole = PartitionSpec(*entries)
         lengths = shape[:dimension] + (padded,) + shape[dimension + 1 :]
         named = ("axis " if len(axes) == 1 else "axes ") + quoted(axes)
-        return ShapeError(
+        message = (
             f"{operation}: dimension {dimension} of {what}, of length {length}, cannot be split "
-            f"into {count} equal blocks over the mesh {named}",
-            operation=operation,
-            got=f"shape {shape!r} with {self.spec!r} over {self.mesh!r}",
-            wanted=f"a multiple of {count} in place of {length}",
-            fix=Fix(
-                "pad",
-                f"pad dimension {dimension} to {padded}, or use {whole!r}",
-                {"shape": lengths, "spec": whole, "dimension": dimension},
-            ),
+            f"into {count} equal blocks over the mesh {named}"
         )
+        got = f"shape {shape!r} with {self.spec!r} over {self.mesh!r}"
+        wanted = f"a multiple of {count} in place of {length}"
+        text = f"pad dimension {dimension} to {padded}, or use {whole!r}"
+        fix = Fix("pad", text, {"shape": lengths, "spec": whole, "dimension": dimension})
+        return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
     def with_spec(self, spec: PartitionSpec) -> NamedSharding:
         """Another spec over the same mesh."""

@@ -168,17 +168,14 @@ def _indivisible(
     length = shape[dimension]
     padded = -(-length // count) * count
     fixed = shape[:dimension] + (padded,) + shape[dimension + 1 :]
-    return ShapeError(
-        f"{operation}: dimension {dimension} of {what} cannot be split into {count} equal blocks",
-        operation=operation,
-        got=f"shape {shape!r} with {how}",
-        wanted=f"a multiple of {count} in place of {length}",
-        fix=Fix(
-            "pad",
-            f"pad dimension {dimension} to {padded}, or do not split it",
-            {"shape": fixed, "dimension": dimension},
-        ),
+    message = (
+        f"{operation}: dimension {dimension} of {what} cannot be split into {count} equal blocks"
     )
+    got = f"shape {shape!r} with {how}"
+    wanted = f"a multiple of {count} in place of {length}"
+    text = f"pad dimension {dimension} to {padded}, or do not split it"
+    fix = Fix("pad", text, {"shape": fixed, "dimension": dimension})
+    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 class SingleDeviceSharding(Sharding):
