@@ -6,7 +6,7 @@ import gc
 import threading
 from typing import Any, Self
 
-__all__ = ["Constant", "bytes_text", "collection_paused"]
+__all__ = ["Immutable", "bytes_text", "collection_paused"]
 
 _lock = threading.Lock()
 _pauses = 0
@@ -40,7 +40,7 @@ class collection_paused:
                 gc.enable()
 
 
-class Constant:
+class Immutable:
     """A mixin for objects that do not change: their copies are the objects themselves."""
 
     __slots__ = ()

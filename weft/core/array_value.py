@@ -72,6 +72,11 @@ class ArrayValue(Typed, ArrayOperators[Any]):
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return _asked(self).__array__(dtype)
 
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
     def __iter__(self) -> Any:
         return iter(_asked(self))
 

@@ -128,12 +128,6 @@ class ArrayOperators(Generic[Result]):
     __gt__: Binary[Result] = _binary("greater")
     __ge__: Binary[Result] = _binary("greater_equal")
 
-    def __len__(self) -> int:
-        shape: tuple[int, ...] = self.type.shape  # type: ignore[attr-defined]
-        if not shape:
-            raise TypeError("len() of an array without dimensions")
-        return shape[0]
-
     def __getitem__(self, index: Any) -> Result:
         return implementations["getitem"](self, index)
 

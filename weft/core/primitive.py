@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.program_caches import holds_programs
-from weft.base.util import Constant
+from weft.base.util import Immutable
 from weft.core import rules
 from weft.core.array_value import array_values, as_operands
 from weft.core.parameter_keys import ParameterCache
@@ -19,7 +19,7 @@ Rule = Callable[..., Any]
 _get = current_variable.get
 
 
-class Primitive(Constant):
+class Primitive(Immutable):
     """An operation that traces interpret; rules for it stand in the tables of `core.rules`.
 
     `type_cache` has the results of the type rule, `eager_cache` the executables of one operation:

@@ -182,6 +182,11 @@ class Tracer(Typed, ArrayOperators[Any]):
         of = f" of {self._trace.function}" if self._trace.function else ""
         return f"a traced {self.type!r} under {self._trace.name}{of}"
 
+    def __len__(self) -> int:
+        if not self.type.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.type.shape[0]
+
     def unknown(self) -> Tracer:
         """The tracer that hides the value: this one, or one inside it that a parent trace made."""
         return self

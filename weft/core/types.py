@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.base.util import Constant
+from weft.base.util import Immutable
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
 __all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
@@ -30,7 +30,7 @@ _recent: deque[ArrayType] = deque(maxlen=256)
 _lock = threading.Lock()
 
 
-class ArrayType(Constant):
+class ArrayType(Immutable):
     """The type of an array.
 
     shape: the length of each dimension; dtype: a NumPy dtype, or an extended one (random keys);

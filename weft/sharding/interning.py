@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Hashable
 from typing import Any, ClassVar, Self
 
-from weft.base.util import Constant
+from weft.base.util import Immutable
 from weft.function_keys import register_by_identity
 
 __all__ = ["Interned"]
@@ -18,7 +18,7 @@ __all__ = ["Interned"]
 _lock = threading.RLock()
 
 
-class Interned(Constant):
+class Interned(Immutable):
     """An object that cannot be changed; equal ones are one object, found by its key."""
 
     __slots__ = ("__weakref__",)

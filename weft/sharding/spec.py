@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from weft.base.util import Constant
+from weft.base.util import Immutable
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding.names import repeated, repeated_axis
 
@@ -34,7 +34,7 @@ class Unconstrained:
 Entry = None | str | tuple[str, ...] | Unconstrained
 
 
-class PartitionSpec(Constant):
+class PartitionSpec(Immutable):
     """For each dimension of an array, the mesh axes that split it; `P` for short.
 
     An entry is None (the dimension is not split), the name of a mesh axis, or a tuple of names: the
